@@ -122,6 +122,7 @@ def make_stages(
     *,
     run_id: str = "",
     spark: SparkPlace = SparkPlace(),
+    pg_port: int | None = None,
 ) -> list[Stage]:
     """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
@@ -129,7 +130,8 @@ def make_stages(
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
-    any case. ``run_id`` is the name that all of them go by, ``spark`` where the views are kept. Raises `DemoError` for
+    any case. ``run_id`` is the name that all of them go by, ``spark`` where the views are kept, ``pg_port`` where
+    the runtime listens for clients of PostgreSQL. Raises `DemoError` for
     a capture as ITCH.
     """
     feed = feed or FEEDS[flow]
@@ -153,6 +155,7 @@ def make_stages(
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
         lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express), *spark.options(ports)]
+        where += [] if pg_port is None else ["--pg-port", str(pg_port)]
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def cluster(ports: Ports) -> list[str]:

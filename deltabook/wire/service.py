@@ -30,6 +30,7 @@ __all__ = [
     "NewCursor",
     "OriginLine",
     "Page",
+    "PostgresLine",
     "RecordLine",
     "Result",
     "RuntimeStatus",
@@ -384,3 +385,5 @@ class Statistics(msgspec.Struct, frozen=True):
     site: SiteLine
     origins: dict[str, OriginLine]
     engine: EngineLine
+    postgres: PostgresLine | None = None
+    """Null where there is no port of PostgreSQL's clients."""

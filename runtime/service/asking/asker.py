@@ -178,7 +178,7 @@ class Asker:
         if at > self._sealed():
             raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
         rows: Rows = await self._in_thread(
-            lambda: self._rows(question.sql, at, read, list(published.values()), cancel, wanted)
+            lambda: self._rows(question.sql, at, read, list(published.values()), cancel=cancel, wanted=wanted)
         )
         return at, rows
 
@@ -207,6 +207,7 @@ class Asker:
         epoch: int,
         relations: Sequence[Relation],
         views: Sequence[PublishedView],
+        *,
         cancel: Cancel,
         wanted: _Wanted,
     ) -> Rows:

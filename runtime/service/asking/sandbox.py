@@ -177,9 +177,7 @@ class Sandbox:
                 cancel.check()
                 rows, held = rows + batch.num_rows, held + batch.nbytes
                 if rows > most_rows:
-                    raise CostlyError(
-                        f"expected an answer of at most {most_rows} rows, was a longer one: add a LIMIT"
-                    )
+                    raise CostlyError(f"expected an answer of at most {most_rows} rows, was a longer one: add a LIMIT")
                 if held > limits.answer_bytes:
                     raise CostlyError(f"expected an answer of at most {limits.answer_bytes} bytes, was a larger one")
                 batches.append(batch)

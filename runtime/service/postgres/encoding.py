@@ -39,7 +39,7 @@ _POWERS: Final = np.array([1000, 100, 10, 1], dtype=np.int64)
 _NEGATIVE: Final = 0x4000
 _HEXADECIMAL: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 _INTERVAL: Final = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
-_WIDENED: Final = {"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64()}
+_WIDENED: Final = {"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "oid": pa.uint32()}
 
 
 def text_values(array: pa.Array, kind: ResultType) -> pa.Array:
@@ -300,6 +300,7 @@ _ENCODERS: Final[dict[str, Callable[[pa.Array], pa.Array]]] = {
     "int2": _int_binary("int2", ">i2"),
     "int4": _int_binary("int4", ">i4"),
     "int8": _int_binary("int8", ">i8"),
+    "oid": _int_binary("oid", ">u4"),
     "float4": lambda array: _numbers(array, ">f4"),
     "float8": lambda array: _numbers(array, ">f8"),
     "numeric": _numeric_binary,

@@ -34,7 +34,7 @@ _SQLSTATES: Final = (
 class PostgresError(ServiceError):
     """An error of a statement: the transaction block fails, the session goes on."""
 
-    severity = "ERROR"
+    severity: str = "ERROR"
 
     def __init__(self, sqlstate: str, message: str, *, hint: str = "", detail: str = "", position: int = 0) -> None:
         """``position`` counts characters of the text that was sent, from 1; 0 for none."""
@@ -69,7 +69,9 @@ def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
     if isinstance(error, TooManyError):
         return PostgresError("53300", text)
     if isinstance(error, GoneError):
-        return PostgresError("55000", text, hint="The oldest epoch that can be asked about moves on; see --retain-epochs.")
+        return PostgresError(
+            "55000", text, hint="The oldest epoch that can be asked about moves on; see --retain-epochs."
+        )
     if isinstance(error, CostlyError):
         return _costly(text)
     if isinstance(error, AskError) and "Error:" in text:
@@ -84,7 +86,9 @@ def _costly(text: str) -> PostgresError:
     if "within" in text or "waits" in text:
         return PostgresError("57014", text)
     if "rows" in text:
-        return PostgresError("54000", text, hint="A cursor (DECLARE) or COPY (SELECT …) TO STDOUT reads longer answers.")
+        return PostgresError(
+            "54000", text, hint="A cursor (DECLARE) or COPY (SELECT …) TO STDOUT reads longer answers."
+        )
     return PostgresError("54000", text)
 
 

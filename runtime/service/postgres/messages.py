@@ -160,7 +160,7 @@ class MessageBuffer:
 
 
 class Fields:
-    """Reads the fields of a message's content one after another; raises `UnreadableMessageError` for what is not there."""
+    """Reads the fields of a message one after another; raises `UnreadableMessageError` for what is not there."""
 
     def __init__(self, content: bytes, what: str) -> None:
         self._content, self._what, self._at = content, what, 0

@@ -23,7 +23,8 @@ from sqlglot.errors import SqlglotError
 
 from runtime.service.postgres.settings import SERVER_VERSION
 from runtime.service.postgres.statements import Question, Token, tokens, unquoted
-from runtime.service.postgres.system_tables import DATABASE, SCHEMA, SYSTEM_TABLES
+from runtime.service.postgres.system_schemas import SYSTEM_TABLES
+from runtime.service.postgres.system_tables import DATABASE, SCHEMA
 
 __all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten"]
 
@@ -40,6 +41,14 @@ _REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespac
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 _LONGEST: Final = 64 * 1024
 """A longer text is left to DuckDB: to parse it here would take too long."""
+_RENAMED: Final = {
+    "json_build_object": "json_object",
+    "jsonb_build_object": "json_object",
+    "json_agg": "json_group_array",
+}
+"""Functions that DuckDB calls otherwise."""
+_UNPARSED: Final = {"oid": "uint", "name": "text", '"char"': "text", "regclass": "text", "regtype": "text"}
+"""Types of whose arrays sqlglot knows nothing."""
 _LONG: Final = 4 * 1024
 _BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
 
@@ -101,7 +110,7 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
     if not question.places or len(question.sql) > _LONGEST:
         return {}
     try:
-        tree: Any = sqlglot.parse_one(question.sql, read="postgres")
+        tree: Any = sqlglot.parse_one(_simplified(question.sql), read="postgres")
     except (SqlglotError, RecursionError):
         return {}
     known = {name: kind for table in columns.values() for name, kind in table.items()}
@@ -229,6 +238,8 @@ def _simplified(sql: str) -> str:
         elif text(0) == "pg_catalog" and text(1) == "." and (text(3) == "(" or text(-1) in ("::", "as")):
             leave(own[number].begin, own[number + 1].end)
             number += 1
+        elif text(0) in _UNPARSED and text(1) == "[" and text(-1) in ("::", "as", "."):
+            leave(own[number].begin, own[number].end, _UNPARSED[text(0)])
         number += 1
     return "".join([*pieces, sql[at:]])
 
@@ -276,10 +287,17 @@ class _Rewriter:
             return node.expression
         if isinstance(node, exp.Cast):
             return _cast(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _RENAMED:
+            node.set("this", _RENAMED[node.name.lower()])
+            return node
         if isinstance(node, exp.Func):
             return self._function(node)
         if isinstance(node, exp.Collate):
             return node.this
+        if isinstance(node, exp.Div) and isinstance(node.expression, exp.Literal) and node.expression.is_int:
+            left = node.this
+            if isinstance(left, exp.Cast) and left.to.is_type("int", "bigint", "smallint"):  # which is one here, too
+                return exp.IntDiv(this=left, expression=node.expression)
         return node
 
     def _table(self, node: Any, local: Collection[str]) -> Any:
@@ -325,11 +343,15 @@ class _Rewriter:
         return node
 
     def _function(self, node: Any) -> Any:
-        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
-        found = self._session.get(name)
+        found = self._session.get(_function_name(node))
         if found is None:
             return node
         return found(list(node.expressions) if isinstance(node, exp.Anonymous) else list(node.iter_expressions()))
+
+
+def _function_name(node: Any) -> str:
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+    return "version" if name == "current_version" else str(name)
 
 
 def _name(node: Any) -> str:
@@ -352,12 +374,18 @@ def _cast(node: Any) -> Any:
         if is_name or (isinstance(value, exp.Cast) and value.to.is_type("text", "varchar")):
             return exp.Anonymous(this=f"to_{target}", expressions=[value])
         outer = node.parent
-        if isinstance(outer, exp.Cast) and outer.to.sql(dialect="postgres").lower() in ("oid", "bigint", "int"):
+        if isinstance(outer, exp.Cast) and outer.to.sql(dialect="postgres").lower() in (
+            "oid",
+            "uint",
+            "uinteger",
+            "bigint",
+            "int",
+        ):
             return value
         return exp.Anonymous(this=f"{target}_name", expressions=[value])
     if target in ("oid", "xid", "cid"):
-        node.set("to", exp.DataType.build("bigint"))
-    elif target in ("name", "char", "bpchar", "aclitem", "pg_node_tree", "unknown", "\"char\""):
+        node.set("to", exp.DataType.build("uint"))
+    elif target in ("name", "char", "bpchar", "aclitem", "pg_node_tree", "unknown", '"char"'):
         node.set("to", exp.DataType.build("text"))
     elif target.endswith("[]"):
         return _array_cast(node, target[:-2].strip('"'))
@@ -365,7 +393,7 @@ def _cast(node: Any) -> Any:
 
 
 def _array_cast(node: Any, element: str) -> Any:
-    kind = {"oid": "bigint", "name": "text", "char": "text", "regclass": "text", "regtype": "text"}.get(element, element)
+    kind = {"oid": "uint", "name": "text", "char": "text", "regclass": "text", "regtype": "text"}.get(element, element)
     node.set("to", exp.DataType.build(f"{kind}[]", dialect="postgres"))
     value = node.this
     if isinstance(value, exp.Literal) and value.is_string and value.name.startswith("{"):
@@ -392,5 +420,5 @@ def _column_name(node: Any) -> str:
     if isinstance(node, exp.Column):
         return str(node.name)
     if isinstance(node, exp.Func):
-        return node.sql_name().lower()
+        return _function_name(node)
     return ""

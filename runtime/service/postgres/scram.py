@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 as the server's side speaks it: RFC 5802 and 7677, without channel binding.
 
-The password is the port's token. Nothing that would give it away is kept but what RFC 5802 calls StoredKey and ServerKey;
-proofs are compared in constant time.
+The password is the port's token. Nothing of it is kept but what RFC 5802 calls StoredKey and ServerKey; proofs
+are compared in constant time.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from deltabook.wire.access import Access
 from deltabook.wire.service import PostgresLine
 from runtime.service.http.limits import Connections, Rates, SiteLimits, client_of
 from runtime.service.postgres import messages
-from runtime.service.postgres.errors import FatalError, UnreadableMessageError
+from runtime.service.postgres.errors import FatalError, PostgresError, UnreadableMessageError
 from runtime.service.postgres.messages import Fields, MessageBuffer, StartupBuffer
 from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresParts, SharedCatalogue
 from runtime.service.postgres.scram import MECHANISM, ScramExchange, Verifier
@@ -166,7 +166,7 @@ class _Connection(Protocol):
             else:
                 self._buffer.add(data)
                 self._pump()
-        except FatalError as error:
+        except PostgresError as error:
             self._fatal(error)
 
     def connectionLost(self, reason: Failure = Failure(ConnectionDone())) -> None:  # noqa: B008 (as the base has it)
@@ -313,8 +313,7 @@ class _Connection(Protocol):
                 self._authenticate(*found)
                 continue
             self._is_busy = self._is_pumping = True
-            wait_s = self._factory.rates.wait_s(self._client) if found[0] in _COUNTED else 0.0
-            handled = Deferred.fromCoroutine(self._paced(found, wait_s))
+            handled = Deferred.fromCoroutine(self._paced(found))
             handled.addBoth(self._handled)
             self._is_pumping = False
             done += 1
@@ -323,9 +322,9 @@ class _Connection(Protocol):
                 break
         self._count_arriving()
 
-    async def _paced(self, message: tuple[bytes, bytes], wait_s: float) -> None:
+    async def _paced(self, message: tuple[bytes, bytes]) -> None:
         """Do what a message asks, not sooner than the client's rate allows."""
-        if wait_s:
+        while message[0] in _COUNTED and (wait_s := self._factory.rates.wait_s(self._client)):
             await deferLater(self._factory.clock, wait_s)
         if self._session is not None and not self._is_closed:
             await self._session.handle(*message)
@@ -339,7 +338,7 @@ class _Connection(Protocol):
             return
         try:
             self._pump()
-        except FatalError as error:
+        except PostgresError as error:
             self._fatal(error)
 
     def _handled(self, result: object) -> None:
@@ -403,9 +402,10 @@ class _Connection(Protocol):
         # A client that takes nothing keeps its connection no longer than this.
         self._timer = self._factory.clock.callLater(self._limits.stalled_s, self._abort)
 
-    def _fatal(self, error: FatalError) -> None:
+    def _fatal(self, error: PostgresError) -> None:
         if self._is_closed:
             return
+        error.severity = "FATAL"
         self.write(messages.error_response(error))
         self.close()
 

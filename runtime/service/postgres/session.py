@@ -1,8 +1,8 @@
 """One session: the state between a client's messages, and what each of them does.
 
-A session is idle, in a transaction block, or in one that has failed. All questions of a block are about one version: the
-newest that every relation and view can be had at when the first of them is asked. Outside of a block each question is
-about the newest version of what it names; the statements that come in one message, or before one Sync, are a block.
+A session is idle, in a transaction block, or in one that has failed. All questions of a block are about one version:
+the newest that every relation and view can be had at when the first of them is asked. Outside of a block each question
+is about the newest version of what it names; the statements that come in one message, or before one Sync, are a block.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
+import pyarrow as pa
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, Beside, Rows
+from runtime.service.asking import AskError, Beside
 from runtime.service.postgres import messages
 from runtime.service.postgres import statements as st
 from runtime.service.postgres.answers import Cursor, ShownRows
@@ -26,7 +27,7 @@ from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresPa
 from runtime.service.postgres.rewriting import Rewritten, SessionFacts, inferred_types, is_slow, rewritten
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import CopyOptions, Question, Statement
-from runtime.service.postgres.subscribing import CopyingListener, copy_begin, encoded_rows
+from runtime.service.postgres.subscribing import CopyingListener, copy_begin, encoded_rows, with_header
 from runtime.service.postgres.types import literal, result_type
 from runtime.service.stream import Start, Subscription
 
@@ -171,7 +172,9 @@ class Session:
             self._failed(explained(error))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
             self._log.failure("a statement of a PostgreSQL client")
-            self._failed(PostgresError("XX000", f"expected an answer, was {type(error).__name__}: see the runtime's log"))
+            self._failed(
+                PostgresError("XX000", f"expected an answer, was {type(error).__name__}: see the runtime's log")
+            )
         finally:
             self._is_running = False
         if code in b"QF":
@@ -268,7 +271,8 @@ class Session:
             await self._infer(prepared)
         forms = forms * len(given) if len(forms) == 1 else forms or [0] * len(given)
         values = [
-            literal(value, oid, is_binary=bool(form)) for value, oid, form in zip(given, prepared.oids, forms, strict=True)
+            literal(value, oid, is_binary=bool(form))
+            for value, oid, form in zip(given, prepared.oids, forms, strict=True)
         ]
         self._drop_portal(portal_name)
         self._add_portal(portal_name, _Portal(prepared, values, wanted))
@@ -491,9 +495,7 @@ class Session:
         portal.cursor = Cursor(rows, [int(statement.is_binary)] * len(rows.fields))
         self._complete("DECLARE CURSOR")
 
-    async def _rows_of_command(
-        self, statement: st.Show | st.Fetch, wanted: Sequence[int], *, describes: bool
-    ) -> None:
+    async def _rows_of_command(self, statement: st.Show | st.Fetch, wanted: Sequence[int], *, describes: bool) -> None:
         rows = self._known_rows(statement)
         if rows is not None:
             formats = _formats(wanted, len(rows.fields))
@@ -534,7 +536,7 @@ class Session:
                 self._outlet.write(piece)
             for at in range(0, total, rows.chunk_rows):
                 part = rows.table.slice(at, rows.chunk_rows)
-                await self._write(lambda part=part: encoded_rows(part, rows.kinds, options.format), part.num_rows)
+                await self._write(lambda part=part, at=at: _copied(part, rows, options, at == 0), part.num_rows)
                 self._shared.counts.copied_rows += part.num_rows
         finally:
             self._shared.held.give(rows.nbytes)
@@ -572,7 +574,7 @@ class Session:
 
     def _end_copy(self, options: CopyOptions, total: int) -> None:
         if options.format == "binary":
-            self._outlet.write(messages.copy_data(BINARY_TRAILER))
+            self._outlet.write(messages.copy_data(BINARY_TRAILER) if total else with_header(b""))
         self._outlet.write(messages.COPY_DONE)
         self._complete(f"COPY {total}")
 
@@ -747,6 +749,11 @@ def _question_of(statement: Statement | None) -> Question | None:
     if isinstance(statement, Question):
         return statement
     return statement.question if isinstance(statement, st.Declare | st.CopyQuestion) else None
+
+
+def _copied(part: pa.Table, rows: ShownRows, options: CopyOptions, is_first: bool) -> bytes | memoryview:
+    data = encoded_rows(part, rows.kinds, options.format)
+    return with_header(data) if is_first and options.format == "binary" else data
 
 
 def _format(code: int) -> int:

@@ -145,7 +145,7 @@ class Settings:
         """Take what a client says when it connects as its defaults; what is not known it may say for nothing."""
         for name, value in values.items():
             try:
-                self._defaults[name.lower()] = self._checked(name.lower(), value)
+                self._defaults[name.lower()] = self._checked(name.lower(), value.strip("'"))
             except PostgresError as error:
                 if error.sqlstate != "42704":
                     raise
@@ -213,7 +213,9 @@ class Settings:
         if name in _CHOICES:
             found = _CHOICES[name].get(value.strip().lower())
             if found is None:
-                raise PostgresError("22023", f"expected {next(iter(_CHOICES[name].values()))} for {name}, was {value!r}")
+                raise PostgresError(
+                    "22023", f"expected {next(iter(_CHOICES[name].values()))} for {name}, was {value!r}"
+                )
             return found
         if name == "datestyle":
             if not value.upper().replace(" ", "").startswith(("ISO", "MDY", "YMD", "DMY")):

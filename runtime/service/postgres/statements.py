@@ -52,11 +52,41 @@ _TOKEN: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"/\*|\*/")
 _REFUSED: Final = frozenset(
-    "ALTER ANALYZE ATTACH CALL CHECKPOINT CLUSTER COMMENT CREATE DELETE DETACH DO DROP EXPORT GRANT IMPORT INSERT INSTALL "
-    "LOAD LOCK MERGE NOTIFY PRAGMA REASSIGN REFRESH REINDEX REVOKE SECURITY TRUNCATE UPDATE VACUUM".split()
+    [
+        "ALTER",
+        "ANALYZE",
+        "ATTACH",
+        "CALL",
+        "CHECKPOINT",
+        "CLUSTER",
+        "COMMENT",
+        "CREATE",
+        "DELETE",
+        "DETACH",
+        "DO",
+        "DROP",
+        "EXPORT",
+        "GRANT",
+        "IMPORT",
+        "INSERT",
+        "INSTALL",
+        "LOAD",
+        "LOCK",
+        "MERGE",
+        "NOTIFY",
+        "PRAGMA",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "REVOKE",
+        "SECURITY",
+        "TRUNCATE",
+        "UPDATE",
+        "VACUUM",
+    ]
 )
 """First words of statements that would change something."""
-_UNKNOWN: Final = frozenset("EXECUTE EXPLAIN LISTEN PREPARE".split())
+_UNKNOWN: Final = frozenset(["EXECUTE", "EXPLAIN", "LISTEN", "PREPARE"])
 """Of statements that PostgreSQL has."""
 _ISOLATION: Final = "READ WRITE"
 _MOST_PARAMETERS: Final = 65_535
@@ -389,7 +419,9 @@ class _Reader:
             self._at += 1
             return self._set_to({"NAMES": "client_encoding"}.get(word, "role"), is_local, at)
         if word == "AUTHORIZATION":
-            raise PostgresError("0A000", "expected no SET SESSION AUTHORIZATION, as there are no roles", position=at + 1)
+            raise PostgresError(
+                "0A000", "expected no SET SESSION AUTHORIZATION, as there are no roles", position=at + 1
+            )
         name = self._dotted()
         if not self._accept("TO"):
             self._expect("=")
@@ -524,7 +556,9 @@ class _Reader:
 
     def _copy_end(self) -> CopyOptions:
         if self._accept("FROM"):
-            raise PostgresError("25006", "expected COPY … TO STDOUT, was COPY … FROM", position=self._tokens[0].begin + 1)
+            raise PostgresError(
+                "25006", "expected COPY … TO STDOUT, was COPY … FROM", position=self._tokens[0].begin + 1
+            )
         self._expect("TO")
         if not self._accept("STDOUT"):
             raise PostgresError("42501", "expected COPY … TO STDOUT, as files are not written, was another place",
@@ -630,8 +664,27 @@ class _Reader:
 
 
 _READ: Final = frozenset(
-    "ABORT BEGIN CLOSE COMMIT COPY DEALLOCATE DECLARE DISCARD END FETCH MOVE RELEASE RESET ROLLBACK SAVEPOINT SET SHOW "
-    "START UNLISTEN".split()
+    [
+        "ABORT",
+        "BEGIN",
+        "CLOSE",
+        "COMMIT",
+        "COPY",
+        "DEALLOCATE",
+        "DECLARE",
+        "DISCARD",
+        "END",
+        "FETCH",
+        "MOVE",
+        "RELEASE",
+        "RESET",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "SET",
+        "SHOW",
+        "START",
+        "UNLISTEN",
+    ]
 )
 """First words of statements that are not questions."""
 

@@ -8,6 +8,7 @@ hub ──Message──▶ CopyingListener ──line_encoder, once for all of o
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
@@ -19,14 +20,21 @@ from twisted.internet.defer import Deferred
 from runtime.plan import Column
 from runtime.service.materialised import with_point
 from runtime.service.postgres import messages
-from runtime.service.postgres.encoding import BINARY_HEADER, binary_values, copy_lines, data_rows, text_values
+from runtime.service.postgres.encoding import (
+    BINARY_HEADER,
+    BINARY_TRAILER,
+    binary_values,
+    copy_lines,
+    data_rows,
+    text_values,
+)
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.statements import CopyOptions
 from runtime.service.postgres.system_tables import duckdb_type
 from runtime.service.postgres.types import BY_NAME, ResultType, result_type
 from runtime.service.stream import Message
 
-__all__ = ["CopyingListener", "copy_begin", "encoded_rows", "line_encoder"]
+__all__ = ["CopyingListener", "copy_begin", "encoded_rows", "line_encoder", "with_header"]
 
 _INT8: Final = ResultType(BY_NAME["int8"])
 _ROWS: Final = 32 * 1024
@@ -43,12 +51,18 @@ def encoded_rows(table: pa.Table, kinds: list[ResultType], form: str) -> bytes |
     return copy_lines(values, kinds, table.num_rows, is_csv=form == "csv")
 
 
+def with_header(rows: bytes | memoryview) -> bytes:
+    """Messages of binary rows, with the header in the first of them, where clients look for it."""
+    if not rows:
+        return messages.copy_data(BINARY_HEADER + BINARY_TRAILER)
+    (length,) = struct.unpack_from("!i", rows, 1)
+    return b"".join((b"d", struct.pack("!i", length + len(BINARY_HEADER)), BINARY_HEADER, rows[5:]))
+
+
 def copy_begin(names: list[str], options: CopyOptions) -> list[bytes]:
-    """What comes before the rows."""
+    """What comes before the rows and is none of their messages."""
     begin = [messages.copy_out(len(names), is_binary=options.format == "binary")]
-    if options.format == "binary":
-        begin.append(messages.copy_data(BINARY_HEADER))
-    elif options.header:
+    if options.header and options.format != "binary":
         titles = [pa.array([name.encode()], pa.binary()) for name in names]
         kinds = [ResultType(BY_NAME["text"])] * len(names)
         begin.append(bytes(copy_lines(titles, kinds, 1, is_csv=options.format == "csv")))
@@ -85,6 +99,7 @@ class CopyingListener:
         self._columns, self._options, self._epoch, self._write = columns, options, epoch, write
         self._encode = line_encoder(columns, options.format)
         self._is_begun = epoch is not None
+        self._has_header = options.format != "binary"
         self.ended: Deferred[None] = Deferred()
         self.rows = 0
         """That were sent."""
@@ -104,10 +119,14 @@ class CopyingListener:
         elif header.kind in ("snapshot", "changes"):
             self._is_begun, self._epoch = True, header.to_epoch
             if message.rows is not None and message.rows.num_rows:
-                self._write(message.encoded(self._encode))
+                self._write_rows(message.encoded(self._encode))
                 self.rows += message.rows.num_rows
         elif header.kind == "progress" and self._options.progress:
-            self._write(self._progress(header.to_epoch))
+            self._write_rows(self._progress(header.to_epoch))
+
+    def _write_rows(self, rows: bytes) -> None:
+        self._write(rows if self._has_header else with_header(rows))
+        self._has_header = True
 
     def flush(self) -> None:
         """The transport writes once a turn."""

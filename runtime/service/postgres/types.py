@@ -41,7 +41,7 @@ TYPES: Final = (
     PgType("int4", 23, 1007, 4, "N", "INTEGER", "integer"),
     PgType("regproc", 24, 1008, 4, "N", "VARCHAR"),
     PgType("text", 25, 1009, -1, "S", "VARCHAR"),
-    PgType("oid", 26, 1028, 4, "N", "BIGINT"),
+    PgType("oid", 26, 1028, 4, "N", "UINTEGER"),
     PgType("json", 114, 199, -1, "U", "VARCHAR"),
     PgType("float4", 700, 1021, 4, "N", "FLOAT", "real"),
     PgType("float8", 701, 1022, 8, "N", "DOUBLE", "double precision"),
@@ -65,7 +65,7 @@ _BY_ARRAY_OID: Final = {kind.array_oid: kind for kind in TYPES if kind.array_oid
 TEXT: Final = BY_NAME["text"]
 _OF_DUCKDB: Final = {
     "BOOLEAN": "bool", "TINYINT": "int2", "UTINYINT": "int2", "SMALLINT": "int2", "USMALLINT": "int4",
-    "INTEGER": "int4", "UINTEGER": "int8", "BIGINT": "int8", "UBIGINT": "numeric", "HUGEINT": "numeric",
+    "INTEGER": "int4", "UINTEGER": "oid", "BIGINT": "int8", "UBIGINT": "numeric", "HUGEINT": "numeric",
     "UHUGEINT": "numeric", "FLOAT": "float4", "DOUBLE": "float8", "VARCHAR": "text", "DATE": "date", "TIME": "time",
     "TIMESTAMP": "timestamp", "TIMESTAMP_S": "timestamp", "TIMESTAMP_MS": "timestamp", "TIMESTAMP_NS": "timestamp",
     "TIMESTAMP WITH TIME ZONE": "timestamptz", "INTERVAL": "interval", "BLOB": "bytea", "UUID": "uuid",
@@ -285,7 +285,9 @@ def _outside(name: str) -> PostgresError:
 
 
 _BINARY: Final = {
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "json", "unknown", "regclass", "regtype", "regproc"), _utf8),
+    **dict.fromkeys(
+        ("text", "varchar", "bpchar", "name", "char", "json", "unknown", "regclass", "regtype", "regproc"), _utf8
+    ),
     "bool": _boolean,
     "int2": _integer("!h", "int2"),
     "int4": _integer("!i", "int4"),
