@@ -145,7 +145,7 @@ class Client:
     """One connection and what was said over it."""
 
     def __init__(self, lab: PostgresLab, host: str) -> None:
-        address = IPv4Address("TCP", host, 40000)
+        address: Any = IPv4Address("TCP", host, 40000)
         self.lab = lab
         self.transport: Any = _Transport(peerAddress=address)
         self.protocol = lab.factory.buildProtocol(address)

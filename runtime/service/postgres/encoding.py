@@ -256,6 +256,8 @@ def _numeric_binary(array: pa.Array) -> pa.Array:
     if pa.types.is_integer(array.type):
         array = pc.cast(array, pa.decimal128(20, 0))
     scale, count = array.type.scale, len(array)
+    if not count:
+        return pa.array([], pa.binary())
     text = _unscaled(array).fill_null("0")
     digits = pc.utf8_ltrim(text, "-")
     longest = pc.max(pc.binary_length(digits)).as_py() or 1
@@ -387,7 +389,7 @@ def _quoted(column: pa.Array) -> pa.Array:
 def _big_endian(values: Any, form: str) -> Any:
     """Values as a matrix of bytes, a row each."""
     own = np.ascontiguousarray(np.asarray(values).astype(form))
-    return own.view(np.uint8).reshape(len(own), -1)
+    return own.view(np.uint8).reshape(len(own), own.itemsize)
 
 
 def _fixed(matrix: Any) -> pa.Array:

@@ -137,7 +137,7 @@ def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
     if isinstance(parent, exp.Limit | exp.Offset):
         return "BIGINT"
     if isinstance(parent, exp.Binary | exp.In | exp.Between | exp.Tuple):
-        around = parent.parent if isinstance(parent, exp.Tuple) else parent
+        around: Any = parent.parent if isinstance(parent, exp.Tuple) else parent
         others = [each for each in around.iter_expressions() if each is not node and each is not parent]
         for other in others:
             kind = _type_of(other, known)

@@ -225,8 +225,8 @@ class _Connection(Protocol):
         while name := fields.text():
             said[name] = fields.text()
         fields.end()
-        factory, transport = self._factory, self.transport
-        assert transport is not None
+        factory = self._factory
+        transport: Any = self.transport
         if factory.tls is not None and not self._is_encrypted:
             raise FatalError("28000", "expected a connection with TLS, was one without (sslmode=require)")
         if not said.get("user"):
@@ -251,7 +251,7 @@ class _Connection(Protocol):
 
     def _authenticate(self, code: bytes, content: bytes) -> None:
         """A message of SCRAM."""
-        assert self.transport is not None
+        transport: Any = self.transport
         if code != b"p":
             raise UnreadableMessageError(f"expected a password, was the message {code!r}")
         assert self._scram is not None
@@ -262,14 +262,14 @@ class _Connection(Protocol):
             fields.end()
             if mechanism != MECHANISM or first is None:
                 raise FatalError("28000", f"expected {MECHANISM}, was {mechanism[:80]!r}")
-            self.transport.write(messages.authentication(_SASL_CONTINUE, self._scram.first(first)))
+            transport.write(messages.authentication(_SASL_CONTINUE, self._scram.first(first)))
             self._said["first message"] = "was read"
             return
         answer = self._scram.final(content)
         if answer is None:
             user = self._said["user"][:_LONGEST_USER]
             raise FatalError("28P01", f"expected the token as the password of user {user!r}, was another")
-        self.transport.write(messages.authentication(_SASL_FINAL, answer))
+        transport.write(messages.authentication(_SASL_FINAL, answer))
         self._scram = None
         self._let_in()
 
@@ -371,8 +371,9 @@ class _Connection(Protocol):
 
     def write(self, data: bytes | memoryview) -> None:
         """See `Outlet`."""
-        if not self._is_closed and self.transport is not None:
-            self.transport.write(bytes(data))
+        transport: Any = self.transport
+        if not self._is_closed:
+            transport.write(bytes(data))
 
     def drained(self) -> Deferred[None]:
         """See `Outlet`."""

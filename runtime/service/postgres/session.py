@@ -8,6 +8,7 @@ is about the newest version of what it names; the statements that come in one me
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -536,7 +537,7 @@ class Session:
                 self._outlet.write(piece)
             for at in range(0, total, rows.chunk_rows):
                 part = rows.table.slice(at, rows.chunk_rows)
-                await self._write(lambda part=part, at=at: _copied(part, rows, options, at == 0), part.num_rows)
+                await self._write(partial(_copied, part, rows, options, is_first=not at), part.num_rows)
                 self._shared.counts.copied_rows += part.num_rows
         finally:
             self._shared.held.give(rows.nbytes)
@@ -674,7 +675,7 @@ class Session:
         for part in ranges:
             for at in range(part.start, part.stop, rows.chunk_rows):
                 end = min(at + rows.chunk_rows, part.stop)
-                await self._write(lambda at=at, end=end: rows.encoded(at, end, formats), end - at)
+                await self._write(partial(rows.encoded, at, end, formats), end - at)
 
     async def _write(self, encode: Callable[[], bytes | memoryview], count: int) -> None:
         """Send rows when the client has taken those before."""
@@ -751,7 +752,7 @@ def _question_of(statement: Statement | None) -> Question | None:
     return statement.question if isinstance(statement, st.Declare | st.CopyQuestion) else None
 
 
-def _copied(part: pa.Table, rows: ShownRows, options: CopyOptions, is_first: bool) -> bytes | memoryview:
+def _copied(part: pa.Table, rows: ShownRows, options: CopyOptions, *, is_first: bool) -> bytes | memoryview:
     data = encoded_rows(part, rows.kinds, options.format)
     return with_header(data) if is_first and options.format == "binary" else data
 

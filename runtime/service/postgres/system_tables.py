@@ -24,6 +24,7 @@ SCHEMA: Final = "public"
 _OWNER: Final = 10
 _DATABASE_OID: Final = 16_383
 _FIRST_OID: Final = 16_384
+_FIRST_SYSTEM_OID: Final = 9_000
 _NAMESPACES: Final = {"pg_catalog": 11, SCHEMA: 2200, "information_schema": 13_000}
 _ARROW: Final[dict[str, pa.DataType]] = {
     "o": pa.uint32(), "n": pa.string(), "b": pa.bool_(), "i": pa.int32(), "s": pa.int16(), "f": pa.float32(),
@@ -111,7 +112,7 @@ class SystemCatalogue:
                    "relkind": table.kind, "relnatts": len(table.columns), **same}  # fmt: skip
         for name, columns in SYSTEM_TABLES.items():
             schema, _, table_name = name.partition(".")
-            yield {"oid": _system_oid(table_name), "relname": table_name, "relnamespace": _NAMESPACES[schema],
+            yield {"oid": _system_oid(name), "relname": table_name, "relnamespace": _NAMESPACES[schema],
                    "relkind": "r" if schema == "pg_catalog" else "v", "relnatts": len(columns.split()),
                    **same}  # fmt: skip
 
@@ -128,7 +129,7 @@ class SystemCatalogue:
             for number, (column_name, letter) in enumerate((each.split(":") for each in columns.split()), 1):
                 of = _SQL_NAMES[letter]
                 element = BY_NAME[of.removeprefix("_")]
-                yield {"attrelid": _system_oid(name.partition(".")[2]), "attname": column_name, "attnum": number,
+                yield {"attrelid": _system_oid(name), "attname": column_name, "attnum": number,
                        "atttypid": element.array_oid if of.startswith("_") else element.oid, "atttypmod": -1,
                        "attlen": -1 if of.startswith("_") else element.size, **same}  # fmt: skip
 
@@ -277,4 +278,5 @@ def _oids(names: Iterable[str]) -> dict[str, int]:
 
 
 def _system_oid(name: str) -> int:
-    return _FIXED_OIDS.get(name, 9_000 + zlib.crc32(name.encode()) % 4_000)
+    """The number of one of `SYSTEM_TABLES`."""
+    return _FIXED_OIDS.get(name.partition(".")[2], _FIRST_SYSTEM_OID + list(SYSTEM_TABLES).index(name))

@@ -128,7 +128,7 @@ def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
         return f"CAST(NULL AS {duckdb})" if duckdb else "NULL"
     if element is not None:
         elements = _binary_array(value, element) if is_binary else _text_array(_utf8(value), element)
-        return f"CAST([{', '.join(elements)}] AS {element.duckdb}[])"
+        return f"CAST(ARRAY[{', '.join(elements)}] AS {element.duckdb}[])"
     assert kind is not None
     text = _BINARY[kind.name](value) if is_binary else _utf8(value)
     return _typed(text, kind if oid else None)
