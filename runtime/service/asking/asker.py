@@ -64,11 +64,6 @@ class Asker:
         """Questions that are being answered."""
         return len(self._running)
 
-    @property
-    def waiting(self) -> int:
-        """Questions that wait for their turn."""
-        return len(self._turns)
-
     def stop(self) -> None:
         """Interrupt all of them."""
         for cancel in (*self._running, *self._turns):

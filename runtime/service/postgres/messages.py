@@ -153,11 +153,6 @@ class MessageBuffer:
         self._begin = end
         return bytes((code,)), content
 
-    def clear(self) -> None:
-        """Hold nothing."""
-        self._data.clear()
-        self._begin = 0
-
 
 class Fields:
     """Reads the fields of a message one after another; raises `UnreadableMessageError` for what is not there."""
@@ -215,10 +210,6 @@ class Fields:
         """There is nothing more."""
         if self._at != len(self._content):
             raise self._error("its end")
-
-    def rest(self) -> bytes:
-        """All that is left."""
-        return self.raw(len(self._content) - self._at)
 
     def _error(self, expected: str) -> UnreadableMessageError:
         size = len(self._content)

@@ -393,8 +393,9 @@ def _cast(node: Any) -> Any:
 
 
 def _array_cast(node: Any, element: str) -> Any:
-    kind = {"oid": "uint", "name": "text", "char": "text", "regclass": "text", "regtype": "text"}.get(element, element)
-    node.set("to", exp.DataType.build(f"{kind}[]", dialect="postgres"))
+    kind = {"oid": "uint", "name": "text", "char": "text", "regclass": "text", "regtype": "text"}.get(element)
+    if kind is not None:
+        node.set("to", exp.DataType.build(f"{kind}[]", dialect="postgres"))
     value = node.this
     if isinstance(value, exp.Literal) and value.is_string and value.name.startswith("{"):
         parts = [part.strip().strip('"') for part in value.name.strip("{}").split(",") if part.strip()]

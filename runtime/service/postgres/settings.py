@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Final
 from zoneinfo import available_timezones
 
-import deltabook
 from runtime.service.postgres.errors import PostgresError
 
 __all__ = ["REPORTED", "SERVER_VERSION", "Settings"]
@@ -34,7 +34,7 @@ REPORTED: Final = {
 }
 """Those of which the client is told at once, and as what."""
 _FIXED: Final = {
-    "server_version": f"{SERVER_VERSION} (Deltabook {deltabook.__version__})",
+    "server_version": f"{SERVER_VERSION} (Deltabook {version('deltabook')})",
     "server_version_num": "150000",
     "server_encoding": "UTF8",
     "in_hot_standby": "off",

@@ -156,18 +156,27 @@ The letters: o oid, n name or text, b bool, i int4, s int2, f float4, x int8, z 
 """
 
 
+def _found(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
+    """What a row of a table has in a column.
+
+    Both have names in it that no argument has: DuckDB puts the text of an argument in place of its name, so that a
+    column of the caller's would become one of the table's.
+    """
+    renamed = f'SELECT {key} AS "@key", {column} AS "@found" FROM "{table}"'
+    return f'(SELECT min(k."@found") FROM ({renamed}) k WHERE k."@key" = {sought})'
+
+
 def _named(column: str, table: str) -> str:
     """The name of what has the number ``o``, ``-`` for none."""
-    found = f'(SELECT k.{column} FROM "{table}" k WHERE k.oid = o)'
-    return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({found}, o::VARCHAR) END"
+    return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_found(column, table)}, o::VARCHAR) END"
 
 
 MACROS: Final[dict[str, str]] = {
     "array_lower(a, d)": "CASE WHEN len(a) > 0 THEN 1 END",
     "array_upper(a, d)": "nullif(len(a), 0)",
     "col_description(o, n)": "NULL::VARCHAR",
-    "format_type(o, m)": "(SELECT CASE WHEN n.oid = 1700 AND m > 0 THEN 'numeric(' || ((m::INTEGER - 4) >> 16) || ',' || "  # noqa: E501
-    f"((m::INTEGER - 4) & 65535) || ')' ELSE n.sql_name END FROM \"{TYPE_NAMES}\" n WHERE n.oid = o)",
+    "format_type(o, m)": "CASE WHEN o = 1700 AND m > 0 THEN 'numeric(' || ((m::INTEGER - 4) >> 16) || ',' || "
+    f"((m::INTEGER - 4) & 65535) || ')' ELSE {_found('sql_name', TYPE_NAMES)} END",
     "has_any_column_privilege(a, b := '', c := '')": "true",
     "has_column_privilege(a, b, c := '', d := '')": "true",
     "has_database_privilege(a, b, c := '')": "true",
@@ -196,9 +205,9 @@ MACROS: Final[dict[str, str]] = {
     "pg_get_statisticsobjdef_columns(o)": "NULL::VARCHAR",
     "pg_get_triggerdef(o, p := false)": "NULL::VARCHAR",
     "pg_get_userbyid(o)": "'deltabook'",
-    "pg_get_viewdef(o, p := false)": '(SELECT d.definition FROM "pg_catalog.pg_views" d '
-    'JOIN "pg_catalog.pg_class" k ON '
-    "k.relname = d.viewname WHERE k.oid = o)",
+    "pg_get_viewdef(o, p := false)": _found(
+        "definition", "pg_catalog.pg_views", "viewname", _found("relname", "pg_catalog.pg_class")
+    ),
     "pg_has_role(a, b, c := '')": "true",
     "pg_indexes_size(o)": "0::BIGINT",
     "pg_is_in_recovery()": "false",
@@ -212,7 +221,7 @@ MACROS: Final[dict[str, str]] = {
     "pg_size_pretty(n)": "n || ' bytes'",
     "pg_statistics_obj_is_visible(o)": "true",
     "pg_stat_get_numscans(o)": "0::BIGINT",
-    "pg_table_is_visible(o)": '(SELECT k.relnamespace <> 13000 FROM "pg_catalog.pg_class" k WHERE k.oid = o)',
+    "pg_table_is_visible(o)": _found("relnamespace", "pg_catalog.pg_class") + " <> 13000",
     "pg_table_size(o)": "0::BIGINT",
     "pg_tablespace_location(o)": "''",
     "pg_total_relation_size(o)": "0::BIGINT",
@@ -225,11 +234,10 @@ MACROS: Final[dict[str, str]] = {
     "regnamespace_name(o)": _named("nspname", "pg_catalog.pg_namespace"),
     "regtype_name(o)": _named("sql_name", TYPE_NAMES),
     "shobj_description(o, c := '')": "NULL::VARCHAR",
-    "to_regclass(n)": '(SELECT min(k.oid) FROM "pg_catalog.pg_class" k WHERE k.relname = '
-    "replace(regexp_extract(n, '[^.]+$'), '\"', ''))",
-    "to_regnamespace(n)": '(SELECT min(k.oid) FROM "pg_catalog.pg_namespace" k '
-    "WHERE k.nspname = replace(n, '\"', ''))",
-    "to_regtype(n)": f'(SELECT min(k.oid) FROM "{TYPE_NAMES}" k WHERE k.sql_name = n OR k.name = n)',
+    "to_regclass(n)": _found("oid", "pg_catalog.pg_class", "relname", "replace(regexp_extract(n, '[^.]+$'), '\"', '')"),
+    "to_regnamespace(n)": _found("oid", "pg_catalog.pg_namespace", "nspname", "replace(n, '\"', '')"),
+    "to_regtype(n)": f"coalesce({_found('oid', TYPE_NAMES, 'sql_name', 'n')}, "
+    f"{_found('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
 """Functions of PostgreSQL's, each what it is with the catalogue above."""
