@@ -28,7 +28,7 @@ _WHOLE = some.one_of(
 _ANY = some.one_of(
     _WHOLE,
     _WHOLE,
-    some.builds(lambda code, content: message(bytes((code,)), content), some.integers(0, 255), some.binary(max_size=30)),
+    some.builds(lambda code, content: message(bytes((code,)), content), some.integers(0, 255), some.binary(max_size=9)),
     some.builds(lambda code, length: code + struct.pack("!i", length), some.sampled_from([b"Q", b"P", b"B"]),
                 some.integers(-(2**31), 2**31 - 1)),
     some.binary(max_size=20),

@@ -41,6 +41,8 @@ _REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespac
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 _LONGEST: Final = 64 * 1024
 """A longer text is left to DuckDB: to parse it here would take too long."""
+_DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
+"""What sqlglot writes → what DuckDB says."""
 _RENAMED: Final = {
     "json_build_object": "json_object",
     "jsonb_build_object": "json_object",
@@ -133,7 +135,7 @@ def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
     while isinstance(parent, exp.Paren | exp.Neg):
         node, parent = parent, parent.parent
     if isinstance(parent, exp.Cast):
-        return str(parent.to.sql(dialect="duckdb")).replace("TEXT", "VARCHAR")
+        return _duckdb_name(parent.to)
     if isinstance(parent, exp.Limit | exp.Offset):
         return "BIGINT"
     if isinstance(parent, exp.Binary | exp.In | exp.Between | exp.Tuple):
@@ -146,11 +148,18 @@ def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
     return ""
 
 
+def _duckdb_name(kind: Any) -> str:
+    """What DuckDB itself calls a type."""
+    name = str(kind.sql(dialect="duckdb"))
+    base, lists = name.partition("[")[0], name[len(name.partition("[")[0]) :]
+    return _DUCKDB_NAMES.get(base, base) + lists
+
+
 def _type_of(node: Any, known: Mapping[str, str]) -> str:
     if isinstance(node, exp.Column):
         return known.get(node.name.lower(), "")
     if isinstance(node, exp.Cast):
-        return str(node.to.sql(dialect="duckdb")).replace("TEXT", "VARCHAR")
+        return _duckdb_name(node.to)
     if isinstance(node, exp.Literal):
         return "VARCHAR" if node.is_string else "BIGINT" if node.is_int else "DECIMAL(38,9)"
     if isinstance(node, exp.Count):

@@ -170,7 +170,7 @@ def test_places_are_those_of_the_text_that_was_sent() -> None:
     [
         ("SELECT 1 FROM bids WHERE price > $1 AND symbol IN ($2, 'x') LIMIT $3",
          {1: "BIGINT", 2: "VARCHAR", 3: "BIGINT"}),
-        ("SELECT $1::int + $2, $3", {1: "INT", 2: "INT"}),
+        ("SELECT $1::int + $2, $3", {1: "INTEGER", 2: "INTEGER"}),
         ("SELECT 1 FROM bids WHERE price BETWEEN $1 AND price + $2", {1: "BIGINT", 2: "BIGINT"}),
         ("SELECT 1 FROM depth HAVING SUM(value) > $1", {1: "DECIMAL(38,2)"}),
         ("SELECT any($1::oid[])", {1: "UINTEGER[]"}),
