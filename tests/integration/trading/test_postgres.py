@@ -84,7 +84,7 @@ def test_psql_describes_relations_and_views(where: dict[str, Any]) -> None:
 def test_psql_is_told_where_an_error_is(where: dict[str, Any]) -> None:
     found = psql(where, "SELECT symbol,\n  nothing FROM best_quote", "SELECT 7")
     assert "LINE 2:   nothing FROM" in found
-    assert found.splitlines()[-1] == "7"
+    assert "7" in found.splitlines()
 
 
 def test_psycopg_asks_with_parameters_and_cursors(connection: psycopg.Connection[Any], where: dict[str, Any]) -> None:
