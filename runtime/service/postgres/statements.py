@@ -7,7 +7,7 @@ statement, finds its parameters, and no more. All of it is linear in the length 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -328,11 +328,11 @@ class _Reader:
         if word in _UNKNOWN:
             raise PostgresError("0A000", f"expected a statement that is known here, was {word}",
                                 position=first.begin + 1)  # fmt: skip
-        read = getattr(self, f"_{word.lower()}", None) if word in _READ else None
+        read = _READ.get(word)
         if read is None:
             return self._question(0, len(self._tokens))
         self._at = 1
-        statement: Statement = read()
+        statement = read(self)
         if self._at < len(self._tokens):
             raise self._error("the end of the statement")
         return statement
@@ -373,8 +373,6 @@ class _Reader:
         self._accept("TRANSACTION", "WORK")
         self._and_no_chain()
         return End(commits=True)
-
-    _end = _commit
 
     def _abort(self) -> End:
         self._accept("TRANSACTION", "WORK")
@@ -663,29 +661,27 @@ class _Reader:
         return _syntax(f"expected {expected}, was {was}", self._place())
 
 
-_READ: Final = frozenset(
-    [
-        "ABORT",
-        "BEGIN",
-        "CLOSE",
-        "COMMIT",
-        "COPY",
-        "DEALLOCATE",
-        "DECLARE",
-        "DISCARD",
-        "END",
-        "FETCH",
-        "MOVE",
-        "RELEASE",
-        "RESET",
-        "ROLLBACK",
-        "SAVEPOINT",
-        "SET",
-        "SHOW",
-        "START",
-        "UNLISTEN",
-    ]
-)
+_READ: Final[dict[str, Callable[[_Reader], Statement]]] = {
+    "ABORT": _Reader._abort,
+    "BEGIN": _Reader._begin,
+    "CLOSE": _Reader._close,
+    "COMMIT": _Reader._commit,
+    "COPY": _Reader._copy,
+    "DEALLOCATE": _Reader._deallocate,
+    "DECLARE": _Reader._declare,
+    "DISCARD": _Reader._discard,
+    "END": _Reader._commit,
+    "FETCH": _Reader._fetch,
+    "MOVE": _Reader._move,
+    "RELEASE": _Reader._release,
+    "RESET": _Reader._reset,
+    "ROLLBACK": _Reader._rollback,
+    "SAVEPOINT": _Reader._savepoint,
+    "SET": _Reader._set,
+    "SHOW": _Reader._show,
+    "START": _Reader._start,
+    "UNLISTEN": _Reader._unlisten,
+}
 """First words of statements that are not questions."""
 
 
