@@ -15,7 +15,7 @@ from twisted.internet.task import LoopingCall
 
 from runtime.epochs import EpochLogReader
 from runtime.plan import Column, Relation
-from runtime.service.asking.errors import AskError, CostlyError, TooManyError
+from runtime.service.asking.errors import AskError, CostlyError, TooManyError, UnpublishedError
 from runtime.service.asking.limits import AskLimits
 from runtime.service.asking.question import CheckedQuestion, checked, unknown, with_epoch
 from runtime.service.asking.relations import RelationsAtEpochs
@@ -160,7 +160,13 @@ class Asker:
             described: Rows = await self._in_thread(lambda: self._described(question.sql, columns, cancel, wanted))
             return 0, described
         published: dict[str, PublishedView] = {}
+<<<<<<< HEAD
         if of_views:
+=======
+        if unpublished := [name for name in wanted if not self._hub.has_version(name)]:
+            raise UnpublishedError(f"view {unpublished[0]} has no version yet: Spark is starting")
+        if wanted:
+>>>>>>> main
             if self._hub.committed is None:
                 raise AskError("expected a question about relations alone, as no epochs of views are kept")
             try:
