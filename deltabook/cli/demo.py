@@ -97,6 +97,11 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 @click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with so many workers.")
 @click.option("--master", default="", metavar="URL", help="Use this Spark cluster; neither: Spark within the runtime.")
 @click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster.")
+@click.option(
+    "--pg-port",
+    type=click.IntRange(0, 65535),
+    help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
 def command(
@@ -110,6 +115,7 @@ def command(
     workers: int,
     master: str,
     spark_secret_file: str,
+    pg_port: int | None,
     as_json: bool,
 ) -> None:
     """Start exchange, runtime and strategies, show their figures, stop them.
@@ -128,7 +134,9 @@ def command(
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
         spark = None if is_without_spark else place
-        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark)
+        stages = make_stages(
+            run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark, pg_port=pg_port
+        )
         supervisor = Supervisor(
             stages,
             run_folder,

@@ -149,6 +149,11 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
 )
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
+@click.option(
+    "--pg-port",
+    type=click.IntRange(0, 65535),
+    help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
+)
 @click.option("--interface", default="127.0.0.1", help="Where results are served; off loopback with token and TLS.")
 @security_options
 @click.option("--requests-per-s", type=click.FloatRange(1), default=1000.0, help="Requests of one client address.")
@@ -229,6 +234,7 @@ def command(
     express: str,
     runs_spark: bool | None,
     http_port: int,
+    pg_port: int | None,
     interface: str,
     security: PortSecurity,
     requests_per_s: float,
@@ -277,7 +283,7 @@ def command(
         requests_per_s=requests_per_s,
         burst=int(2 * requests_per_s),
     )
-    allow_files(limits.connections + _FILES_BESIDE)
+    allow_files(limits.connections * (1 if pg_port is None else 2) + _FILES_BESIDE)
     config = LiveConfig(
         directory=directory,
         feed=address(feed, "--feed") if feed else None,
@@ -288,6 +294,7 @@ def command(
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,
+        pg_port=pg_port,
         security=security,
         limits=limits,
         cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
@@ -366,7 +373,8 @@ class _Process:
 
     def _ready(self, port: int) -> None:
         quicken()
-        self._reporter.ready({"http": port})
+        postgres = self._runtime.pg_port
+        self._reporter.ready({"http": port} if postgres is None else {"http": port, "postgres": postgres})
 
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)

@@ -123,6 +123,7 @@ def make_stages(
     *,
     run_id: str = "",
     spark: SparkPlace | None = SparkPlace(),
+    pg_port: int | None = None,
 ) -> list[Stage]:
     """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
@@ -131,7 +132,8 @@ def make_stages(
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
     any case. ``run_id`` is the name that all of them go by. ``spark`` is where the views are kept; None: all of them in
-    the express lane alone. Raises `DemoError` for a capture as ITCH.
+    the express lane alone. ``pg_port`` is where the runtime listens for clients of PostgreSQL. Raises `DemoError` for a
+    capture as ITCH.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
@@ -161,6 +163,7 @@ def make_stages(
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), *port(ports, "--http-port", "runtime.http")]
+        where += [] if pg_port is None else ["--pg-port", str(ports.get("runtime.postgres", pg_port))]
         lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express)]
         lanes += ["--no-spark"] if spark is None else spark.options(ports)
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)

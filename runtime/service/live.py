@@ -8,11 +8,13 @@ does not start ends with the reason, since nothing would keep the version of rec
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from prometheus_client.metrics_core import Metric
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import LoopingCall
@@ -38,6 +40,7 @@ from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
 from runtime.service.epoch_pace import EpochPace
+from runtime.service.errors import ServiceError
 from runtime.service.feed import FEED, FEED_ID
 from runtime.service.figures import RuntimeFigures, RuntimeParts
 from runtime.service.freshness import Freshness
@@ -45,9 +48,11 @@ from runtime.service.http import ServiceParts, results_site
 from runtime.service.hub import Hub
 from runtime.service.inputs import Inputs
 from runtime.service.lag import Lags
-from runtime.service.listening import ResultsPort
+from runtime.service.listening import ServicePort
 from runtime.service.metrics import EngineMetrics, Noted, RuntimeMetrics, origin_metrics, view_metrics
+from runtime.service.metrics.postgres import postgres_metrics
 from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
+from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.readers import ReaderService
 from runtime.service.rundirectory import left_as_found
 from runtime.service.signoflife import SignOfLife
@@ -76,6 +81,9 @@ class LiveRuntime(IngestListener):
     ``on_failure`` is called once, with one line, when it cannot go on; `stop` must still be called.
     """
 
+    pg_port: int | None = None
+    """Port of PostgreSQL's clients, once it is open; None where there is none."""
+
     def __init__(
         self,
         reactor: Any,
@@ -92,7 +100,7 @@ class LiveRuntime(IngestListener):
         self._noted = Noted(config.directory, config.upkeep.limit_megabytes * 1_000_000, time.time_ns)
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
-            self._port = ResultsPort(reactor, config)
+            self._port, self._pg_port = _ports(reactor, config)
             self._begun = BegunDirectory(
                 config,
                 selects,
@@ -186,8 +194,7 @@ class LiveRuntime(IngestListener):
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
         self._sealed = self._writer.epoch
-        self._stopping = False
-        self._ingesting = False
+        self._stopping = self._ingesting = False
         self._clean_stop: CleanStop | None = None
         self._spark_start: Deferred[None] = succeed(None)  # fires when Spark is up, or its start has ended otherwise
 
@@ -288,6 +295,8 @@ class LiveRuntime(IngestListener):
         if self._beats.running:
             self._beats.stop()
         self._port.close()
+        if self._pg_port is not None:
+            self._pg_port.close()
         self._asker.stop()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
@@ -376,6 +385,8 @@ class LiveRuntime(IngestListener):
             agreement=self.agreement,
             asker=self._asker if config.asking.at_once else None,
         )
+        postgres = self._serve_postgres()
+        parts = msgspec.structs.replace(parts, postgres=postgres.figures if postgres is not None else None)
         if self._runs_spark:
             self.hub.hold(_SPARK)
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
@@ -387,6 +398,28 @@ class LiveRuntime(IngestListener):
         self._ingesting = True
         self._ingest.start()
         return port
+
+    def _serve_postgres(self) -> PostgresFactory | None:
+        """Serve clients of PostgreSQL, if a port is given for them."""
+        config, port = self._config, self._pg_port
+        if port is None:
+            return None
+        parts = PostgresParts(
+            hub=self.hub, asker=self._asker, relations=lambda: self.catalogue.relations, in_thread=self._in_thread
+        )
+        security = config.security
+        factory = PostgresFactory(
+            parts,
+            security.access(),
+            config.limits,
+            self._reactor,
+            random=secrets.token_bytes,
+            token=security.token(),
+            tls=security.context_factory() if security.tls_cert else None,
+        )
+        self.pg_port = port.open(factory, begins_plain=True)
+        self._metrics.add(lambda: postgres_metrics(factory.figures()))
+        return factory
 
     def beat(self) -> None:
         """Say that the service lives, to those whose views are fresh; end if the directory is another's now."""
@@ -460,6 +493,16 @@ class LiveRuntime(IngestListener):
             parts.callback(self._spark.stop)
             if self._ingesting:
                 parts.callback(self._ingest.stop)
+
+
+def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort | None]:
+    """The port of results, and that of PostgreSQL's clients if there is one; raises `ServiceError`."""
+    results = ServicePort(reactor, config, config.http_port)
+    if config.pg_port is None:
+        return results, None
+    if not config.asking.at_once:
+        raise ServiceError("expected questions (--questions of 1 or more) for clients of PostgreSQL, was none")
+    return results, ServicePort(reactor, config, config.pg_port)
 
 
 class _Draining(StopParts):

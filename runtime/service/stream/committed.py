@@ -113,6 +113,10 @@ class CommittedViews:
         """Whose epochs these are."""
         return self._epochs.run
 
+    def epoch(self, lane: Lane) -> int:
+        """The newest committed epoch of a lane's views."""
+        return self._at[lane][0]
+
     # What the hub says
 
     def adopt(self, view: View, since: int) -> None:
