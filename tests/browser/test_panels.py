@@ -148,7 +148,7 @@ def test_a_time_without_the_runtime_is_a_gap(peers: Peers, browser: Browser) -> 
         peers.is_down = True
         gap = "document.getElementById('plot').getAttribute('aria-label').includes('1 gap in which')"
         browser.until(gap)
-        assert browser.ask("document.getElementById('link-results').dataset.state") == "lost"
+        browser.until("document.getElementById('link-results').dataset.state === 'lost'")
         peers.is_down = False
         browser.until("document.getElementById('link-results').dataset.state === 'live'")
         assert browser.ask(gap), "what was not seen stays so"
