@@ -41,7 +41,7 @@ class EventTimes:
         """Take note of messages of an origin and of what they changed; ``times``: relation → its time column."""
         column = None if MARKET_TIMES.keys().isdisjoint(times) else message_time(rows)
         if column is not None and rows.num_rows:
-            last = pc.max(rows.column(column)).as_py()
+            last = _latest(rows.column(column))
             for name in MARKET_TIMES if last is not None else ():
                 self._reach(origin, name, last)
             return
@@ -74,6 +74,14 @@ class EventTimes:
             for name in MARKET_TIMES.keys() & times.keys():
                 reached[name].append(self._latest.get((upstream.name, name)))
         return {name: min(marks) for name, found in reached.items() if (marks := _all_known(found))}
+
+
+def _latest(column: pa.Array) -> int | None:
+    """The largest integer of a column; None if all are NULL."""
+    if column.null_count or column.type != pa.int64():
+        found: int | None = pc.max(column).as_py()
+        return found
+    return int(column.to_numpy().max())
 
 
 def message_time(rows: pa.RecordBatch) -> str | None:
