@@ -49,6 +49,8 @@ def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, 
 
 
 def _print(result: Result) -> None:
+    from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
+
     names = [
         "strategy",
         "profit",
@@ -70,6 +72,10 @@ def _print(result: Result) -> None:
              maker, position]
         )  # fmt: skip
     print_table("profits in ticks × lots", names, rows, left=["strategy", "position"])
+    print_table(
+        f"statistics: {statistics_note(result.statistics)}", STATISTICS_HEAD, statistics_rows(result.statistics),
+        left=["of"],
+    )  # fmt: skip
     f = result.figures
     click.echo(
         f"{f.records:,} records, {f.market_trades:,} trades, {f.own_trades:,} own; "
