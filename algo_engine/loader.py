@@ -17,6 +17,7 @@ import msgspec
 from algo_engine.errors import ParameterError, StrategyNotFound
 from algo_engine.risk import RiskLimits
 from algo_engine.strategy import Strategy
+from deltabook.wire.suggestions import did_you_mean
 
 __all__ = ["BUILT_IN", "LoadedStrategy", "load_strategies"]
 
@@ -74,7 +75,10 @@ def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[
         return specification, _only_strategy(importlib.import_module(BUILT_IN[specification]), specification)
     path = Path(specification)
     if path.suffix != ".py":
-        raise StrategyNotFound(f"expected one of {', '.join(BUILT_IN)} or a path to a .py file, was {specification}")
+        meant = did_you_mean(specification, BUILT_IN)
+        raise StrategyNotFound(
+            f"expected one of {', '.join(BUILT_IN)} or a path to a .py file, was {specification}{meant}"
+        )
     if not path.is_file():
         raise StrategyNotFound(f"expected a strategy file, was nothing at {specification}")
     name = re.sub(r"\W", "_", path.stem)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from deltabook.notebook import replay, run_backtest, sweep
     from runtime.client import ClientError, connect
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AlgoError",

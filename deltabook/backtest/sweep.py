@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import os
 import socket
 import tempfile
 import threading
@@ -36,6 +37,7 @@ from deltabook.backtest.pickling import pickled_classes, unpickled_classes
 from deltabook.backtest.tables import sweep_table
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.requirements import missing_requirement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -282,6 +284,8 @@ def _in_processes(tasks: Sequence[bytes], jobs: int, on_progress: Callable[[int,
 
 
 def _on_spark(tasks: Sequence[bytes], config: SparkConfig, on_progress: Callable[[int, int], None]) -> list[Point]:
+    if missing := missing_requirement(os.environ):
+        raise SweepError(missing)
     from runtime.spark.session import start_session, stop_session
 
     with tempfile.TemporaryDirectory(prefix="deltabook-sweep-") as folder:

@@ -8,6 +8,7 @@ from typing import Any
 
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
+from deltabook.wire.suggestions import did_you_mean
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
 from runtime.plan import EPOCH_TIME, Column, View
@@ -60,8 +61,9 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
         path = folder / f"{name}.sql"
         if not path.is_file():
             files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # those have none
-            known = ", ".join(sorted({*given, *files}))
-            raise ConfigurationError(f"expected one of the views {known}, was {name}")
+            known = sorted({*given, *files})
+            meant = did_you_mean(name, known)
+            raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
         try:
             script = read_script(path)
         except SqlError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltabook.cli._backtest_options import backtest_options, config_of
+from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, 
     """
     from deltabook.backtest import Backtest, BacktestError
 
-    result = Backtest(config_of(strategies, options)).run()
+    backtest = Backtest(config_of(strategies, options))
+    with progress("playing the records"):
+        result = backtest.run()
     written = result.write(directory) if directory is not None else []
     if as_json:
         sys.stdout.buffer.write(result.to_json())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from deltabook.cli._backtest_options import backtest_options, config_of
+from deltabook.cli._progress import progress
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._tables import print_table
 from runtime.spark.config import SparkConfig
@@ -77,14 +78,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
 def _run(sweep: Sweep, spark: SparkConfig, folder: Path | None, jobs: int) -> SweepResult:
     """With a progress bar where somebody sees it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("points", total=len(sweep.points))
-        return sweep.run(spark, lambda done, _: progress.update(task, completed=done), folder, jobs)
+    with progress("processes are starting" if jobs else "Spark is starting", len(sweep.points)) as advance:
+        return sweep.run(spark, lambda done, _: advance(done, "points"), folder, jobs)
 
 
 def _print(result: SweepResult) -> None:

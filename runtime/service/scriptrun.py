@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -32,11 +33,14 @@ from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows
 from runtime.service.rundirectory import left_as_found
 from runtime.service.scripts import script_inputs, script_origins, script_times
+from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.kernels import request_kernels
-from runtime.spark.lane import Published, SparkLane
-from runtime.spark.session import SparkConfig, start_session, stop_session
+from runtime.spark.requirements import missing_requirement
 from runtime.views.materialised import MaterialisedView
+
+if TYPE_CHECKING:
+    from runtime.spark.lane import Published, SparkLane
 
 __all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
 
@@ -141,10 +145,12 @@ class ScriptRun:
         A view that fails has no result from there on; `ServiceError` names all of these views at the end.
         Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
+        spark = lane_program(self.program, "spark").views
+        if spark and (missing := missing_requirement(os.environ)):
+            raise SparkLaneError(f"{missing}; --lane express runs without Spark")
         last = self._ingest()
         yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
         yield from self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
-        spark = lane_program(self.program, "spark").views
         if spark:
             yield from self._spark_results({view.name: view for view in spark}, last, every_epoch, on_starting)
         if self._failures:
@@ -176,6 +182,9 @@ class ScriptRun:
     def _spark_results(
         self, kept: Mapping[str, View], last: int, every_epoch: bool, on_starting: Callable[[], None]
     ) -> Iterator[Result]:
+        from runtime.spark.lane import SparkLane
+        from runtime.spark.session import start_session, stop_session
+
         views = {name: MaterialisedView(view.columns, kernels=default_kernels()) for name, view in kept.items()}
         versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
         request_kernels(self.program, self._spark_config.shards)

@@ -89,6 +89,12 @@ class Running(Process):
         assert self._ready is not None
         return self._ready
 
+    def joined(self) -> status.Ready:
+        """Wait until a runtime serves, and its Spark, if it has one, is up."""
+        ready = self.ready()
+        self.figures(lambda figures: figures.get("spark") != "starting", "Spark that is up")
+        return ready
+
     def figures(self, claim: Callable[[Figures], bool] = bool, words: str = "figures") -> Figures:
         """Wait until the figures are as claimed; those figures."""
         self._await(lambda: bool(self._figures) and claim(self._figures), words)
@@ -211,7 +217,7 @@ class Results:
 
     def __init__(self, process: Running) -> None:
         self._process = process
-        self._port = process.ready().ports["http"]
+        self._port = process.joined().ports["http"]
 
     def get(self, path: str) -> Any:
         """What a path answers, from JSON."""
