@@ -96,16 +96,12 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 @click.option("--chaos", is_flag=True, help="Kill the runtime every 30 s (kill -9), to watch it recover.")
 @click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with so many workers.")
 @click.option("--master", default="", metavar="URL", help="Use this Spark cluster; neither: Spark within the runtime.")
-<<<<<<< HEAD
-@click.option("--spark-secret-file", default="", metavar="FILE", help="The secret of that cluster.")
+@click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster.")
 @click.option(
     "--pg-port",
     type=click.IntRange(0, 65535),
     help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
 )
-=======
-@click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster.")
->>>>>>> main
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
 def command(
@@ -137,15 +133,10 @@ def command(
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
-<<<<<<< HEAD
-        spark = SparkPlace(workers, master, str(Path(spark_secret_file).resolve()) if spark_secret_file else "")
+        spark = None if is_without_spark else place
         stages = make_stages(
             run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark, pg_port=pg_port
         )
-=======
-        spark = None if is_without_spark else place
-        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark)
->>>>>>> main
         supervisor = Supervisor(
             stages,
             run_folder,

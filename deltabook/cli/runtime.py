@@ -373,12 +373,8 @@ class _Process:
 
     def _ready(self, port: int) -> None:
         quicken()
-<<<<<<< HEAD
-        others = {"postgres": self._runtime.pg_port, "spark-ui": self._runtime.spark_ui_port}
-        self._reporter.ready({"http": port, **{name: number for name, number in others.items() if number is not None}})
-=======
-        self._reporter.ready({"http": port})
->>>>>>> main
+        postgres = self._runtime.pg_port
+        self._reporter.ready({"http": port} if postgres is None else {"http": port, "postgres": postgres})
 
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)

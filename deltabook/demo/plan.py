@@ -122,12 +122,8 @@ def make_stages(
     feed: Feed | None = None,
     *,
     run_id: str = "",
-<<<<<<< HEAD
-    spark: SparkPlace = SparkPlace(),
-    pg_port: int | None = None,
-=======
     spark: SparkPlace | None = SparkPlace(),
->>>>>>> main
+    pg_port: int | None = None,
 ) -> list[Stage]:
     """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
@@ -135,14 +131,9 @@ def make_stages(
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
-<<<<<<< HEAD
-    any case. ``run_id`` is the name that all of them go by, ``spark`` where the views are kept, ``pg_port`` where
-    the runtime listens for clients of PostgreSQL. Raises `DemoError` for
-    a capture as ITCH.
-=======
     any case. ``run_id`` is the name that all of them go by. ``spark`` is where the views are kept; None: all of them in
-    the express lane alone. Raises `DemoError` for a capture as ITCH.
->>>>>>> main
+    the express lane alone. ``pg_port`` is where the runtime listens for clients of PostgreSQL. Raises `DemoError` for a
+    capture as ITCH.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
@@ -171,15 +162,10 @@ def make_stages(
 
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
-<<<<<<< HEAD
-        where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
-        lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express), *spark.options(ports)]
-        where += [] if pg_port is None else ["--pg-port", str(pg_port)]
-=======
         where = ["--dir", str(folder / "runtime"), *port(ports, "--http-port", "runtime.http")]
+        where += [] if pg_port is None else ["--pg-port", str(ports.get("runtime.postgres", pg_port))]
         lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express)]
         lanes += ["--no-spark"] if spark is None else spark.options(ports)
->>>>>>> main
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def cluster(ports: Ports) -> list[str]:

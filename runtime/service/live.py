@@ -40,6 +40,7 @@ from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
 from runtime.service.epoch_pace import EpochPace
+from runtime.service.errors import ServiceError
 from runtime.service.feed import FEED, FEED_ID
 from runtime.service.figures import RuntimeFigures, RuntimeParts
 from runtime.service.freshness import Freshness
@@ -384,13 +385,10 @@ class LiveRuntime(IngestListener):
             agreement=self.agreement,
             asker=self._asker if config.asking.at_once else None,
         )
-<<<<<<< HEAD
         postgres = self._serve_postgres()
         parts = msgspec.structs.replace(parts, postgres=postgres.figures if postgres is not None else None)
-=======
         if self._runs_spark:
             self.hub.hold(_SPARK)
->>>>>>> main
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         lanes: tuple[Lane, ...] = (*self._lanes, "stream")
         for lane in lanes:

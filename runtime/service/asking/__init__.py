@@ -15,8 +15,14 @@ from runtime.service.asking.errors import AskError, CostlyError, GoneError, TooM
 from runtime.service.asking.limits import AskLimits
 from runtime.service.asking.sandbox import Beside, Rows
 
-<<<<<<< HEAD
-__all__ = ["AskError", "AskLimits", "Asker", "Beside", "CostlyError", "GoneError", "Rows", "TooManyError"]
-=======
-__all__ = ["AskError", "AskLimits", "Asker", "CostlyError", "GoneError", "Rows", "TooManyError", "UnpublishedError"]
->>>>>>> main
+__all__ = [
+    "AskError",
+    "AskLimits",
+    "Asker",
+    "Beside",
+    "CostlyError",
+    "GoneError",
+    "Rows",
+    "TooManyError",
+    "UnpublishedError",
+]

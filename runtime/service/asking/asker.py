@@ -72,7 +72,8 @@ class Asker:
     def newest(self) -> int:
         """The newest epoch at which every relation and every view can be asked about."""
         committed = self._hub.committed
-        lanes = {view.lane for view in self._hub.views if view.name not in self._hub.failed}
+        hub = self._hub
+        lanes = {view.lane for view in hub.views if view.name not in hub.failed and hub.has_version(view.name)}
         return min([self._sealed(), *(committed.epoch(lane) for lane in lanes if committed is not None)])
 
     async def ask(
@@ -160,13 +161,9 @@ class Asker:
             described: Rows = await self._in_thread(lambda: self._described(question.sql, columns, cancel, wanted))
             return 0, described
         published: dict[str, PublishedView] = {}
-<<<<<<< HEAD
-        if of_views:
-=======
-        if unpublished := [name for name in wanted if not self._hub.has_version(name)]:
+        if unpublished := [name for name in of_views if not self._hub.has_version(name)]:
             raise UnpublishedError(f"view {unpublished[0]} has no version yet: Spark is starting")
-        if wanted:
->>>>>>> main
+        if of_views:
             if self._hub.committed is None:
                 raise AskError("expected a question about relations alone, as no epochs of views are kept")
             try:
