@@ -112,6 +112,9 @@ def _said(stream: StreamDeclaration) -> tuple[object, ...]:
 @click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
 @click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
 @_lane
+@click.option(
+    "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
+)
 @click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Run directory, kept.")
 def run(
     files: tuple[Path, ...],
@@ -123,9 +126,14 @@ def run(
     every_epoch: bool,
     workers: int,
     lane: Lane | None,
+    runs_spark: bool | None,
     directory: Path | None,
 ) -> None:
-    """Run the streams that the scripts declare to their end; print the rows of derived streams and SELECTs."""
+    """Run the streams that the scripts declare to their end; print the rows of derived streams and SELECTs.
+
+    Where Spark runs it keeps every view, and the rows are those that it has; views of the express lane are kept there
+    as well, and compared at every version.
+    """
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
 
@@ -152,6 +160,7 @@ def run(
             ingest=IngestConfig(workers=workers, epoch_messages=epoch_messages),
             spark=msgspec.structs.replace(spark, max_epochs_per_batch=1 if every_epoch else 1_000_000),
             derived=derived,
+            runs_spark=runs_spark,
         )
         for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
             print_rows(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json=as_json)

@@ -242,7 +242,7 @@ class Results:
                     rows[frame.header.view] = as_rows(frame.rows)
         connection.close()
         versions = {(head.to_epoch, head.feed.get("feed", ("", 0))[1]) for head in heads}
-        assert len(versions) == 1, "views of one moment have one version"
+        assert len(versions) == 1, f"views of one moment have one version, were {versions}"
         epoch, sequence = versions.pop()
         return Version(epoch, sequence, rows)
 
