@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""HTTP site for few clients, with limits on bodies, on connections and on the time that a request may take to arrive."""
+"""HTTP site for few clients, with limits on bodies, on connections and on the time a request may take to arrive."""
 
 from __future__ import annotations
 
