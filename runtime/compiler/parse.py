@@ -15,6 +15,7 @@ from sqlglot.optimizer.qualify import qualify
 from runtime.compiler.errors import SqlError
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
+from runtime.compiler.limits import balance_chains, check_depth, check_tokens
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
@@ -36,10 +37,13 @@ _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupCo
 class Query:
     """A parsed SELECT with the way back to its text."""
 
-    def __init__(self, select: NamedSelect, *, dialect: DialectType = "duckdb") -> None:
-        """``dialect``: DuckDB's, or one that is derived from it."""
+    def __init__(
+        self, select: NamedSelect, relations: Iterable[Relation] = (), *, dialect: DialectType = "duckdb"
+    ) -> None:
+        """``relations``: those that it may read; ``dialect``: DuckDB's, or one that is derived from it."""
         self.select = select
         self._dialect = dialect
+        self._relations = tuple(relations)
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
         self.plain = self.tree.copy()
@@ -66,6 +70,7 @@ class Query:
         return SqlError(reason, file=self._text.name, line=line + self.select.line - 1, column=column)
 
     def _parse(self) -> exp.Query:
+        check_tokens(self._text, self.error_at)
         try:
             tree = sqlglot.parse_one(self.select.sql, read=self._dialect)
         except ParseError as error:
@@ -74,6 +79,8 @@ class Query:
             raise self.error(f"expected SQL, was something unreadable: {str(error).splitlines()[0]}") from error
         if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values):
             raise self.error("expected a SELECT")
+        balance_chains(tree, self._relations)
+        check_depth(tree, self.error)
         return tree
 
     def _parse_error(self, error: ParseError) -> SqlError:
@@ -97,9 +104,9 @@ class Query:
 
 def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Definitions | None = None) -> Query:
     """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
-    query = Query(select)
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations)}
+    query = Query(select, known.values())
     _check_relations(query, known, views)
     _check_functions(query)
     _inline_windows(query)

@@ -138,7 +138,7 @@ def test_a_cancel_says_how_large_the_order_is_to_be_in_all(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {Option.GROUP_ID: 7}])
-def test_cancels_and_queries_may_have_an_appendage(desk: Desk, options: dict[Option, int]) -> None:
+def test_cancels_and_queries_may_have_an_appendage(desk: Desk, options: dict[int, int | str]) -> None:
     """Clients that append an empty list of options to every message are common."""
     appendage = encode_options(options)
     desk.send("A", enter(1, quantity=100))
