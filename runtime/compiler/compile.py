@@ -12,8 +12,7 @@ import msgspec
 from sqlglot import exp
 
 from runtime.compiler.describe import Describer
-from runtime.compiler.errors import SqlError
-from runtime.compiler.expressions import first_line
+from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.flow import flow_view
 from runtime.compiler.inlining import Definitions

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import DialectType
-from sqlglot.errors import OptimizeError, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, UnsupportedError
 from sqlglot.optimizer.qualify import qualify
 
-from runtime.compiler.errors import SqlError
+from runtime.compiler.accounting import unread_part
+from runtime.compiler.describe import unstable_functions
+from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens
@@ -26,9 +28,8 @@ __all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 _CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
     (
-        "now", "random", "rand", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "currval", "setseed",
-        "today", "get_current_timestamp", "transaction_timestamp", "get_current_time", "txid_current",
-        "current_localtime", "current_localtimestamp", "localtime", "localtimestamp",
+        "rand", "current_localtime", "current_localtimestamp", "localtime", "localtimestamp", "reservoir_quantile",
+        "version", "getenv",
     )
 )  # fmt: skip
 _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
@@ -109,6 +110,10 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Defi
     query = Query(select, known.values())
     _check_relations(query, known, views)
     _check_functions(query)
+    if (unread := unread_part(query.tree)) is not None:
+        raise query.error(f"{unread[0]} is not supported", unread[1])
+    _check_written(query)
+    _plain_limits(query)
     _inline_windows(query)
     _plain_percentiles(query)
     schema: dict[str, object] = {
@@ -156,11 +161,28 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
 def _check_functions(query: Query) -> None:
     for node in query.tree.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
-        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE:
+        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE | unstable_functions():
             raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _plain_limits(query: Query) -> None:
+    """Writes FETCH FIRST n ROWS ONLY as LIMIT n; refuses ORDER BY ALL, whose columns are known to DuckDB alone."""
+    for fetch in list(query.tree.find_all(exp.Fetch)):
+        fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
+    for part in query.tree.find_all(exp.Ordered):
+        if isinstance(part.this, exp.Var):
+            raise query.error(f"expected the columns of ORDER BY, was ORDER BY {part.this.name.upper()}", part)
+
+
+def _check_written(query: Query) -> None:
+    """Refuses what sqlglot reads and then leaves out, with a warning alone, of the SQL that DuckDB is given."""
+    try:
+        query.tree.sql("duckdb", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise query.error(f"expected SQL that can be passed on to DuckDB, was: {first_line(error)}") from None
 
 
 def _plain_percentiles(query: Query) -> None:
