@@ -20,7 +20,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
+.PHONY: help setup demo docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -76,6 +76,10 @@ lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+
+docs: setup ## build the documentation site in build/docs/html; a warning or a dead link is an error
+	@$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html -c docs -d build/docs/doctrees . build/docs/html
+	@echo "docs: build/docs/html/index.html"
 
 format: setup ## rewrite the code in its format, with the fixes that are safe
 	@$(PY) -m ruff format .

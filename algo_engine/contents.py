@@ -16,22 +16,22 @@ _Cells = tuple[Any, ...]
 
 
 class ViewChange(msgspec.Struct, frozen=True):
-    """What happened to one view from one version to the next."""
+    """Change of one view from one version to the next."""
 
     view: str
     """Name of the view."""
     is_snapshot: bool
-    """Whether ``added`` is the whole content, replacing what was held before."""
+    """True if ``added`` is the whole content and replaces the rows before it."""
     from_epoch: int
-    """The change leads from this version …"""
+    """Version before the change."""
     to_epoch: int
-    """… to this one."""
+    """Version after the change."""
     added: tuple[Row, ...]
-    """Rows that are new, each as often as it was added."""
+    """Added rows, each as often as it was added."""
     removed: tuple[Row, ...]
-    """Rows that are gone, each as often as it was removed."""
+    """Removed rows, each as often as it was removed."""
     time_ns: int = 0
-    """When the version was published."""
+    """Time at which the version was published, in nanoseconds since the UTC epoch."""
 
 
 class ViewContents:

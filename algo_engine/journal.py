@@ -82,11 +82,6 @@ class MemoryJournal:
         self._removed = 0
         """Records that were written before the last compaction."""
 
-    @property
-    def survivors(self) -> list[Record]:
-        """What would survive the death of the process."""
-        return self.durable + self._written[: self._in_system]
-
     def read(self) -> list[Record]:
         """See `Journal.read`."""
         return list(self.durable)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bench.ingest.plan import WINDOW
-from runtime.formats import FormattedBatch, InOrder, InputFormatter, Pending, Pushdown, RawBuffer, Schema
+from runtime.formats import FormattedBatch, InOrder, InputFormatter, Pushdown, RawBuffer, Schema
 
 __all__ = ["Fed", "WrongCountError", "cut", "feed"]
 
@@ -51,7 +52,9 @@ class _Run:
 
     def __init__(self, schema: Schema, pushdown: Pushdown, raws: list[RawBuffer], workers: int) -> None:
         self._formatter = InputFormatter(schema, pushdown)
-        self._pending = Pending()
+        self._pending: deque[RawBuffer] = deque()
+        self._pending_bytes = 0
+        self._pending_lock = threading.Lock()
         self._order = InOrder(_IN_ORDER)
         self._arrivals: Iterator[RawBuffer] = iter(raws)
         self._block_bytes = self._formatter.block_bytes
@@ -68,7 +71,7 @@ class _Run:
         while (raws := self._next()) is not None:
             formatted = self._formatter.format(raws)
             if formatted.again:
-                self._pending.put_back(formatted.again)
+                self._add(formatted.again)
             with self._order_lock:
                 self._count(self._order.add(formatted.batches))
 
@@ -85,18 +88,34 @@ class _Run:
     def _next(self) -> list[RawBuffer] | None:
         while True:
             self._feed()
-            if raws := self._pending.take(self._block_bytes):
+            if raws := self._take():
                 return raws
-            if self._exhausted and not len(self._pending):
+            if self._exhausted and not self._pending:
                 return None
 
+    def _add(self, raws: Iterable[RawBuffer]) -> bool:
+        """Add buffers behind those that wait; return whether there were any."""
+        with self._pending_lock:
+            before = len(self._pending)
+            self._pending.extend(raws)
+            self._pending_bytes += sum([len(self._pending[at].data) for at in range(before, len(self._pending))])
+            return len(self._pending) > before
+
+    def _take(self) -> list[RawBuffer]:
+        """Take about a block of bytes in the order of their arrival, as a task of the engine does."""
+        taken: list[RawBuffer] = []
+        size = 0
+        with self._pending_lock:
+            while self._pending and size < self._block_bytes:
+                taken.append(self._pending.popleft())
+                size += len(taken[-1].data)
+            self._pending_bytes -= size
+        return taken
+
     def _feed(self) -> None:
-        while self._pending.bytes < self._ahead and not self._exhausted:
+        while self._pending_bytes < self._ahead and not self._exhausted:
             with self._feed_lock:
-                raw = None
-                for raw in islice(self._arrivals, self._at_once):
-                    self._pending.add(raw)
-                self._exhausted = raw is None
+                self._exhausted = not self._add(islice(self._arrivals, self._at_once))
 
     def _count(self, batches: list[FormattedBatch]) -> None:
         for batch in batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -231,7 +231,3 @@ class Recorder:
             setattr(s, name, getattr(s, name) + 1)
         word = _NUMBER.sub("…", event.reason.partition(":")[0])[:60] or str(status)
         s.reasons[word] = s.reasons.get(word, 0) + 1
-
-    def order_rows(self) -> list[dict[str, Any]]:
-        """The orders as plain records."""
-        return [msgspec.structs.asdict(order) for order in self.orders]

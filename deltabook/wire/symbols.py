@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import msgspec
 
-__all__ = ["Instrument", "parse_instruments"]
+__all__ = ["Instrument"]
 
 
 class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,8 +40,3 @@ class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def notional(self, tick_lots: int) -> Decimal:
         """A sum of price × quantity in ticks × lots, as money."""
         return Decimal(tick_lots) * Decimal(self.tick_size) * Decimal(self.lot_size)
-
-
-def parse_instruments(data: bytes) -> list[Instrument]:
-    """A JSON list of instruments; raises `msgspec.ValidationError` that names the field."""
-    return msgspec.json.decode(data, type=list[Instrument])

@@ -11,7 +11,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.agents.population import Population
 from exchange_server.agents.settings import AgentSettings
 from exchange_server.agents.view import Batch
-from exchange_server.errors import ExchangeError, OperationError
+from exchange_server.errors import ExchangeError
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.market import Market
 
@@ -87,12 +87,6 @@ class AgentFlow:
     def rate_per_s(self) -> float:
         """Requests a second on average."""
         return self._rate_per_s
-
-    def set_rate(self, rate_per_s: float) -> None:
-        """Go on at another rate, 0 for a pause; raises `OperationError` if it is below."""
-        if not (rate_per_s >= 0 and math.isfinite(rate_per_s)):
-            raise OperationError(f"expected a rate of 0 or more, was {rate_per_s}")
-        self._rate_per_s = rate_per_s
 
     def _turn(self) -> None:
         now_s = self._clock.seconds()

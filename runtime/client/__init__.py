@@ -1,4 +1,4 @@
-"""A runtime's results for programs, over HTTP.
+"""Client of a runtime's results service, over HTTP.
 
 ```
 connect ──▶ Client ──▶ View ──▶ CursorPages          one question, one answer
@@ -6,7 +6,7 @@ connect ──▶ Client ──▶ View ──▶ CursorPages          one quest
               └──▶ ChangeStream ──▶ Change           without end: connects again, and goes on exactly where it was
 ```
 
-Needs pyarrow and msgspec, and of this project the records on the wire only.
+It needs pyarrow and msgspec, and only the message types of this project (`deltabook.wire`).
 """
 
 from deltabook.wire.catalogue import Changed, ChangedView

@@ -16,16 +16,16 @@ _EPOCH = b"deltabook.epoch"
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
-    """Rows, and what they are true of."""
+    """Answer to a question: its rows, and the epoch at which they hold."""
 
     epoch: int
-    """All that the SELECT reads is as it was at the end of this epoch."""
+    """Epoch at whose end everything that the SELECT reads was as it is here."""
     table: pa.Table
     """The rows, in the order that the SELECT gives them."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Their names."""
+        """Names of the columns."""
         return tuple(self.table.column_names)
 
     def rows(self) -> list[tuple[Any, ...]]:

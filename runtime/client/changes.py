@@ -26,47 +26,47 @@ _TRY_LATER: Final = frozenset({429, 502, 503, 504})
 
 
 class Change(msgspec.Struct, frozen=True, eq=False):
-    """What became of a view in the epochs ``(from_epoch, to_epoch]``."""
+    """Change of one view over the epochs ``(from_epoch, to_epoch]``."""
 
     view: str
-    """Its name."""
+    """Name of the view."""
     kind: Literal["snapshot", "changes", "ended"]
-    """snapshot: these are all rows, forget the others; changes: add them; ended: there will be no more."""
+    """``snapshot``: all rows, which replace earlier ones. ``changes``: add them. ``ended``: no more changes follow."""
     from_epoch: int
-    """Where the change before has ended."""
+    """Epoch at which the change before this one ended."""
     to_epoch: int
-    """The newest epoch inside."""
+    """Newest epoch that the change covers."""
     rows: pa.Table
     """The view's columns and ``weight``: +n for rows that are added, -n for rows that are removed. Empty when ended."""
     reason: str = ""
-    """Why the view has ended, or why a snapshot comes where changes were asked for."""
+    """Why the view ended, or why a snapshot replaces the changes that were requested."""
     feed: Mapping[str, tuple[str, int]] = {}
-    """Origin → session and number of the last message inside."""
+    """For each origin, session and number of the last message that the change covers."""
     time_ns: int = 0
-    """When it was sent, the runtime's clock, nanoseconds since the UTC epoch."""
+    """Time of sending by the runtime's clock, in nanoseconds since the UTC epoch."""
     step: int = 0
-    """by="version", express lane: the version."""
+    """Version of a view of the express lane, with ``by="version"``; otherwise 0."""
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long a stream waits for a runtime."""
+    """How long a change stream waits for a runtime before it gives up."""
 
     silence_s: float = 30.0
-    """A connection on which nothing comes for so long, not even a heartbeat, is given up."""
+    """A connection that is silent for so long, without even a heartbeat, is closed and made again."""
     reconnect_s: float = 120.0
-    """Without any connection for so long, the stream fails."""
+    """After so long without any connection, the stream fails."""
     first_s: float = 0.1
-    """Between the first two attempts; twice as long each time …"""
+    """Delay between the first two attempts; each further delay is twice as long,"""
     most_s: float = 5.0
-    """… up to this."""
+    """up to this delay."""
 
 
 class ChangeStream:
-    """Iterates over changes; one thread at a time.
+    """Iterator over the changes of views; used by one thread at a time.
 
-    With ``by="epoch"`` each committed epoch comes exactly once, over lost connections and restarts of the runtime, also
-    when it was killed: every change begins where the one before has ended. What the runtime does not have any more
-    comes as a snapshot that says so.
+    With ``by="epoch"`` each committed epoch arrives exactly once, over lost connections and restarts of the runtime,
+    also after it was killed: every change begins where the one before it ended. If the runtime no longer has the
+    changes in between, a snapshot with a reason arrives.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class ChangeStream:
         self._heard = at
         self._told = dict(at)
         self.run = run
-        """Whose epochs these are; the runtime says it at the first connection."""
+        """Identity of the run whose epochs these are; known after the first connection."""
         self.connected = 0
-        """How often it has connected."""
+        """Number of connections made so far."""
         self._left = set(self._names)
         self._connection: http.client.HTTPConnection | None = None
         self._answer: http.client.HTTPResponse | None = None
@@ -111,11 +111,11 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """View → the newest epoch of which the changes were taken: a ``start`` for another time, with `run`."""
+        """For each view, the newest epoch whose changes were taken; with `run`, a ``start`` for a later stream."""
         return dict(self._told)
 
     def close(self) -> None:
-        """End the connection and the iteration; also from another thread, which may take as long as a heartbeat."""
+        """End the connection and the iteration. Another thread may call it, which may take as long as a heartbeat."""
         self._is_closed = True
         self._disconnect()
 
@@ -131,7 +131,7 @@ class ChangeStream:
         return self
 
     def __next__(self) -> Change:
-        """The next change, as soon as there is one; raises `ClientError` when the patience is at an end."""
+        """Wait for the next change; raises `ClientError` when `Patience` is exhausted."""
         while not self._is_closed and self._left:
             for frame in self._frames:
                 if (change := self._change(frame)) is not None:
@@ -141,10 +141,10 @@ class ChangeStream:
         raise StopIteration
 
     def next(self, timeout_s: float) -> Change | None:
-        """The next change, or None if there is none within so many seconds, or at the end of the stream.
+        """Return the next change, or None if none arrives within ``timeout_s`` seconds or the stream has ended.
 
-        The time is looked at whenever something comes, which is every second while the runtime is well: it may take so
-        much longer, and no longer than `Patience` says where it is not.
+        The clock is read whenever a frame arrives, which is every second while the runtime is healthy. The call may
+        take that much longer, and otherwise as long as `Patience` allows.
         """
         end_s = self._now_s() + timeout_s
         while not self._is_closed and self._left:

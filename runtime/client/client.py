@@ -1,4 +1,4 @@
-"""One runtime, as a program sees it."""
+"""Client of one runtime."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def connect(
     timeout_s: float = _TIMEOUT_S,
     patience: Patience | None = None,
 ) -> Client:
-    """A client of the runtime whose results service is at ``HOST:PORT``; to be used in a ``with``.
+    """Return a client of the results service at ``HOST:PORT``; use it as a context manager.
 
-    ``token`` is what the runtime was started with by ``--token-file``, ``ca`` a PEM file with who signed its
-    certificate: then TLS is spoken, as to an address ``https://HOST:PORT``. No request waits longer than ``timeout_s``.
-    Nothing is sent before the first question. Raises `ValueError` for an address that is none, and for a token that
-    would go to another machine without TLS.
+    ``token`` is the token that the runtime was started with (``--token-file``). ``ca`` is a PEM file with the authority
+    of its certificate and switches TLS on, as does an address ``https://HOST:PORT``. No request waits longer than
+    ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, and for a
+    token that would be sent to another machine without TLS.
     """
     return Client(Port(address, token, ca, timeout_s), patience or Patience())
 
 
 class Client:
-    """Asks one runtime. Every method raises `ClientError`; they may be called from several threads."""
+    """Connection to one runtime. Every method raises `ClientError` and may be called from several threads."""
 
     def __init__(self, port: Port, patience: Patience) -> None:
         self._port = port
@@ -58,24 +58,24 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; streams of changes have their own."""
+        """Close the connection. Change streams have connections of their own."""
         self._port.close()
 
     def views(self) -> tuple[View, ...]:
-        """What the runtime keeps, in the order in which it came to be."""
+        """Return the views of the runtime, in the order in which they were added."""
         return tuple(View(self._port, line) for line in self._port.get(VIEWS_PATH, tuple[ViewLine, ...]))
 
     def view(self, name: str) -> View:
-        """A view; raises `NotFoundError`."""
+        """Return the view of this name; raises `NotFoundError`."""
         found = {view.name: view for view in self.views()}
         if name not in found:
             raise NotFoundError(404, f"expected one of the views {', '.join(found) or 'none'}, was {name!r}")
         return found[name]
 
     def ask(self, sql: str, epoch: int | None = None) -> Asked:
-        """The answer to a SELECT in DuckDB's SQL over relations and views, all of them as they were at one epoch.
+        """Answer a SELECT in DuckDB's SQL over relations and views, all of them as they were at one epoch.
 
-        Without an ``epoch`` it is the newest at which all that the SELECT reads is there; ``sql`` may name one itself,
+        Without ``epoch`` it is the newest epoch at which everything that the SELECT reads exists; ``sql`` may name one,
         by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for SQL that is wrong
         or not allowed, and for a question that costs too much; `GoneError` for an epoch that cannot be had any more.
         """
@@ -94,7 +94,7 @@ class Client:
         *,
         run: str = "",
     ) -> ChangeStream:
-        """The changes of views, without end; see `ChangeStream`.
+        """Follow the changes of views without end; see `ChangeStream`.
 
         ``start`` is the newest epoch that is known, of all views or of each; without it, and of views that are not in
         it, a snapshot comes first. ``run`` is whose epochs these are, as `ChangeStream.run` has said. By version the
@@ -111,41 +111,41 @@ class Client:
         readers: Sequence[str] = (),
         timeout_s: float = TIMEOUT_SECONDS,
     ) -> Changed:
-        """Have the runtime keep another view; returns once its first version is there, or after ``timeout_s``.
+        """Add a view to the runtime; returns when its first version is published, or after ``timeout_s`` seconds.
 
-        Without a ``lane`` it is Spark's where that runs. With ``readers`` the view may only use their relations.
+        Without ``lane`` it is Spark's lane where Spark runs. With ``readers`` the view may only use their relations.
         """
         wanted = AddViews((NewView(name, sql, lane=lane, readers=tuple(readers)),), timeout_s)
         return self._port.change("POST", VIEWS_PATH, wanted, Changed, timeout_s)
 
     def drop_view(self, name: str, *, timeout_s: float = TIMEOUT_SECONDS) -> Changed:
-        """Have the runtime keep a view no longer."""
+        """Drop a view of the runtime."""
         path = f"{VIEWS_PATH}/{quote(name, safe='')}?timeout_s={timeout_s:g}"
         return self._port.change("DELETE", path, None, Changed, timeout_s)
 
     def readers(self) -> tuple[ReaderStatus, ...]:
-        """What the runtime reads; its own feed first."""
+        """Return the readers of the runtime, its own feed first."""
         return self._port.get(_READERS_PATH, Readers).readers
 
     def add_reader(self, reader: NewReader) -> ChangedReader:
-        """Have the runtime read more; see `deltabook.wire.readers`."""
+        """Add a reader to the runtime; see `deltabook.wire.readers`."""
         return self._port.change("POST", _READERS_PATH, reader, ChangedReader, TIMEOUT_SECONDS)
 
     def drop_reader(
         self, name: str, *, rows: Literal["leave", "stay"] = "leave", timeout_s: float = TIMEOUT_SECONDS
     ) -> ChangedReader:
-        """Have the runtime read no more of it; its rows leave the relations, or stay."""
+        """Drop a reader; its rows are removed from the relations, or stay."""
         path = f"{_READERS_PATH}/{quote(name, safe='')}?rows={rows}&timeout_s={timeout_s:g}"
         return self._port.change("DELETE", path, None, ChangedReader, timeout_s)
 
     def status(self) -> RuntimeStatus:
-        """How the runtime stands."""
+        """Return the status of the runtime."""
         return self._port.get(STATUS_PATH, RuntimeStatus)
 
     def statistics(self) -> Statistics:
-        """What it does and holds."""
+        """Return counts of what the results service does and holds."""
         return self._port.get(STATISTICS_PATH, Statistics)
 
     def description(self) -> dict[str, Any]:
-        """The OpenAPI description of all that can be asked."""
+        """Return the OpenAPI description of the results service."""
         return self._port.get("/v1/openapi.json", dict[str, Any])

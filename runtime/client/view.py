@@ -19,24 +19,24 @@ _TOO_MANY: Final = 413
 
 
 class View:
-    """A view as it was listed; its rows are those of the moment in which they are asked for."""
+    """View of a runtime. Its rows are read when they are requested."""
 
     def __init__(self, port: Port, line: ViewLine) -> None:
         self._port = port
         self.line = line
-        """All that the runtime says of it."""
+        """Everything that the runtime reports of the view."""
         self.name = line.name
         self.columns = tuple(column.name for column in line.columns)
-        """Names, as the rows have them."""
+        """Names of the columns, in the order of the rows."""
 
     def __repr__(self) -> str:
         return f"View({self.name!r}, columns={', '.join(self.columns)})"
 
     def rows(self, page_rows: int = PAGE_ROWS) -> Iterator[tuple[Any, ...]]:
-        """The rows of one version, sorted by their columns, a repeated row as often as it is there.
+        """Return the rows of one version, sorted by their columns; a repeated row as often as the view holds it.
 
-        They are fetched page by page while one goes on; numbers are exact: `int`, and `decimal.Decimal` where there are
-        digits behind the point.
+        Rows are fetched page by page during the iteration. Numbers are exact: `int`, and `decimal.Decimal` where there
+        are decimal places.
         """
         with self.cursor(page_rows) as pages:
             for page in pages:

@@ -31,7 +31,7 @@ from runtime.compiler.derived import StreamClauses
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
 from runtime.compiler.order import names_read
-from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, STREAM_ONLY_RELATIONS, TOUCHES, TRADES
+from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, TOUCHES, TRADES
 from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
 from runtime.plan import (
     Branch,
@@ -57,7 +57,6 @@ from runtime.plan import (
 __all__ = [
     "MARKET_RELATIONS",
     "MARKET_TIMES",
-    "STREAM_ONLY_RELATIONS",
     "TOUCHES",
     "TRADES",
     "Branch",

@@ -6,7 +6,7 @@ from typing import Final
 
 from runtime.plan import Column, Relation
 
-__all__ = ["ASKS", "BIDS", "MARKET_RELATIONS", "MARKET_TIMES", "STREAM_ONLY_RELATIONS", "TOUCHES", "TRADES"]
+__all__ = ["ASKS", "BIDS", "MARKET_RELATIONS", "MARKET_TIMES", "TOUCHES", "TRADES"]
 
 _BOOK: Final = (
     Column("t", "int64"),
@@ -54,9 +54,6 @@ and not kept."""
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
 """Those that every epoch has, for views and derived streams."""
-
-STREAM_ONLY_RELATIONS: Final[tuple[Relation, ...]] = (TOUCHES,)
-"""Those that no epoch has, as they are not kept: only derived streams read them, and adaptors give them meanwhile."""
 
 MARKET_TIMES: Final = {"touches": "t", "trades": "t"}
 """Relations of a market that derived streams read → the column that says when a row is of."""

@@ -40,11 +40,6 @@ class CallbackOwner:
         self._callback = shared
 
     @property
-    def is_armed(self) -> bool:
-        """Whether the callback is still to come."""
-        return self._callback.call is not None
-
-    @property
     def references(self) -> int:
         """How many references have not been released."""
         return self._callback.count

@@ -1,7 +1,7 @@
 """From raw bytes to Arrow batches, in any order, on several threads.
 
 ```
- RawBuffer ──▶ Pending ──▶ InputFormatter.format(about a MiB of them) ──▶ FormattedBatch ──▶ InOrder ──▶ stream order
+ RawBuffer ──▶ InputFormatter.format(about 2 MiB of them) ──▶ FormattedBatch ──▶ InOrder ──▶ stream order
                             │ Stream: neighbours joined to units, codecs        of any origins; what does not fit the
                             │ 1. index: where do tuples end     Format's        schema is counted, skipped, described
                             │    Settling: who must know the state before       in dead letters, or the last
@@ -25,7 +25,6 @@ from runtime.formats.buffers import (
     RawBuffer,
     TupleLayout,
 )
-from runtime.formats.coalescing import COALESCE_BYTES, Pending
 from runtime.formats.codecs import Codec, Decoder
 from runtime.formats.csv import CsvFormat, CsvIndexer
 from runtime.formats.errors import (
@@ -37,6 +36,7 @@ from runtime.formats.errors import (
     SequenceGapError,
 )
 from runtime.formats.format import (
+    COALESCE_BYTES,
     BadTuple,
     Block,
     Cut,
@@ -53,15 +53,13 @@ from runtime.formats.ordering import InOrder
 from runtime.formats.pushdown import Condition, Pushdown
 from runtime.formats.registry import format_kind, format_named, format_names, register_format
 from runtime.formats.schema import Field, Limits, Malformed, Schema
-from runtime.formats.schemas import BITSTAMP_SCHEMA, FEED_SCHEMA, LOBSTER_SCHEMA
+from runtime.formats.schemas import FEED_SCHEMA
 from runtime.formats.values import ValueParser, register, value_parser
 
 __all__ = [
-    "BITSTAMP_SCHEMA",
     "COALESCE_BYTES",
     "DEAD_LETTER_BYTES",
     "FEED_SCHEMA",
-    "LOBSTER_SCHEMA",
     "BadTuple",
     "Block",
     "Codec",
@@ -87,7 +85,6 @@ __all__ = [
     "Malformed",
     "OrderCapacityError",
     "ParsedBlock",
-    "Pending",
     "Pushdown",
     "RawBuffer",
     "Run",

@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Final, Protocol
 import msgspec
 import numpy as np
 
-from runtime.formats.coalescing import COALESCE_BYTES
-
 __all__ = [
+    "COALESCE_BYTES",
     "BadTuple",
     "Block",
     "Cut",
@@ -36,6 +35,11 @@ __all__ = [
     "Section",
     "SettledIndex",
 ]
+
+COALESCE_BYTES: Final = 1 << 21
+"""Bytes that one call of the formatter takes by default: Arrow's readers reach their full speed from 256 KiB to 1 MiB
+on, Python joins bytes outside the interpreter lock from 1 MiB on, and with twice as much a call does half as much a
+byte under the lock."""
 
 Piece = bytes | memoryview
 _LARGE_PIECE_BYTES: Final = 16 * 1024

@@ -56,7 +56,7 @@ class InputFormatter:
 
     @property
     def block_bytes(self) -> int:
-        """How many bytes a call of `format` should have, if there are as many: see `Pending.take`."""
+        """How many bytes a call of `format` should have, if there are as many."""
         return self._indexer.block_bytes
 
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:

@@ -39,7 +39,6 @@ from runtime.state import ObjectSpace
 __all__ = ["ItchAdaptor", "Scale"]
 
 Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]
 
 _NEEDED: Final = (

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from runtime.formats import FormattedBatch
 
 __all__ = ["RowEnds"]
-
-Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 

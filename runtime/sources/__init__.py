@@ -3,7 +3,7 @@
 ```
  exchange ──TCP──▶ TextFeedSource (lines) ──────────┐ on the reactor, one thread for all
  exchange ──TCP──▶ SoupBinFeedSource (packets) ─────┤
- senders ───TCP──▶ TcpSource, TcpListener ──────────┤
+ senders ───TCP──▶ TcpSource ───────────────────────┤
                                                     ├─▶ RawBuffer ──▶ BufferSink: the engine's bounded admission queue
  file, .gz ──────▶ FileSource (a thread of its own)─┘                    offer() = False pauses, resume() goes on
 ```
@@ -21,7 +21,7 @@ from runtime.sources.feed import FeedSource, LoginReply
 from runtime.sources.file import FileSource, codec_by_suffix
 from runtime.sources.gate import Gate
 from runtime.sources.soupbin import SoupBinFeedSource
-from runtime.sources.tcp import TcpListener, TcpSource
+from runtime.sources.tcp import TcpSource
 from runtime.sources.text import TextFeedSource
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "Source",
     "SourceError",
     "SourceStateError",
-    "TcpListener",
     "TcpSource",
     "TextFeedSource",
     "Turn",

@@ -34,11 +34,6 @@ class Gate(Source, BufferSink):
         self.is_waiting = False
         """Whether the source holds a buffer that was refused."""
 
-    @property
-    def is_shut(self) -> bool:
-        """Whether nothing is let in."""
-        return self._is_shut
-
     def shut(self) -> None:
         """Let nothing in from now on."""
         with self._lock:

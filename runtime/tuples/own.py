@@ -119,10 +119,6 @@ class OwnQueues(TupleQueue[T]):
             own = self._of(query)
             return not own.items and own.lost_from is None
 
-    def is_overrun(self, query: Hashable) -> bool:
-        with self._lock:
-            return self._of(query).lost_from is not None
-
     def position(self, query: Hashable) -> int:
         with self._lock:
             return self._end - len(self._of(query).items)

@@ -97,10 +97,6 @@ class TupleQueue(ABC, Generic[T]):
         """Whether `get` would find nothing; False too for one that has an overrun to hear of."""
 
     @abstractmethod
-    def is_overrun(self, query: Hashable) -> bool:
-        """Whether the query's next `get` says that it missed items."""
-
-    @abstractmethod
     def position(self, query: Hashable) -> int:
         """The number of the item that the query gets next; `end` for one that is to hear of an overrun."""
 

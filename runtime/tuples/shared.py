@@ -107,11 +107,6 @@ class SharedQueue(TupleQueue[T]):
             self._known(query)
             return self._at.get(query) == self._end()
 
-    def is_overrun(self, query: Hashable) -> bool:
-        with self._lock:
-            self._known(query)
-            return query in self._lost_from
-
     def position(self, query: Hashable) -> int:
         with self._lock:
             self._known(query)

@@ -293,9 +293,14 @@ class OrderLab:
             self.spool.lose_power()
         self._restart(self.journal.durable + self.journal._written[:written], arriving)
 
+    @property
+    def survivors(self) -> list[Record]:
+        """Records that would survive the death of the process."""
+        return self.journal.durable + self.journal._written[: self.journal._in_system]
+
     def kill(self, *, arriving: int = 0) -> None:
         """The process is killed and starts again; what it has handed to the system is there."""
-        self._restart(self.journal.survivors, arriving)
+        self._restart(self.survivors, arriving)
 
     def _restart(self, records: list[Record], arriving: int) -> None:
         self.late.extend(list(self.requests)[:arriving])

@@ -1,4 +1,4 @@
-"""The breaks in the tables of this folder: one place in the code each, and the row of a feature list that must notice.
+"""The breaks in the tables of this folder: one place in the code each, and the row of docs/features that must notice.
 
 ::
 

@@ -1,4 +1,7 @@
-"""Any text, any cutting, any order, any number of threads: the rows are those of the text split at its line ends."""
+"""Any text, any cutting, any order, any number of threads: the rows are those of the text split at its line ends.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Quoted text, cut anywhere, in any order: the rows are those of Arrow's reader on the whole file."""
+"""Quoted text, cut anywhere, in any order: the rows are those of Arrow's reader on the whole file.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""JSON lines: the rows are those of Python's own JSON, read strictly line by line; neighbours change nothing."""
+"""JSON lines: the rows are those of Python's own JSON, read strictly line by line; neighbours change nothing.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Any delimiters, any order, any ring: the spans are those of the sequence read from the start."""
+"""Any delimiters, any order, any ring: the spans are those of the sequence read from the start.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -106,7 +106,6 @@ class Cases(RuleBasedStateMachine):
             assert queue.end == len(self.items)
             assert queue.queries == tuple(self.at)
             for query, at in self.at.items():
-                assert queue.is_overrun(query) == (query in self.lost)
                 assert queue.position(query) == (len(self.items) if query in self.lost else at)
                 assert queue.is_empty(query) == (at == len(self.items) and query not in self.lost)
         waiting = [len(self.items) - at for query, at in self.at.items() if query not in self.lost]

@@ -1,6 +1,6 @@
 """Any other query that incremental operators can keep, as a `Flow` body.
 
-A qualified query goes through these, each of which adds nodes to one graph:
+A qualified query goes through these, each of which adds nodes to one graph::
 
     queries       the whole query and its class; SELECT, WITH, UNION and the like, DISTINCT, ORDER BY … LIMIT
       reading     FROM and WHERE of one SELECT: sources, conditions, what ties a subquery to the query around it

@@ -45,11 +45,6 @@ class Filling:
             # The log may have lost its beginning meanwhile: then a newer snapshot stands for it.
             return self._read(old, new, epoch, None)
 
-    def epochs_since_snapshot(self, epoch: int) -> int:
-        """How many of the log's epochs are read for what relations hold at an epoch."""
-        base = self._snapshots.newest(epoch) if self._snapshots is not None else None
-        return epoch - (0 if base is None else base.footer.to_epoch)
-
     def _read(self, old: Program, new: Program, epoch: int, before: Filled | None) -> Filled:
         columns = columns_to_fill(new, new_views(old, new))
         tables: dict[str, pa.Table | None] = {}

@@ -7,9 +7,8 @@ by `key_at`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,44 +17,14 @@ import pyarrow.compute as pc
 
 from runtime.engine.operators.columns import inward
 
-__all__ = ["Key", "first_at_least", "group_codes", "key_at", "null_rows", "order_codes"]
+__all__ = ["group_codes", "null_rows", "order_codes"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-Key = tuple[tuple[bool, Any], ...]
-"""A row's key, column by column: whether it is NULL, and the value."""
-
 _ROOM: Final = 2**62
 _DENSE_LEAST: Final = 1 << 12
 _DENSE_PER_ROW: Final = 4
-
-
-def key_at(columns: Sequence[pa.Array], row: int) -> Key:
-    """The key of one row, to be compared with others."""
-    return tuple(_part(column[row]) for column in columns)
-
-
-def _part(scalar: pa.Scalar) -> tuple[bool, Any]:
-    if not scalar.is_valid:
-        return (True, 0)
-    value = scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
-    if isinstance(value, float):
-        return (False, (1, 0.0) if math.isnan(value) else (0, value + 0.0))
-    return (False, value)
-
-
-def first_at_least(columns: Sequence[pa.Array], key: Key, *, above: bool = False) -> int:
-    """The first row of sorted columns whose key is at least this one (``above``: greater), found by halving."""
-    low, high = 0, len(columns[0])
-    while low < high:
-        middle = (low + high) // 2
-        found = key_at(columns, middle)
-        if found < key or (above and found == key):
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def null_rows(columns: Sequence[pa.Array]) -> Flags | None:

@@ -110,11 +110,6 @@ class SequenceShredder:
         """The first position that is out of range; it never falls."""
         return (self._tail + len(self._used)) * SLOT_BITS
 
-    @property
-    def highest(self) -> int:
-        """The highest position entered, 0 for none."""
-        return self._highest
-
     def position(self, sequence_number: int) -> int:
         """The number without wrap: the one that is not before the tail and at most a period away.
 

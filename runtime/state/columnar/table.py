@@ -66,11 +66,6 @@ class KeyedTable:
         """Values of live slots, shape (value columns, n); undefined where a slot is -1."""
         return self._values.take(slots, axis=1)
 
-    def column_at(self, column: int, slots: Slots) -> Words:
-        """One value column, by its place, of live slots, shape (n,); undefined where a slot is -1."""
-        values: Words = self._values[column]
-        return values.take(slots)
-
     def keys_of(self, slots: Slots) -> Words:
         """Keys of live slots, shape (n, width)."""
         return self._index.keys_of(slots)
@@ -125,11 +120,6 @@ class KeyedTable:
     def save(self) -> pa.RecordBatch:
         """What changed since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
         return self._run(*self._take_off())
-
-    def forget_changes(self) -> None:
-        """As if what changed had been saved; for a table that nobody saves."""
-        self._take_off()
-        self.on_saved()
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
         """What `save` gives and, as if they had changed, the keys of the next slots from ``start`` on.

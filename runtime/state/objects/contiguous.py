@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -27,8 +27,6 @@ __all__ = ["HEAD", "LENGTH", "TAIL", "Contiguous"]
 LENGTH: Final = 0
 HEAD: Final = 0
 TAIL: Final = 1
-
-T = TypeVar("T")
 
 
 class _Flight(msgspec.Struct, frozen=True):

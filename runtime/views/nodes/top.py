@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from runtime.native.library import hashing, window
 from runtime.native.structures import Structure
@@ -32,8 +31,6 @@ from runtime.views.nodes.sorted_table import SortedTable
 from runtime.views.strings import Strings
 
 __all__ = ["WindowTable", "lower"]
-
-Words = npt.NDArray[np.int64]
 
 _UNLIMITED: Final = 1 << 62
 """Stands for the limit of a window that has none."""

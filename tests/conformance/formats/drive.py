@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock, Semaphore, Thread
@@ -16,7 +17,6 @@ from runtime.formats import (
     FormattedBatch,
     InOrder,
     InputFormatter,
-    Pending,
     RawBuffer,
 )
 from tests.conformance.formats.sample import rows_as_text
@@ -235,7 +235,7 @@ class _Workers:
 
     def __init__(self, formatter: InputFormatter, collector: _Collector, gate: _Gate, most_bytes: int) -> None:
         self.formatter, self.collector, self.gate, self.most_bytes = formatter, collector, gate, most_bytes
-        self.pending = Pending()
+        self.pending: deque[RawBuffer] = deque()
         self.tasks = Semaphore(0)
         self.lock = Lock()
         self.repeats_left = 1_000_000
@@ -245,8 +245,8 @@ class _Workers:
         """As many buffers as may come in now, each with a task."""
         with self.lock:
             coming = self.gate.open()
-        for raw in coming:
-            self.pending.add(raw)
+            self.pending.extend(coming)
+        for _ in coming:
             self.tasks.release()
 
     def work(self) -> None:
@@ -256,12 +256,21 @@ class _Workers:
                 self.tasks.acquire()
                 if self.gate.is_done or self.error is not None:
                     return
-                taken = self.pending.take(self.most_bytes)
-                if taken:
+                if taken := self._take():
                     self._format(taken)
         except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits
             self.error = error
             self.tasks.release(100)
+
+    def _take(self) -> list[RawBuffer]:
+        """The buffers that have waited longest, as many as one call may take, and at least one if there is any."""
+        taken: list[RawBuffer] = []
+        room = self.most_bytes
+        with self.lock:
+            while self.pending and (not taken or len(self.pending[0].data) <= room):
+                taken.append(self.pending.popleft())
+                room -= len(taken[-1].data)
+        return taken
 
     def _format(self, taken: list[RawBuffer]) -> None:
         formatted = self.formatter.format(taken)
@@ -272,7 +281,8 @@ class _Workers:
             self.repeats_left -= len(again)
             assert self.repeats_left > 0, "expected an end to repeating, was without one"
         if again:
-            self.pending.put_back(again)
+            with self.lock:
+                self.pending.extend(again)
             self.tasks.release(len(again))
         self.let_in()
         if self.gate.is_done:

@@ -1,4 +1,7 @@
-"""Random files in random pieces are what the libraries read in one; `make fuzz-formats` runs as long as one likes."""
+"""Random files in random pieces are what the libraries read in one; `make fuzz-formats` runs as long as one likes.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 21 to 25: when barriers begin, are refused, shared and cut short."""
+"""Rows 21 to 25 of docs/features/engine.md: when barriers begin, are refused, shared and cut short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 37 to 39: counters, one query for ever, and the same output every time."""
+"""Rows 37 to 39 of docs/features/engine.md: counters, one query for ever, and the same output every time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 26 to 29: the order in which pipelines drain, and what stands before the cut and behind it."""
+"""Rows 26 to 29 of docs/features/engine.md: the order in which pipelines drain, and what a cut separates."""
 
 from __future__ import annotations
 

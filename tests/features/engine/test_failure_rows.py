@@ -1,4 +1,4 @@
-"""Rows 13 to 16: what fails, and what that leaves alone."""
+"""Rows 13 to 16 of docs/features/engine.md: what fails, and what that leaves alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 7 to 12: how queries begin and end."""
+"""Rows 7 to 12 of docs/features/engine.md: how queries begin and end."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_row_10_a_system_stop_while_it_starts() -> None:
         harness.until(lambda: harness.status.ignored)  # the worker that is free has dealt with both
         setup = harness.engine._queries["query"]._setup
         assert setup is not None
-        assert not setup.is_armed, "what would open the sources does not come any more"
+        assert setup._callback.call is None, "what would open the sources does not come any more"
         query.pipelines["sink"].start_gate.open()
         assert harness.until_ended() == [QueryStatus.STOPPED]
         assert harness.status.of("query") == [QueryStatus.REGISTERED, QueryStatus.STOPPED]

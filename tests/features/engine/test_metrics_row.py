@@ -1,4 +1,4 @@
-"""Statistics feed the metrics endpoint, and the engine knows nothing of it."""
+"""Row 18 of docs/features/engine.md: statistics feed the metrics endpoint, and the engine knows nothing of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 1 to 6: queues, their bounds, and callbacks."""
+"""Rows 1 to 6 of docs/features/engine.md: queues, their bounds, and callbacks."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_row_06_the_last_reference_makes_the_call_once_whoever_it_is() -> None:
         for thread in threads:
             thread.join(WAIT_S)
         assert calls == [1]
-        assert not owner.is_armed
+        assert owner._callback.call is None
 
 
 def test_row_06_a_future_is_settled_once() -> None:

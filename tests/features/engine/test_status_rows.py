@@ -1,4 +1,4 @@
-"""Rows 17 and 18: what the engine says to the outside, and the figures made of it."""
+"""Rows 17 and 18 of docs/features/engine.md: the status of a query, and the events and figures of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 19 and 20: the harness, and everything at once in random order.
+"""Rows 19 and 20 of docs/features/engine.md: the harness, and everything at once in random order.
 
 A storm that fails prints its seed; ``DELTABOOK_TEST_SEED=SEED`` has only that one run again, step by step the same.
 """

@@ -1,4 +1,4 @@
-"""Rows of the feature list about operators at a barrier: what is complete comes out, what is open goes on."""
+"""Rows 30 to 36 of docs/features/engine.md: operators at a barrier emit what is complete and keep what is open."""
 
 from __future__ import annotations
 

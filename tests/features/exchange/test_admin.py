@@ -1,4 +1,4 @@
-"""Rows 35 to 37: an exchange is operated at the command line, watched by a monitor, and looked at in a browser."""
+"""Rows 35 to 37 of docs/features/exchange.md: commands of an operator, metrics, and the live page."""
 
 from __future__ import annotations
 

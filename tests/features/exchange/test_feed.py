@@ -1,4 +1,4 @@
-"""Rows 17 to 19 and 21 to 23: a sequenced feed that may be asked for from anywhere, and that no listener disturbs."""
+"""Rows 17 to 19 and 21 to 23 of docs/features/exchange.md: the sequenced feed as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 18 to 23 over NASDAQ's protocols: ITCH over SoupBinTCP and in datagrams, and snapshots with a place to join."""
+"""Rows 18 to 23 of docs/features/exchange.md over NASDAQ's protocols: ITCH over SoupBinTCP and UDP, snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 29 to 31: recorded files at any speed, among live orders, and agents from a seed."""
+"""Rows 29 to 31 of docs/features/exchange.md: recorded files at any speed, among live orders, and seeded agents."""
 
 from __future__ import annotations
 

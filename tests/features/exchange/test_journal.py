@@ -1,4 +1,4 @@
-"""Rows 32 to 34: what survives the process, the hash of the state at any number, the same bytes from the same inputs.
+"""Rows 32 to 34 of docs/features/exchange.md: recovery, the hash of the state, the same bytes from the same inputs.
 
 Each with requests of every kind: auctions, stops, icebergs, halts, self-trade prevention, recordings.
 """

@@ -1,4 +1,4 @@
-"""Rows 1 to 11 and 15 and 16: kinds of orders, changes to them, and what keeps them within bounds."""
+"""Rows 1 to 11, 15 and 16 of docs/features/exchange.md: kinds of orders, changes to them, and their bounds."""
 
 from __future__ import annotations
 

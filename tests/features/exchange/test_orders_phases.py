@@ -1,4 +1,4 @@
-"""Rows 12 to 14: auctions, halts, and collars."""
+"""Rows 12 to 14 of docs/features/exchange.md: auctions, halts, and collars."""
 
 from __future__ import annotations
 

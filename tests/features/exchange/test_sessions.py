@@ -1,4 +1,4 @@
-"""Rows 24 to 28: users with hashed passwords, cancel on disconnect, limits of rate and orders, several sessions."""
+"""Rows 24 to 28 of docs/features/exchange.md: users, cancel on disconnect, limits of rate and orders, sessions."""
 
 from __future__ import annotations
 

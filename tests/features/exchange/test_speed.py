@@ -1,4 +1,4 @@
-"""Row 41: the speed of the book is measured, beside peers and on a flow whose outcome is known."""
+"""Row 41 of docs/features/exchange.md: the flow of the benchmark has a known outcome, and its peers are pinned."""
 
 from __future__ import annotations
 

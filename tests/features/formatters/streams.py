@@ -1,4 +1,4 @@
-"""What the rows' tests share: small schemas, and texts put through a formatter in given pieces and order."""
+"""Code that the tests of the rows share: small schemas, and texts formatted in given pieces and order."""
 
 from __future__ import annotations
 

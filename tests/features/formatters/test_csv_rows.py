@@ -1,4 +1,4 @@
-"""Rows 17, 22, 23, 24 of the formats' feature list, and row 21 for text: CSV files, NULL, malformed values, limits."""
+"""Rows 17, 22, 23, 24 and, for text, 21 of docs/features/formats.md: CSV files, NULL, malformed values, limits."""
 
 from __future__ import annotations
 

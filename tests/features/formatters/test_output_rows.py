@@ -1,4 +1,4 @@
-"""Rows 25 to 30 of the formats' feature list: codecs, synchronised mode, pushdown, epochs, registries, UTF-8."""
+"""Rows 25 to 30 of docs/features/formats.md: codecs, synchronised mode, pushdown, epochs, registries, UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 1 to 16 of the formats' feature list: tuples that span buffers, in any order, on any number of threads."""
+"""Rows 1 to 16 of docs/features/formats.md: tuples that span buffers, in any order, on any number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 18, 19, 20 of the formats' feature list, and 21 and 22 for them: JSON lines, native records, ITCH 5.0."""
+"""Rows 18, 19, 20 and, for them, 21 and 22 of docs/features/formats.md: JSON lines, native records, ITCH 5.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows' tests share: a space over a store that remembers the last commit's edits."""
+"""Objects that the tests of the rows share: a space over a store that remembers the edits of the last commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 5 and 6: save, commit and on-saved; full checkpoints, kinds and schemas of another version."""
+"""Rows 5 and 6 of docs/features/state.md: save, commit, confirmation; full checkpoints, unknown kinds, migrations."""
 
 from __future__ import annotations
 

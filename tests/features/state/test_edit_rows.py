@@ -1,4 +1,4 @@
-"""Rows 3 and 4: what stands where in the store, and what a differential checkpoint writes, key by key."""
+"""Rows 3 and 4 of docs/features/state.md: the keys of the store, and the edits of a differential checkpoint."""
 
 from __future__ import annotations
 

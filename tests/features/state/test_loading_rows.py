@@ -1,4 +1,4 @@
-"""Rows 8 and 9: what is read when, what is wrong with what was read, and what a checkpoint costs."""
+"""Rows 8 and 9 of docs/features/state.md: lazy decoding, damaged bytes, and the cost of a checkpoint."""
 
 from __future__ import annotations
 

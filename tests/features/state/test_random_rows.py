@@ -1,4 +1,4 @@
-"""Row 7, at random: each type beside its Python counterpart, with commits that fail, crashes, and other stores."""
+"""Row 7 of docs/features/state.md, at random: each type beside its Python counterpart, with crashes."""
 
 from __future__ import annotations
 

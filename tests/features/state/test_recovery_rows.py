@@ -1,4 +1,4 @@
-"""Row 7, case by case: recovery after each kind of edit, of full and differential checkpoints, of names given again."""
+"""Row 7 of docs/features/state.md, case by case: recovery after each kind of edit and of checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row 10: one conformance test runs over all stores."""
+"""Row 10 of docs/features/state.md: one conformance test runs over all stores."""
 
 from __future__ import annotations
 

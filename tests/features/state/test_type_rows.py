@@ -1,4 +1,4 @@
-"""Rows 1 and 2: the ten types, and how objects are made and found."""
+"""Rows 1 and 2 of docs/features/state.md: the ten types, and how objects are made and found."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_request_is_sent_while_the_disk_follows(lab: OrderLab) -> None:
     assert not lab.requests
     lab.turn()
     assert len(lab.requests) == 1
-    assert lab.journal.survivors[-1] == lab.journal._written[-1], "it is written before it is sent"
+    assert lab.survivors[-1] == lab.journal._written[-1], "it is written before it is sent"
     assert (client_id in durable_requests(lab), len(lab.syncs)) == (False, 1)
     lab.finish_sync()
     assert client_id in durable_requests(lab)
@@ -266,13 +266,13 @@ def test_an_fsync_behind_that_fails_breaks_the_desk() -> None:
     lab.turn()
     lab.finish_sync()
     assert [str(failure) for failure in lab.failures] == ["input/output error"]
-    records = len(lab.journal.survivors)
+    records = len(lab.survivors)
     lab.desk.submit(Side.BUY, "ACME", 10, 90)
     lab.desk.kill("the disk failed")
     lab.settle()
     assert not lab.exchange.resting
     assert len(lab.exchange.accepted) == 3
-    assert len(lab.journal.survivors) == records, "nothing is written behind the failure"
+    assert len(lab.survivors) == records, "nothing is written behind the failure"
     assert not lab.syncs
 
 

@@ -1,20 +1,28 @@
-"""The README's links lead somewhere, its commands are known, and its programs import what there is."""
+"""The commands of the README and of the pages beside it are known, and their programs import what there is and run.
+
+`test_links` follows the links.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
 import shlex
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from deltabook.cli import main
 
 ROOT = Path(__file__).parents[3]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = README + "".join(
+    (ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("parts.md", "figures.md", "development.md")
+)
 LINES = [
     shlex.split(line, comments=True)
     for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -27,9 +35,32 @@ DEFAULTS = {"run", "list", "show"}
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([\w./-]+)\)", TEXT))))
-def test_every_link_leads_somewhere(link: str) -> None:
-    assert (ROOT / link).exists()
+def test_the_readme_fits_on_its_screens() -> None:
+    """A newcomer reads it whole; what does not fit has a page in docs/."""
+    assert len(README.splitlines()) <= 130
+
+
+def test_the_test_command_of_the_readme_is_the_one_of_ci() -> None:
+    (command,) = re.findall(r"^(make test)  ", README, re.MULTILINE)
+    assert f"\n{command}\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_view_and_the_strategy_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are saved under the names in their first lines; then the README's commands about them are given."""
+    files = re.findall(r"^```\w+\n((?:#|--) (lean\.\w+)[^\n]*\n.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert [name for _, name in files] == ["lean.sql", "lean.py"]
+    for text, name in files:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "queries").symlink_to(ROOT / "queries")
+    monkeypatch.chdir(tmp_path)
+    explain, backtest = [words for words in COMMANDS if any(word.startswith("lean.") for word in words)]
+    explained = CliRunner().invoke(main, explain, catch_exceptions=False)
+    assert (explained.exit_code, "linear" in explained.output) == (0, True)
+    played = CliRunner().invoke(main, [*backtest, "--json"], catch_exceptions=False)
+    assert played.exit_code == 0
+    (strategy,) = json.loads((tmp_path / "runs/lean/result.json").read_text())["strategies"]
+    assert strategy["orders"]["filled"] > 0
+    assert (tmp_path / "runs/lean/report.html").is_file()
 
 
 @pytest.mark.parametrize("target", TARGETS)

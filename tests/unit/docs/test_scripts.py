@@ -21,7 +21,7 @@ from runtime.sources import Position
 
 ROOT = Path(__file__).parents[3]
 FORMATS_PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
-README_PAGE = (ROOT / "README.md").read_text("utf-8")
+PARTS_PAGE = (ROOT / "docs" / "parts.md").read_text("utf-8")
 FORMATS = ("csv", "json", "native", "itch")
 
 
@@ -63,8 +63,8 @@ def test_the_first_declaration_of_the_page_reads_what_it_says(tmp_path: Path) ->
     assert found[1][1] is None
 
 
-def test_the_declaration_of_the_readme_reads_what_it_says(tmp_path: Path) -> None:
-    (sql,) = declarations(README_PAGE)
+def test_the_declaration_of_the_parts_page_reads_what_it_says(tmp_path: Path) -> None:
+    (sql,) = declarations(PARTS_PAGE)
     data = b'{"symbol":"ACME","quote":{"price":10.25},"quantity":7,"more":1}\n{"quantity":1}\n'
     origin = origin_of(sql, data, tmp_path)
     ((at, symbol, quantity, price),) = rows_of(origin, gzip.compress(data))

@@ -18,7 +18,7 @@ from exchange_server.agents.settings import MakerSettings
 from exchange_server.agents.value import Informed, Value
 from exchange_server.agents.view import Batch, View
 from exchange_server.config import DEFAULT_INSTRUMENTS
-from exchange_server.errors import ExchangeConfigurationError, OperationError
+from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.matching.inputs import Cancel, Enter, MarketRules, Phase, Replace
 from exchange_server.matching.market import Market
 from exchange_server.matching.order import IOC, MARKET
@@ -133,22 +133,6 @@ def test_agents_are_quiet_in_a_halt_and_offer_in_an_auction(tmp_path: Path) -> N
     run.clock.pump([0.01] * 100)
     assert run.market.trades > trades
     run.market._check()
-    run.close()
-
-
-def test_the_rate_changes_while_they_trade_and_0_is_a_pause(tmp_path: Path) -> None:
-    run = FlowRun(tmp_path, RULES)
-    flow = run.agents()
-    run.clock.pump([0.01] * 100)
-    flow.set_rate(0)
-    inputs = run.exchange.inputs
-    run.clock.pump([0.01] * 100)
-    assert run.exchange.inputs == inputs
-    flow.set_rate(500)
-    run.clock.pump([0.01] * 100)
-    assert abs(run.exchange.inputs - inputs - 500) < 20
-    with pytest.raises(OperationError, match="expected a rate of 0 or more, was -1"):
-        flow.set_rate(-1)
     run.close()
 
 

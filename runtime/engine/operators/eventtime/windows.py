@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.engine.operators.columns import take, ticks_of, time_array
@@ -15,8 +14,6 @@ from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, piec
 from runtime.state import ObjectSpace
 
 __all__ = ["Sessions", "Windows"]
-
-Integers = npt.NDArray[np.int64]
 
 
 class Windows(Operator):

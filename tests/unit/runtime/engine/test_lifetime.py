@@ -15,15 +15,15 @@ def test_the_last_reference_makes_the_call() -> None:
         assert owner.references == 2
         second.release()
         second.release()
-        assert (calls, owner.references, owner.is_armed) == ([], 1, True)
-    assert (calls, owner.references, owner.is_armed) == ([1], 0, False)
+        assert (calls, owner.references, owner._callback.call is not None) == ([], 1, True)
+    assert (calls, owner.references, owner._callback.call is not None) == ([1], 0, False)
 
 
 def test_an_owner_that_has_gone_disarms_it() -> None:
     calls: list[int] = []
     owner, first = callback(lambda: calls.append(1))
     with owner:
-        assert owner.is_armed
+        assert owner._callback.call is not None
     first.release()
     owner.release()
     assert calls == []

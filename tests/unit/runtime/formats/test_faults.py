@@ -1,4 +1,7 @@
-"""Malformed tuples by policy: left out, described, or the end of the stream; never silent, and nothing else lost."""
+"""Malformed tuples by policy: left out, described, or the end of the stream; never silent, and nothing else lost.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

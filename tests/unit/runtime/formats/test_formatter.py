@@ -1,4 +1,7 @@
-"""The input formatter: raw buffers in any order in, the rows of the stream out."""
+"""The input formatter: raw buffers in any order in, the rows of the stream out.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

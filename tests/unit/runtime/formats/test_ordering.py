@@ -1,4 +1,7 @@
-"""Batches leave in stream order, as soon as everything before them is there."""
+"""Batches leave in stream order, as soon as everything before them is there.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Projection and filter before parsing: fewer columns, fewer rows, the same numbers of tuples."""
+"""Projection and filter before parsing: fewer columns, fewer rows, the same numbers of tuples.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -8,18 +8,14 @@ import pyarrow as pa
 import pytest
 
 from runtime.formats import (
-    BITSTAMP_SCHEMA,
     FEED_SCHEMA,
-    LOBSTER_SCHEMA,
     CsvFormat,
     Field,
-    InputFormatter,
     Limits,
     Malformed,
     Schema,
     SchemaError,
 )
-from tests.generators.text_buffers import cut, format_all, rows_of
 
 
 @pytest.mark.parametrize(
@@ -56,28 +52,6 @@ def test_selected_columns_stand_in_schema_order() -> None:
     """Whatever the order in which they are asked for."""
     assert [field.name for field in FEED_SCHEMA.select(("price", "sequence"))] == ["sequence", "price"]
     assert FEED_SCHEMA.arrow_schema(frozenset(("price",))) == pa.schema([pa.field("price", pa.int64(), False)])
-
-
-def test_a_lobster_message_file() -> None:
-    """LOBSTER's message files have no header, and times in decimal seconds."""
-    text = b"34200.017459617,5,0,1,2238200,-1\n34200.189607670,1,11885113,21,2238100,1\n"
-    rows = rows_of(format_all(InputFormatter(LOBSTER_SCHEMA), cut(text, [7, 40])))
-    assert [(str(row[0]), *row[1:]) for row in rows] == [
-        ("34200.017459617", 5, 0, 1, 2238200, -1),
-        ("34200.189607670", 1, 11885113, 21, 2238100, 1),
-    ]
-
-
-def test_bitstamp_events() -> None:
-    """Bitstamp's files name their columns first."""
-    text = (
-        b"id,timestamp,exchange_timestamp,price,volume,action,direction\n"
-        b"65512636,1430524790000,1430524790000,236.5,0.01,created,bid\r\n"
-    )
-    (row,) = rows_of(format_all(InputFormatter(BITSTAMP_SCHEMA), cut(text, [20, 90])))
-    assert [str(value) for value in row] == [
-        "65512636", "1430524790000", "1430524790000", "236.50000000", "0.01000000", "created", "bid",
-    ]  # fmt: skip
 
 
 def test_a_schema_knows_its_format() -> None:

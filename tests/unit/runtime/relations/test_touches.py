@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltabook.wire.itch import encode_message, frame
-from runtime.compiler.relations import MARKET_RELATIONS, STREAM_ONLY_RELATIONS, TOUCHES
+from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.formats import FEED_SCHEMA, InOrder, InputFormatter, RawBuffer
 from runtime.plan import Column, Relation
 from runtime.relations import (
@@ -97,7 +97,7 @@ def test_touches_are_given_while_they_are_on() -> None:
     feed.switch_touches(True)
     feed.switch_touches(True)
     assert feed.gives_touches
-    assert feed.relations == (*MARKET_RELATIONS, *STREAM_ONLY_RELATIONS)
+    assert feed.relations == (*MARKET_RELATIONS, TOUCHES)
     assert apply(feed, LINES[3:6]) == TOUCHED[3:5]
     feed.switch_touches(False)
     feed.switch_touches(False)

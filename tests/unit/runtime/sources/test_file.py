@@ -1,4 +1,7 @@
-"""A file as a source: every byte once, in order, at the pace of the sink."""
+"""A file as a source: every byte once, in order, at the pace of the sink.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from runtime.formats import RawBuffer
 from runtime.formats.codecs import Codec
-from runtime.sources import Backoff, Position, Source, SourceStateError, TcpListener, TcpSource, Turn
+from runtime.sources import Backoff, Position, TcpSource, Turn
 
 
 class Reactor(MemoryReactorClock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
@@ -149,77 +149,19 @@ def test_attempts_end() -> None:
     assert (kind, "expected a server at 127.0.0.1:4711, was none in 2 attempts" in reason) == ("failed", True)
 
 
-class Port:
-    """A listener with some sources that are open."""
-
-    def __init__(self, count: int, room: int = 1_000_000) -> None:
-        self.clock = reactor()
-        self.sink = Sink(room)
-        self.listener = TcpListener(self.clock, 5000)
-        self.sources: list[Source] = [self.listener.source(origin_id) for origin_id in range(count)]
-        for source in self.sources:
-            source.open(self.sink, Position(offset=10 * count))
-
-    def connect(self) -> tuple[Any, Any]:
-        return connect(self.clock.tcpServers[-1][1])
-
-
-def test_senders_feed_sources_in_the_order_of_their_opening() -> None:
-    port = Port(2)
-    first, _ = port.connect()
-    second, _ = port.connect()
-    second.dataReceived(b"b\n")
-    first.dataReceived(b"a\n")
-    port.clock.advance(0)
-    assert [(raw.origin_id, raw.data, raw.offset) for raw in port.sink.taken] == [(1, b"b\n", 20), (0, b"a\n", 20)]
-    assert port.clock.tcpServers[-1][1].buildProtocol(None) is None, "nobody waits for a third"
-    lose(first)
-    lose(second, error.ConnectionLost)
-    assert [(kind, origin_id) for kind, origin_id, _ in port.sink.events] == [("end", 0), ("failed", 1)]
-    with pytest.raises(SourceStateError):
-        port.sources[0].open(port.sink, Position())
-
-
-def test_a_refused_sender_is_paused_until_there_is_room() -> None:
-    port = Port(2, room=1)
-    (first, _), (second, transport) = port.connect(), port.connect()
-    first.dataReceived(b"a\n")
-    second.dataReceived(b"b\n")
-    port.clock.advance(0)
-    assert transport.producerState == "paused"
-    port.sink.room = 10
-    port.sources[1].resume()
-    port.clock.advance(0)
-    assert transport.producerState == "producing"
-    assert [raw.data for raw in port.sink.taken] == [b"a\n", b"b\n"]
-
-
-def test_a_listener_ends_with_its_sources_and_they_are_silent() -> None:
-    port = Port(3)
-    protocol, transport = port.connect()
-    protocol.dataReceived(b"a\n")
-    for source in port.sources:
-        source.close()
-        source.close()
-    port.clock.advance(0)
-    lose(protocol)
-    port.sources[1].resume()
-    port.clock.advance(0)
-    assert transport.disconnecting
-    assert (port.sink.taken, port.sink.events, port.listener.port) == ([], [], 0)
-    with pytest.raises(SourceStateError):
-        port.sources[2].open(port.sink, Position())
-
-
 def test_a_turn_is_one_delayed_call_for_all_sources() -> None:
     """A thousand sources with something in the same turn."""
-    port = Port(1000)
-    for protocol, _ in [port.connect() for _ in range(1000)]:
+    clock, sink = reactor(), Sink()
+    turn = Turn(clock)
+    for origin_id in range(1000):
+        TcpSource(clock, "127.0.0.1", 4711, origin_id, turn=turn).open(sink, Position())
+    for _host, _port, factory, _timeout, _bind in clock.tcpClients:
+        protocol, _ = connect(factory)
         protocol.dataReceived(b"x")
         protocol.dataReceived(b"\n")
-    assert len(port.clock.getDelayedCalls()) == 1
-    port.clock.advance(0)
-    assert [raw.data for raw in port.sink.taken] == [b"x\n"] * 1000
+    assert len(clock.getDelayedCalls()) == 1
+    clock.advance(0)
+    assert [raw.data for raw in sink.taken] == [b"x\n"] * 1000
 
 
 def test_a_call_that_raises_does_not_keep_the_others_of_its_turn() -> None:

@@ -151,7 +151,6 @@ def test_a_slow_query_is_overrun_told_once_and_goes_on(make: Make) -> None:
     for item in range(5):
         queue.add(item)
         assert queue.get("quick") == item
-    assert queue.is_overrun("slow")
     assert not queue.is_empty("slow")
     assert queue.kept() == 0
     with pytest.raises(OverrunError, match="missed 5 items") as raised:
@@ -171,7 +170,8 @@ def test_the_one_that_fits_is_not_overrun_with_the_others(make: Make) -> None:
     queue.get("middle")
     queue.get_all("first")
     queue.add(3)
-    assert [queue.is_overrun(query) for query in ("last", "middle", "first")] == [True, False, False]
+    with pytest.raises(OverrunError, match="missed 4 items"):
+        queue.get("last")
     assert queue.get_all("middle") == [1, 2, 3]
     assert queue.get_all("first") == [3]
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_is_refused(make: Make) -> None:
     queue.join("a")
     with pytest.raises(ValueError, match="expected a query that has not joined, was 'a'"):
         queue.join("a")
-    for call in (queue.get, queue.peek, queue.get_all, queue.is_empty, queue.is_overrun, queue.position, queue.skip):
+    for call in (queue.get, queue.peek, queue.get_all, queue.is_empty, queue.position, queue.skip):
         with pytest.raises(UnknownQueryError, match="expected a query that has joined, was 'b'"):
             call("b")
     with pytest.raises(UnknownQueryError):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from runtime.tuples import OverrunError, OwnQueues, QueueFullError, SharedQueue, Sourced, TupleQueue, TupleQueues
+from runtime.tuples import OverrunError, OwnQueues, SharedQueue, TupleQueue
 
 PATIENCE_S = 60.0
 READERS, RUNNERS, ITEMS = 3, 4, 600
@@ -37,56 +37,6 @@ def all_of(targets: Sequence[Callable[[], None]]) -> None:
             future.result(PATIENCE_S)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def test_queries_that_threads_run_get_every_item_of_their_sources_in_order(case: type) -> None:
-    def make() -> TupleQueue[Sourced[int]]:
-        return case(16, at_limit="refuse")  # type: ignore[no-any-return]
-
-    tuples = TupleQueues[int](make)
-    reads = {"x": (0,), "y": (1,), "both": (0, 1), "all": (0, 1, 2), "all again": (2, 1, 0)}
-    got: dict[object, list[Sourced[int]]] = {query: [] for query in reads}
-    holders: dict[object, int] = dict.fromkeys(reads, 0)
-    for query, sources in reads.items():
-        tuples.add_query(query, sources)
-    expected = sum(ITEMS * len(sources) for sources in reads.values())
-    room = threading.Event()
-    ended = threading.Event()
-
-    def read(source: int) -> None:
-        for item in range(ITEMS):
-            while True:
-                room.clear()
-                try:
-                    tuples.add(source, item)
-                except QueueFullError:
-                    assert room.wait(PATIENCE_S)
-                else:
-                    break
-
-    def run() -> None:
-        while (query := tuples.next_query(None)) is not None:
-            holders[query] += 1
-            assert holders[query] == 1
-            while tuples.has_next(query):
-                got[query].append(tuples.get(query))
-                room.set()
-            holders[query] -= 1
-            tuples.done(query)
-            if sum(map(len, got.values())) == expected:
-                ended.set()
-
-    def end() -> None:
-        assert ended.wait(PATIENCE_S)
-        tuples.close()
-
-    all_of([*(lambda s=source: read(s) for source in range(READERS)), *[run] * RUNNERS, end])
-    for query, sources in reads.items():
-        assert [each.stamp for each in got[query]] == sorted(each.stamp for each in got[query])
-        for source in sources:
-            assert [each.item for each in got[query] if each.source == source] == list(range(ITEMS))
-    tuples._check()
-    assert tuples.kept() == 0
 
 
 def one(_item: int) -> int:

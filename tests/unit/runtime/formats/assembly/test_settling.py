@@ -1,4 +1,7 @@
-"""Runs whose cut depends on what stood before them wait for it, whoever brings it."""
+"""Runs whose cut depends on what stood before them wait for it, whoever brings it.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sequence shredder finds every spanning tuple exactly once, whoever comes first."""
+"""The sequence shredder finds every spanning tuple exactly once, whoever comes first.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pieces of buffers: what lies between two offsets of a run, and which buffer an offset stands in."""
+"""Pieces of buffers: what lies between two offsets of a run, and which buffer an offset stands in.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What has to be looked at in stream order is, though buffers and workers come in any."""
+"""What has to be looked at in stream order is, though buffers and workers come in any.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What Arrow's readers take though it is no value, or leave though it is one, is set right."""
+"""What Arrow's readers take though it is no value, or leave though it is one, is set right.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

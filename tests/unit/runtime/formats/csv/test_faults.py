@@ -1,4 +1,7 @@
-"""Bad tuples: each is found, described where it stands, and costs nothing else."""
+"""Bad tuples: each is found, described where it stands, and costs nothing else.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a CSV stream may look like, through the whole formatter and any cut of the buffers."""
+"""What a CSV stream may look like, through the whole formatter and any cut of the buffers.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 
