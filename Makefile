@@ -20,7 +20,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
+.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -31,6 +31,9 @@ setup: ## create .venv from the lock and find or fetch a Java; quick when up to 
 
 demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=itch|text
 	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed $(FEED))
+
+screenshots: setup ## take the pictures of the dashboard in docs/ from a demo that runs some minutes
+	@$(PY) -m tests.generators.screenshots
 
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow and not docker" $(PYTEST_ARGS)

@@ -30,6 +30,7 @@ html_title = f"Deltabook {release}"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_click",
     # Diagrams are drawn in the reader's browser, by a script that it loads; without a network their source is shown.

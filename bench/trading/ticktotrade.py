@@ -4,16 +4,19 @@ The loop is the demo's: agents, an ITCH feed into the runtime, its views in thei
 third answers bids for a symbol that nobody else trades (`bench.trading.probe`). This process bids for it again and
 again, and listens to the text feed: what is timed is from the arrival of the bid's message to the arrival of the one of
 its execution. The way of the bid to the exchange is left out, the matching of the answer (some 0.1 ms) is inside. The
-pauses between bids are drawn from a seed, so that they do not fall into step with the epochs.
+pauses between bids are drawn from a seed, and end whether or not the feed says something, so that bids fall into step
+neither with the epochs nor with the bursts of the agents.
 """
 
 from __future__ import annotations
 
 import random
+import select
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,8 +64,9 @@ class Bids:
         feed = socket.create_connection(("127.0.0.1", port), _ANSWER_S)
         feed.sendall(encode_login(PassiveLogin()))
         self._feed = feed
-        self._lines = self._feed_lines(feed)
-        next(self._lines)
+        self._held = b""
+        self._lines: deque[tuple[bytes, float]] = deque()
+        self._wait_for(lambda line: True)
         self._sent = 0
 
     def latencies_ms(self, count: int, most_pause_s: float) -> list[float]:
@@ -79,35 +83,48 @@ class Bids:
         self._sent += 1
         request = Request(self._sent, 0, _BROKER, "B", _VOLUME_LOTS, _PRICE_TICKS + self._sent % 50, _SYMBOL)
         self._orders.sendall(encode_request(request))
-        bid_at, order_id = 0.0, 0
-        deadline = time.monotonic() + _ANSWER_S
-        for line, now_s in self._lines:
-            if line.endswith(_SYMBOL.encode()):
-                message = parse_feed_message(line)
-                if message.action == "B" and message.broker_id == _BROKER:
-                    bid_at, order_id = now_s, message.order_id
-                elif message.action in ("E", "F") and message.order_id == order_id:
-                    return (now_s - bid_at) * 1000
-            if now_s > deadline:
-                break
-        raise RuntimeError(f"expected an answer to a bid within {_ANSWER_S:g} s, was none")
+        mine = _SYMBOL.encode()
+        bid = self._wait_for(lambda line: line.endswith(mine) and _is_bid(line))
+        order_id = parse_feed_message(bid[0]).order_id
+        answer = self._wait_for(lambda line: line.endswith(mine) and _executes(line, order_id))
+        return (answer[1] - bid[1]) * 1000
 
     def _pause(self, seconds: float) -> None:
-        """Read the feed meanwhile, as an exchange cuts off who does not."""
-        until = time.monotonic() + seconds
-        for _, now_s in self._lines:
-            if now_s >= until:
-                return
+        """Read the feed meanwhile, as an exchange cuts off who does not; end at a time that is none of the feed's."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            self._receive(left_s)
 
-    @staticmethod
-    def _feed_lines(feed: socket.socket) -> Iterator[tuple[bytes, float]]:
-        held = b""
-        while data := feed.recv(1 << 18):
-            now_s = time.monotonic()
-            *lines, held = (held + data).split(b"\n")
-            for line in lines:
-                yield line, now_s
-        raise RuntimeError("expected the exchange to go on, was the end of its feed")
+    def _wait_for(self, is_wanted: Callable[[bytes], bool]) -> tuple[bytes, float]:
+        """The next such line, and when it came; raises `RuntimeError` when there is none."""
+        deadline_s = time.monotonic() + _ANSWER_S
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            while self._lines:
+                line, now_s = self._lines.popleft()
+                if is_wanted(line):
+                    return line, now_s
+            self._receive(left_s)
+        raise RuntimeError(f"expected an answer to a bid within {_ANSWER_S:g} s, was none")
+
+    def _receive(self, timeout_s: float) -> None:
+        """Take in what the feed sends within some seconds."""
+        if not select.select([self._feed], [], [], timeout_s)[0]:
+            return
+        data, now_s = self._feed.recv(1 << 18), time.monotonic()
+        if not data:
+            raise RuntimeError("expected the exchange to go on, was the end of its feed")
+        *lines, self._held = (self._held + data).split(b"\n")
+        self._lines.extend((line, now_s) for line in lines)
+
+
+def _is_bid(line: bytes) -> bool:
+    message = parse_feed_message(line)
+    return message.action == "B" and message.broker_id == _BROKER
+
+
+def _executes(line: bytes, order_id: int) -> bool:
+    message = parse_feed_message(line)
+    return message.action in ("E", "F") and message.order_id == order_id
 
 
 def measure_tick_to_trade(quick: bool) -> list[Record]:

@@ -114,6 +114,7 @@ class Backtest:
             view_link=RunViews(self),
         )
         self.views = BacktestViews(find_views(*self._wanted()), default_kernels())
+        self.encoder.gives_time = self.views.reads_time
         self._columns = self.views.columns
         self._number = 0
         self._sessions = [

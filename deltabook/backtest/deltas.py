@@ -7,10 +7,12 @@ when its order was added, ``match_id`` is the number of the message in the feed.
 from __future__ import annotations
 
 from collections import deque
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from exchange_server.matching import MarketRules, Now, Silence
 from exchange_server.matching.order import Order
+from runtime.plan import EPOCH_TIME
 from runtime.relations.retention import Retention
 
 __all__ = ["Delta", "DeltaEncoder"]
@@ -22,12 +24,14 @@ _BIDS: Final = "bids"
 _ASKS: Final = "asks"
 _TRADES: Final = "trades"
 _INT64_MAX: Final = 2**63 - 1
+_BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
 
 
 class DeltaEncoder(Silence):
     """Collects deltas; `deltas` is what was said since somebody last emptied it. What has no row it does not hear."""
 
-    __slots__ = ("_now", "_retention", "_rows", "_symbols", "_trades", "deltas", "messages", "trades")
+    __slots__ = ("_now", "_retention", "_rows", "_symbols", "_time", "_trades", "deltas", "gives_time", "messages",
+                 "trades")  # fmt: skip
 
     def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
         """``retention``: how long trades stay; they leave when a newer one comes."""
@@ -42,6 +46,9 @@ class DeltaEncoder(Silence):
         """Feed messages so far: lines of the text feed."""
         self.trades = 0
         """Trades so far."""
+        self.gives_time = False
+        """Whether `EPOCH_TIME` is among the relations: deltas that are taken together are an epoch then."""
+        self._time: tuple[Any, ...] | None = None
 
     def added(self, order: Order) -> None:
         self.messages += 1
@@ -112,7 +119,22 @@ class DeltaEncoder(Silence):
         while len(held) > limits.rows or held[0][0] < time_ns - limits.time_ns:
             self.deltas.append((_TRADES, held.popleft(), -1))
 
+    def end_epoch(self) -> None:
+        """Add the change of `EPOCH_TIME` to the deltas, which are about to be taken."""
+        before, now = self._time, self._time_row()
+        if self.gives_time and now != before:
+            self._time = now
+            self.deltas += [] if before is None else [(EPOCH_TIME.name, before, -1)]
+            self.deltas.append((EPOCH_TIME.name, now, 1))
+
+    def _time_row(self) -> tuple[Any, ...]:
+        time_ns = self._now.time_ns
+        return time_ns, _BEGIN + timedelta(microseconds=time_ns // 1000)
+
     def rows(self) -> list[Delta]:
         """Everything that is in the relations, as deltas from nothing."""
         rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]
+        if self.gives_time:
+            self._time = self._time or self._time_row()
+            rows.append((EPOCH_TIME.name, self._time, 1))
         return rows + [(_TRADES, row, 1) for row in self._trades]

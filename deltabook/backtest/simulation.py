@@ -119,6 +119,7 @@ class Simulation:
         deltas = self._encoder.deltas
         if not deltas:
             return
+        self._encoder.end_epoch()
         given = deltas[:]
         deltas.clear()
         if self._feed.is_zero:

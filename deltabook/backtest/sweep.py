@@ -93,7 +93,10 @@ class SweepResult(msgspec.Struct, frozen=True):
 
 
 def run_point(config: BacktestConfig, number: int, values: tuple[str, ...], folder: str = "") -> Point:
-    """One backtest; with a folder its whole result is written there. Never raises for what a point can do wrong."""
+    """One backtest; with a folder its whole result and its report are written there.
+
+    Never raises for what a point can do wrong.
+    """
     try:
         result = Backtest(config).run()
         # A strategy that was stopped says nothing of its parameters, even where others have gone on.
@@ -104,7 +107,10 @@ def run_point(config: BacktestConfig, number: int, values: tuple[str, ...], fold
             return Point(number, values, error=result.failure or stopped[0])
         data = result.to_json()
         if folder:
+            from deltabook.backtest.report import write_report
+
             Path(folder, f"{number:05}.json").write_bytes(data)
+            write_report(Path(folder, f"{number:05}.html"), result)
     except (BacktestError, AlgoError, OSError, ValueError) as error:
         return Point(number, values, error=" ".join(str(error).split()))
     except Exception as error:  # noqa: BLE001 - a strategy's own code, whatever it raises, ends its point alone

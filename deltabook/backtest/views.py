@@ -10,7 +10,7 @@ from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
-from runtime.plan import View
+from runtime.plan import EPOCH_TIME, View
 from runtime.views.shard import Kernels, ShardState
 
 __all__ = ["BacktestViews", "Change", "find_views"]
@@ -79,7 +79,7 @@ class _Group:
         self._state = ShardState(program, inputs="relations", kernels=kernels)
         self._state.keeps_taken = False
         self._rows: dict[str, dict[Row, int]] = {view.name: {} for view in program.views}
-        self._read = frozenset(relation.name for relation in program.relations)
+        self.reads = frozenset(relation.name for relation in program.relations)
         self.step([])
 
     def result(self, name: str) -> dict[Row, int]:
@@ -88,7 +88,7 @@ class _Group:
 
     def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
         """What deltas that come together change; raises `ConfigurationError` if a view fails."""
-        if deltas and not any([relation in self._read for relation, _, _ in deltas]):  # noqa: C419 (quicker)
+        if deltas and not any([relation in self.reads for relation, _, _ in deltas]):  # noqa: C419 (quicker)
             return []
         changes = self._state.step_rows(deltas)
         for view, reason in self._state.failed.items():
@@ -122,6 +122,11 @@ class BacktestViews:
 
     def __contains__(self, name: str) -> bool:
         return name in self._group_of
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether a view reads `EPOCH_TIME`."""
+        return any(EPOCH_TIME.name in group.reads for group in self._groups)
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
         """Keep more views; ``deltas`` are the rows that are there already. Raises `ConfigurationError`."""

@@ -34,8 +34,8 @@ _RARE: Final = frozenset({"rejected", "refused"})
 @click.command()
 @status_options
 @click.option("--json", "as_json", is_flag=True, help="JSON, for programs; with --watch a line each time.")
-@click.option("--watch", is_flag=True, help="Again and again, until Ctrl-C.")
-@click.option("--interval", type=click.FloatRange(0.1), default=1.0, help="Seconds between two looks.")
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
+@click.option("--interval", type=click.FloatRange(0.1), default=1.0, help="Seconds between two outputs.")
 def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval: float) -> None:
     """Show the strategies of a running process: state, orders, positions, profit and fees."""
     asked, console = port(), Console()
@@ -112,7 +112,7 @@ class _Fitting:
 @click.command()
 @click.argument("names", metavar="[STRATEGY]...", nargs=-1)
 @status_options
-@click.option("--reason", default="by hand", help="Said in the status and in the log.")
+@click.option("--reason", default="by hand", help="Reason, shown in the status and in the log.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
 def kill(port: Callable[[], StatusPort], names: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Throw the kill switch: cancel resting orders and refuse new ones, until the process is started again.

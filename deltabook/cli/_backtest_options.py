@@ -22,8 +22,8 @@ _OPTIONS: Final = (
         help="A recorded file; repeatable: files of one symbol follow one another, others are merged by time.",
     ),
     click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
-    click.option("--symbol", default="REPLAY", help="Of files without one of their own; ITCH: stocks A,B."),
-    click.option("--day", default="", metavar="YYYY-MM-DD", help="Whose midnight times count."),
+    click.option("--symbol", default="REPLAY", help="Symbol of files that name none; for ITCH the stocks A,B."),
+    click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the files' times count from."),
     click.option(
         "--tick",
         default="",
@@ -37,8 +37,8 @@ _OPTIONS: Final = (
         metavar="MODEL",
         help="zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, lognormal:order=50us~1.5, file:F.",
     ),
-    click.option("--seed", default=1, help="Of latencies that are drawn."),
-    click.option("--fees", default="", metavar="FEES", help="As of `deltabook algo run`."),
+    click.option("--seed", default=1, help="Seed of the drawn latencies."),
+    click.option("--fees", default="", metavar="FEES", help="Fees, as for `deltabook algo run`."),
     click.option(
         "--views",
         "folders",
@@ -57,12 +57,12 @@ _OPTIONS: Final = (
         type=click.IntRange(0),
         default=0,
         metavar="N",
-        help="Records that make the books before strategies begin.",
+        help="Records that are played before strategies start.",
     ),
     click.option(
         "--limit", type=click.IntRange(0), default=0, metavar="N", help="Records that are played at most; 0: all."
     ),
-    click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Of the first strategy."),
+    click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="First broker number."),
 )  # fmt: skip
 
 

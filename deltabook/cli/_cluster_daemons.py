@@ -32,10 +32,14 @@ def _interface(port: int) -> tuple[Callable[..., Any], ...]:
             help="Where it listens and what others call it; `auto`: as this machine's name says. Off loopback with "
             "--secret-file.",
         ),
-        click.option("--port", type=_PORT, default=port, help="Of its calls, 0 for any."),
-        click.option("--secret-file", default="", metavar="FILE", help="What the cluster's processes have in common."),
+        click.option("--port", type=_PORT, default=port, help="Port of its calls; 0: any."),
         click.option(
-            "--ui-proxy", is_flag=True, help="The master's page leads to all others, where it alone can be reached."
+            "--secret-file", default="", metavar="FILE", help="File with the secret that the cluster's processes share."
+        ),
+        click.option(
+            "--ui-proxy",
+            is_flag=True,
+            help="Serve all other pages through the master's page, where only that one can be reached.",
         ),
         click.option("--metrics/--no-metrics", default=False, help="Serve its figures for a monitor on its page."),
     )
@@ -44,10 +48,16 @@ def _interface(port: int) -> tuple[Callable[..., Any], ...]:
 def _page(port: int) -> tuple[Callable[..., Any], ...]:
     return (
         click.option(
-            "--ui-interface", default="127.0.0.1", help="Of its page; beyond loopback with --private-network alone."
+            "--ui-interface",
+            default="127.0.0.1",
+            help="Interface of its page; other than loopback only with --private-network.",
         ),
-        click.option("--ui-port", type=_PORT, default=port, help="Of its page, 0 for any."),
-        click.option("--private-network", is_flag=True, help="The network is private: pages may be beyond loopback."),
+        click.option("--ui-port", type=_PORT, default=port, help="Port of its page; 0: any."),
+        click.option(
+            "--private-network",
+            is_flag=True,
+            help="Declare the network private: pages may be on other interfaces than loopback.",
+        ),
         click.option("--memory", "heap", type=MEMORY, default="512m", help="Heap of its own Java."),
         click.option(
             "--spark-conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark, repeatable."
@@ -88,7 +98,7 @@ def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callabl
 @_daemon(
     "master",
     *_interface(_MASTER_PORT),
-    _directory("What it recovers from, so that it may come back"),
+    _directory("Directory of its state, read after a restart"),
     *_page(_MASTER_PAGE),
 )
 def master() -> None:
@@ -104,9 +114,11 @@ def master() -> None:
 @_daemon(
     "worker",
     *_interface(0),
-    _directory("Its executors' logs and scratch, of this worker alone"),
+    _directory("Directory of its executors' logs and scratch, used by no other worker"),
     click.option("--cores", type=click.IntRange(1, 4096), help="Tasks at a time.  [default: those of the machine]"),
-    click.option("--executor-memory", type=MEMORY, default="2g", help="For all heaps of its executors together."),
+    click.option(
+        "--executor-memory", type=MEMORY, default="2g", help="Memory for the heaps of all its executors together."
+    ),
     *_page(_WORKER_PAGE),
 )
 def worker() -> None:
@@ -115,13 +127,13 @@ def worker() -> None:
 
 @click.command("history")
 @click.argument("events", metavar="DIR", type=click.Path(file_okay=False))
-@_daemon("history", _directory("What it has found out, kept"), *_page(_HISTORY_PAGE))
+@_daemon("history", _directory("Directory of its cache"), *_page(_HISTORY_PAGE))
 def history() -> None:
     """Show on a page what ran, from the event logs that `--event-log DIR` wrote."""
 
 
 @click.command("executor")
-@click.option("--dir", "directory", default="/tmp", metavar="DIR", help="Where it works.")
+@click.option("--dir", "directory", default="/tmp", metavar="DIR", help="Working directory.")
 def executor(directory: str) -> None:
     """Be an executor of Spark on Kubernetes: what its pods run, with the variables that Spark gives them."""
     become(executor_launch(os.environ, Path(directory)))

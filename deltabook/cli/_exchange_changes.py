@@ -60,7 +60,7 @@ def _to_phase(name: str, phase: Any, line: str) -> click.Command:
             "--reason",
             default="",
             callback=_reason,
-            help="Up to four characters that the feed says.",
+            help="Reason on the feed, up to four characters.",
         )(decorated)
     decorated = click.option("--all", "every", is_flag=True, help="Every symbol.")(decorated)
     decorated = click.argument("symbol", metavar="[SYMBOL]", required=False)(decorated)
@@ -103,7 +103,7 @@ def list_sessions(port: LazyPort, as_json: bool) -> None:
 
 @sessions.command("cut")
 @click.argument("session", metavar="SESSION")
-@click.option("--reason", default="by the operator", help="What the log says.")
+@click.option("--reason", default="by the operator", help="Reason in the log.")
 @admin_options
 def cut_session(port: LazyPort, as_json: bool, session: str, reason: str) -> None:
     """End the connection that the list calls SESSION."""
@@ -166,8 +166,8 @@ def revive_account(port: LazyPort, as_json: bool, account: str) -> None:
 
 @accounts.command("cancel")
 @click.argument("account", metavar="[ACCOUNT]", required=False)
-@click.option("--all", "every", is_flag=True, help="Of everybody, agents included.")
-@click.option("--symbol", default="", help="In this symbol alone.")
+@click.option("--all", "every", is_flag=True, help="Cancel the orders of all accounts, agents included.")
+@click.option("--symbol", default="", help="Cancel only orders in this symbol.")
 @admin_options
 def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: bool, symbol: str) -> None:
     """Cancel the live orders of ACCOUNT, which may go on trading."""
@@ -184,7 +184,7 @@ def replay() -> None:
 @replay.command("show", cls=DefaultCommand)
 @admin_options
 def show_replay(port: LazyPort, as_json: bool) -> None:
-    """Show how far it is."""
+    """Show the position of the replay."""
     found = port().get(admin.REPLAY_PATH, admin.Replay)
     if as_json:
         print_json(found)
@@ -199,14 +199,14 @@ def show_replay(port: LazyPort, as_json: bool) -> None:
 @replay.command("pause")
 @admin_options
 def pause_replay(port: LazyPort, as_json: bool) -> None:
-    """Stand still."""
+    """Pause the replay."""
     _change(port, admin.PlayReplay(paused=True), as_json)
 
 
 @replay.command("resume")
 @admin_options
 def resume_replay(port: LazyPort, as_json: bool) -> None:
-    """Go on."""
+    """Resume the replay."""
     _change(port, admin.PlayReplay(paused=False), as_json)
 
 
@@ -214,7 +214,7 @@ def resume_replay(port: LazyPort, as_json: bool) -> None:
 @click.argument("speed", metavar="TIMES", callback=parse_speed)
 @admin_options
 def replay_at(port: LazyPort, as_json: bool, speed: float | None) -> None:
-    """Go on at TIMES real time, or `max`."""
+    """Play at TIMES real time, or at `max`."""
     _change(port, admin.PlayReplay(speed=speed or 0.0), as_json)
 
 

@@ -108,9 +108,11 @@ def _has_terminal() -> bool:
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option("--stdin", "from_stdin", is_flag=True, help="Take the first line of standard input as the password.")
 @click.option(
-    "--broker", type=click.IntRange(1, LARGEST_BROKER), default=1, help="Whose orders NAME's are on the feed."
+    "--broker", type=click.IntRange(1, LARGEST_BROKER), default=1, help="Broker number of NAME's orders on the feed."
 )
-@click.option("--protocol", type=click.Choice(["ouch5", "ouch42", "itch"]), default="ouch5", help="What NAME speaks.")
+@click.option(
+    "--protocol", type=click.Choice(["ouch5", "ouch42", "itch"]), default="ouch5", help="Protocol of NAME's sessions."
+)
 @_json
 def passwd(name: str | None, from_stdin: bool, broker: int, protocol: str, as_json: bool) -> None:
     """Hash a password for the file of users; with NAME print the whole entry."""

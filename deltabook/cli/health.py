@@ -18,8 +18,8 @@ __all__ = ["command"]
 @click.command("health")
 @click.argument("role", type=click.Choice(sorted(PROBES)), envvar="DELTABOOK_HEALTH_ROLE")
 @click.option("--at", default="", metavar="HOST:PORT", help="Its port.  [default: the image's, on localhost]")
-@click.option("--token-file", default="", metavar="FILE", help="The token that it asks for.")
-@click.option("--ca-file", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then.")
+@click.option("--token-file", default="", metavar="FILE", help="File with the token that it requires.")
+@click.option("--ca-file", default="", metavar="FILE", help="PEM file of its certificate's authority; switches TLS on.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.1, 60), default=5.0, help="Seconds.")
 @click.option(
     "--most-behind",

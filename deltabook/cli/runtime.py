@@ -203,7 +203,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     default=64_000,
     help="Size of --dir at which the feed is paused.",
 )
-@click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone.")
+@click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 with --express.")
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
 @click.option(
     "--stop-seconds",
@@ -268,7 +268,7 @@ def command(
     if feed is None and not upstream:
         raise ConfigurationError("expected --feed or --upstream, was neither")
     # What steps over few messages at a time holds the interpreter lock: a second thread would only take it away.
-    most_workers = workers or (1 if express and not views else 2)
+    most_workers = workers or (1 if express else 2)
     limits = SiteLimits(
         connections=2 * most_subscribers,
         connections_per_client=2 * most_subscribers - most_subscribers // 2,

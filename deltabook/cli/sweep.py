@@ -39,7 +39,7 @@ _SHOWN: Final = 20
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the heat map and the points as JSON go.",
 )
-@click.option("--keep-results", is_flag=True, help="Keep each point's whole result under --out.")
+@click.option("--keep-results", is_flag=True, help="Keep each point's whole result and its report under --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],

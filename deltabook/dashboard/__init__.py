@@ -1,17 +1,17 @@
-"""The dashboard: the market, the views, the strategies and the engine on one page that is only looked at.
+"""The dashboard: profit, market, views, strategies and the engine on one page that is read-only.
 
 ::
 
-    runtime ──/v1/changes── results ─▶ market ─┐                  ┌─▶ page
-       │  └──/v1/status, views ──▶ results ────┼─▶ panels, lists ─▶ frames ─▶ pages ─▶ page
-       └──/v1/views/NAME ──▶ looks ────────────┤        ▲         └─▶ page
-    strategies ──▶ algos ──────────────────────┘      scales
-    exchange ──▶ exchange: phases, ticks and lots ──────┘
+    runtime ──/v1/changes── results ─▶ market ─▶ bars ─┐
+       │  └──/v1/status, views ──▶ results ────────────┤   ┌─▶ history ─┐                ┌─▶ page
+       └──/v1/changes ──▶ opened (a page's view) ──────┼───┤            ├▶ frames ─▶ pages ─▶ page
+    strategies ──▶ algos ──────────────────────────────┤   └─▶ panels, ─┘                └─▶ page
+    exchange ──▶ exchange: phases, ticks and lots ─────┘       lists
 
-Peers are followed whether somebody looks or not; a page *pulls*: it asks for the next frame when it has drawn the last.
-A frame holds the sections that have changed since the one that the page has, each encoded once for all pages
-(`deltabook.dashboard.frames`), so that a page that stands still costs nothing and the others notice nothing of it.
-Whatever is shown comes from a peer; figures are formatted here, exactly, and a page writes them as they are.
+Peers are followed and histories kept whether a page is open or not. A page *pulls*: it asks for the next frame when it
+has drawn the last. A frame holds what has changed since the one that the page has, each part encoded once for all pages
+(`deltabook.dashboard.frames`), so that a page that stands still costs nothing and does not disturb the others. Figures
+come from a peer; those that are read are formatted here, exactly, and those that are drawn are ticks and lots.
 """
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig

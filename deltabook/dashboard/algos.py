@@ -20,9 +20,7 @@ _ORDERS_EVERY: Final = 3
 """Rounds between two looks at the orders."""
 MOST_FILLS: Final = 2_000
 """That are kept, the newest of all strategies."""
-_NEAR_S: Final = 5.0
-"""A market whose newest fill is so near runs by this machine's clock."""
-_RECENT_S: Final = 600.0
+_DAY_S: Final = 86_400.0
 """What a chart shows."""
 
 _strategies: Final = msgspec.json.Decoder(Strategies)
@@ -33,17 +31,16 @@ _orders: Final = msgspec.json.Decoder(Orders)
 class Algos:
     """One process. What it said last stays when it is lost."""
 
-    def __init__(
-        self, asker: Asker, link: Link, clock: Any, now_s: Callable[[], float], on_round: Callable[[], None]
-    ) -> None:
+    def __init__(self, asker: Asker, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
         self.link = link
         self.strategies: Strategies | None = None
         """None before it has answered."""
         self.orders = Orders(())
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Oldest first."""
-        self._placed: deque[tuple[FillLine, float]] = deque(maxlen=MOST_FILLS)
-        self._asker, self._now_s, self._on_round = asker, now_s, on_round
+        self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
+        """Fills that have no place in time yet, and whether they have come while this process was followed."""
+        self._asker, self._on_round = asker, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
 
@@ -61,38 +58,39 @@ class Algos:
             # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
             self._run, self._after = found.run, 0
             self.fills.clear()
-            self._placed.clear()
+            self._unplaced.clear()
             self._round_number = 0
         while found.last_fill > self._after:
             fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
             if fills.run != self._run or not fills.fills:
                 break
             self.fills.extend(fills.fills)
-            for fill in fills.fills:
-                self._place(fill, is_new=self.strategies is not None and self.strategies.run == self._run)
+            is_new = self.strategies is not None and self.strategies.run == self._run
+            self._unplaced.extend((fill, is_new) for fill in fills.fills)
             self._after = max(fills.last, fills.fills[-1].number)
         if self._round_number % _ORDERS_EVERY == 0:
             self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
         self._round_number += 1
         self.strategies = found
+        self.link.up(found.up_s)
         self.link.live()
         self._on_round()
 
-    def take_placed(self) -> list[tuple[FillLine, float]]:
-        """Fills since the last call that have a place in time on this machine's clock, which follows them in seconds
-        since the UTC epoch; oldest first."""
-        found = list(self._placed)
-        self._placed.clear()
-        return found
+    def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
+        """Return the fills since the last call that have a place in market time, in seconds; oldest first.
 
-    def _place(self, fill: FillLine, *, is_new: bool) -> None:
-        """Find a fill's place in time. A market that replays a recorded day has a clock of its own: there a fill that
-        has just come is one of now, and one from before has no place."""
-        now_s, time_s = self._now_s(), fill.time_ns / 1e9
-        if abs(now_s - time_s) <= (_NEAR_S if is_new else _RECENT_S):
-            self._placed.append((fill, time_s))
-        elif is_new:
-            self._placed.append((fill, now_s))
+        ``market_s`` is the market time of the runtime's views. They may count it otherwise than the exchange, from
+        midnight: there a fill that has just come stands at the newest time, and one from before has no place.
+        """
+        placed: list[tuple[FillLine, float]] = []
+        for fill, is_new in self._unplaced:
+            time_s = fill.time_ns / 1e9
+            if abs(market_s - time_s) <= _DAY_S:
+                placed.append((fill, time_s))
+            elif is_new:
+                placed.append((fill, market_s))
+        self._unplaced.clear()
+        return placed
 
     def _failed(self, reason: str) -> None:
         self.link.lost(reason)

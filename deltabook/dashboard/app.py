@@ -10,15 +10,16 @@ from twisted.internet.task import LoopingCall
 
 from deltabook.dashboard.algos import Algos
 from deltabook.dashboard.asking import Asker, HttpAsker
+from deltabook.dashboard.bars import Bars
 from deltabook.dashboard.exchange import Exchange
 from deltabook.dashboard.frames import Frames, Scope
-from deltabook.dashboard.history import MOST_SYMBOLS, History, Point
+from deltabook.dashboard.history import MOST_SYMBOLS, History, Series
 from deltabook.dashboard.links import Link
 from deltabook.dashboard.lists import Lists
-from deltabook.dashboard.looks import Looks
 from deltabook.dashboard.market import Market
+from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.pages import Pages
-from deltabook.dashboard.panels import SymbolPanels
+from deltabook.dashboard.panels import MOST_TRADES, SymbolPanels
 from deltabook.dashboard.peers import Peer
 from deltabook.dashboard.records import Links
 from deltabook.dashboard.results import Results
@@ -29,6 +30,8 @@ from deltabook.wire.symbols import Instrument
 __all__ = ["Dashboard", "DashboardConfig"]
 
 _SAMPLE_S: Final = 1.0
+_NEAR_NS: Final = 120 * 10**9
+"""A market whose newest trade comes so close to this machine's time runs by its clock."""
 _ALL: Final[Scope] = ("all", "")
 
 
@@ -65,15 +68,17 @@ class Dashboard:
         """Raises `AccessError` and `DashboardError` for files that cannot be used."""
         self._config, self._now_ns = config, now_ns
         self.access: Access = config.security.access()
-        self.scales, self._market, self._history = Scales(config.scales), Market(), History()
+        self.scales, self._history, self._frames = Scales(config.scales), History(), Frames()
+        self._bars = Bars(self._history, self._next_number)
+        self._market = Market(self._bars)
         results, algo, exchange = (Link(peer, self._now_ms) for peer in (config.results, config.algo, config.exchange))
         asker = ask(config.results, reactor)
         self.results = Results(asker, results, self._market, reactor, self._lists_changed)
-        self.looks = Looks(asker, reactor, self._rows_of)
+        self.opened = OpenViews(asker, reactor, self._next_number)
         self.algos: Algos | None = None
         self.exchange: Exchange | None = None
         if config.algo:
-            self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._now_s, self._lists_changed)
+            self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._lists_changed)
         if config.exchange:
             asker = ask(config.exchange, reactor)
             self.exchange = Exchange(asker, exchange, self.scales, self._market.has, reactor)
@@ -82,15 +87,22 @@ class Dashboard:
             self._market,
             self.scales,
             self.results,
-            looks=self.looks,
+            opened=self.opened,
             algos=self.algos,
             exchange=self.exchange,
         )
-        self._panels = SymbolPanels(self._market, self.scales, self.algos)
-        self._frames = Frames(self._history)
-        self.pages = Pages(self._frames, reactor, prepare=self._prepare, now_ms=self._now_ms, refusal=self._refusal)
+        self._panels = SymbolPanels(self._market, self._bars, self.scales, self.algos)
+        self.pages = Pages(
+            self._frames, reactor, prepare=self._prepare, market_ms=self._market_ms, refusal=self._refusal
+        )
         self._shown: set[Scope] = set()
+        self._tapes: dict[str, Series] = {}
+        """Symbols that are shown → rows of the tape."""
         self._scale_version = 0
+        self._money_of: tuple[str, tuple[str, ...]] = ("", ())
+        self._market_time_ns = 0
+        """Newest market time at the last sample."""
+        self._is_live_market = True
         self._are_lists_old = True
         self._sampling: Any = LoopingCall(self._sample)
         self._sampling.clock = reactor
@@ -119,10 +131,17 @@ class Dashboard:
         }
 
     def _parts(self) -> list[Any]:
-        return [part for part in (self.results, self.looks, self.algos, self.exchange) if part is not None]
+        return [part for part in (self.results, self.opened, self.algos, self.exchange) if part is not None]
 
-    def _now_s(self) -> float:
-        return self._now_ns() / 1e9
+    def _next_number(self) -> int:
+        return self._frames.number + 1
+
+    def _market_ns(self) -> int:
+        """Market time: this machine's, or of a recorded day that of its newest trade."""
+        return self._now_ns() if self._is_live_market else self._bars.time_ns
+
+    def _market_ms(self) -> int:
+        return self._market_ns() // 1_000_000
 
     def _now_ms(self) -> int:
         return self._now_ns() // 1_000_000
@@ -132,28 +151,52 @@ class Dashboard:
         refusal = self.access.refusal("127.0.0.1", f"Bearer {token}", None)
         return refusal[1] if refusal else ""
 
-    def _rows_of(self, name: str) -> int:
-        return next((view.rows for view in self.results.views if view.name == name), 0)
-
     def _lists_changed(self) -> None:
         self._are_lists_old = True
 
     def _sample(self) -> None:
-        """Enter a point of every symbol's chart; a gap while nothing is known."""
-        now_s, is_live = self._now_s(), self.results.link.state == "live"
-        for symbol in self._market.symbols[:MOST_SYMBOLS]:
-            point = self._panels.point(symbol, now_s) if is_live else Point(round(now_s, 2), None, None, None, None)
-            self._history.add(symbol, self._frames.number + 1, point)
-        if self.algos is not None:
-            for symbol, marks in self._panels.marks(self.algos.take_placed()).items():
-                self._history.mark(symbol, self._frames.number + 1, marks)
+        """Enter a moment into the histories, whether a page is open or not; a gap while nothing is known."""
+        if self._bars.time_ns != self._market_time_ns:
+            self._market_time_ns = self._bars.time_ns
+            self._is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
+        number, time_s = self._next_number(), self._market_ns() // 10**9
+        is_live = self.results.link.state == "live"
+        if self.results.link.state != "connecting":
+            self._history.follow(number, time_s, is_live=is_live)
+        for symbol in self._market.symbols[:MOST_SYMBOLS] if is_live else ():
+            charted = self._history.of(symbol)
+            if charted is not None:
+                charted.add_line(number, self._panels.line(symbol, time_s))
+                depth = self._panels.depth(symbol, time_s) if charted.wants_depth(time_s) else None
+                if depth is not None:
+                    charted.depth.put(number, time_s, depth)
+        if self.algos is not None and self._market_time_ns:  # before, where a fill stands is not known
+            for symbol, mark in self._panels.marks(self.algos.take_placed(self._market_ns() / 1e9)):
+                charted = self._history.of(symbol)
+                if charted is not None:
+                    charted.add_mark(number, mark)
+        self._sample_money(number, time_s)
+        if is_live:
+            now_s = self._now_ms() // 1000
+            self._history.figures.put(number, now_s, self._lists.figures(now_s))
         self._lists_changed()
+
+    def _sample_money(self, number: int, time_s: int) -> None:
+        """Enter the profit; another set of strategies, or another worth of a tick, begins a curve of its own."""
+        money = self._lists.profits(time_s)
+        if money is None or self.algos is None or self.algos.link.state != "live":
+            return
+        curve = (str(self.scales.version), tuple(line.name for line in self._lists.strategies()))
+        if curve != self._money_of:
+            self._money_of = curve
+            for series in (self._history.money_1s, self._history.money_1m):
+                series.clear(number)
+        self._history.add_money(number, money)
 
     def _prepare(self, scopes: set[Scope]) -> None:
         """Bring the sections of everybody and of some scopes up to date."""
         if self._scale_version != self.scales.version:
             self._scale_version = self.scales.version
-            self._history.forget(self._frames.number)
             self._shown.clear()
         are_lists_old, self._are_lists_old = self._are_lists_old, False
         self._put_links()
@@ -163,8 +206,7 @@ class Dashboard:
         for scope in scopes:
             kind, name = scope
             if kind == "view":
-                self.looks.want(name)
-                self._frames.put(scope, "about", self._lists.view(name))
+                self._put_view(scope, name)
             elif kind == "strategy":
                 self._frames.put(scope, "orders", self._lists.orders(name))
                 self._frames.put(scope, "fills", self._lists.fills(name))
@@ -172,6 +214,7 @@ class Dashboard:
                 changed.discard(name)
                 self._put_symbol(scope, name)
         self._shown = set(scopes)
+        self._tapes = {name: series for name, series in self._tapes.items() if ("symbol", name) in scopes}
         self._frames.keep(scopes)
 
     def _put_links(self) -> None:
@@ -180,13 +223,31 @@ class Dashboard:
     def _put_lists(self) -> None:
         lists, put = self._lists, self._frames.put
         put(_ALL, "engine", lists.engine())
-        put(_ALL, "symbols", lists.symbols())
-        put(_ALL, "views", lists.views())
         put(_ALL, "missing", self.results.missing)
-        put(_ALL, "strategies", lists.strategies())
+        put(_ALL, "money", lists.money())
+        put(_ALL, "traits", lists.traits())
+        put(_ALL, "scales", self.scales.known(self._market.symbols))
+        self._frames.put_rows(_ALL, "symbols", lists.symbols())
+        self._frames.put_rows(_ALL, "views", lists.views())
+        self._frames.put_rows(_ALL, "strategies", lists.strategies())
+        self._frames.put_series(_ALL, self._history.sections())
+
+    def _put_view(self, scope: Scope, name: str) -> None:
+        self.opened.want(name)
+        self._frames.put(scope, "about", self._lists.view(name))
+        opened = self.opened.get(name)
+        if opened is not None:
+            self._frames.put(scope, "counts", opened.counts())
+            self._frames.put_series(scope, {"rows": opened.rows, "changes": opened.changes})
 
     def _put_symbol(self, scope: Scope, symbol: str) -> None:
-        panels, put = self._panels, self._frames.put
-        put(scope, "book", panels.book(symbol))
-        put(scope, "tape", panels.tape(symbol))
-        put(scope, "prices", panels.prices(symbol))
+        panels, frames, charted = self._panels, self._frames, self._history.of(symbol)
+        frames.put(scope, "book", panels.book(symbol))
+        frames.put(scope, "scale", panels.scale(symbol))
+        frames.put(scope, "prices", panels.prices(symbol))
+        ladder = panels.ladder(symbol)
+        frames.put_rows(scope, "bids", ladder["B"])
+        frames.put_rows(scope, "asks", ladder["S"])
+        tape = self._tapes.setdefault(symbol, Series(MOST_TRADES))
+        tape.replace(frames.number, {row.number: row for row in panels.tape(symbol)})
+        frames.put_series(scope, {"tape": tape, **(charted.sections() if charted else {})})

@@ -12,7 +12,7 @@ from deltabook.dashboard.asking import Asker
 from deltabook.dashboard.links import Link
 from deltabook.dashboard.rounds import Rounds
 from deltabook.dashboard.scales import Scales
-from deltabook.wire.admin import BOOK_PATH, STATISTICS_PATH, Book, Statistics, SymbolLine
+from deltabook.wire.admin import BOOK_PATH, STATISTICS_PATH, STATUS_PATH, Book, Statistics, SymbolLine
 from deltabook.wire.symbols import Instrument
 
 __all__ = ["Exchange"]
@@ -25,6 +25,15 @@ _MOST_NEW: Final = 50
 
 _statistics: Final = msgspec.json.Decoder(Statistics)
 _book: Final = msgspec.json.Decoder(Book)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """What is read of the exchange's status."""
+
+    up_s: float
+
+
+_status: Final = msgspec.json.Decoder(_Status)
 
 
 class Exchange:
@@ -61,4 +70,5 @@ class Exchange:
             book = _book.decode(await self._asker.ask(f"{BOOK_PATH}{quote(line.symbol, safe='')}?depth=1"))
             self._lots[line.symbol] = book.lot_size
             self._scales.learn(Instrument(line.symbol, book.tick_size, book.lot_size))
+        self.link.up(_status.decode(await self._asker.ask(STATUS_PATH)).up_s)
         self.link.live()

@@ -1,18 +1,19 @@
 """Frames of pages: made of sections that are encoded once, whoever they are for, and left out where nothing changed.
 
-A section belongs to a *scope*: everybody's, or that of a symbol, of a view or of a strategy. It remembers the number of
-the frame with which it last changed, so that a page that says what it has is sent what it has not, and pages in step
-share the same bytes.
+A section belongs to a *scope*: everybody's, or that of a symbol, of a view or of a strategy. There are three kinds: a
+value, sent as a whole; rows, of which those that changed are sent under their places; and a `Series`, whose new rows
+are sent. Each remembers the numbers of the frames with which it changed, so that a page is sent what it does not have,
+and pages in step share the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from deltabook.dashboard.history import History
+from deltabook.dashboard.history import Series
 
 __all__ = ["Ask", "Frames", "Scope"]
 
@@ -46,42 +47,85 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a dashboard that asks for one; in the first message."""
 
 
-class _Section(msgspec.Struct):
+class _Value(msgspec.Struct):
+    """A section that is sent as a whole."""
+
     data: bytes
-    """``"name":value``."""
     changed: int
     """Number of the frame that is the first to carry it."""
+
+    def news(self, have: int) -> bytes | None:
+        """What a page with this frame does not have."""
+        return self.data if self.changed > have else None
+
+
+class _Rows(msgspec.Struct):
+    """A section whose rows are sent one by one, each under its place."""
+
+    rows: list[_Value] = []
+    changed: int = 0
+
+    def put(self, number: int, data: Sequence[bytes]) -> None:
+        if len(data) != len(self.rows) or not self.changed:
+            self.changed = number
+        del self.rows[len(data) :]
+        for place, each in enumerate(data):
+            if place == len(self.rows):
+                self.rows.append(_Value(each, number))
+            elif self.rows[place].data != each:
+                self.rows[place] = _Value(each, number)
+            else:
+                continue
+            self.changed = number
+
+    def news(self, have: int) -> bytes | None:
+        """How many rows there are, and those that a page with this frame does not have."""
+        if self.changed <= have:
+            return None
+        rows = (b"[%d,%b]" % (place, row.data) for place, row in enumerate(self.rows) if row.changed > have)
+        return b'{"count":%d,"rows":[%b]}' % (len(self.rows), b",".join(rows))
 
 
 class Frames:
     """All sections at this moment; on the reactor's thread."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self) -> None:
         self.number = 1
         """Of the frame that is being made."""
         self.encoded = 0
         """Frames that were put together; fewer than are sent, as pages share them."""
-        self._history = history
         self._encoder = msgspec.json.Encoder()
-        self._scopes: dict[Scope, dict[str, _Section]] = {_ALL: {}}
+        self._scopes: dict[Scope, dict[str, _Value | _Rows | Series]] = {_ALL: {}}
         self._made: dict[Ask, bytes] = {}
-        self._now_ms = 0
+        self._market_ms = 0
 
-    def begin(self, now_ms: int) -> None:
-        """Make the next frame: sections that are put from now on are part of it."""
+    def begin(self, market_ms: int) -> None:
+        """Make the next frame, of this market time: sections that are put from now on are part of it."""
         self.number += 1
-        self._now_ms = now_ms
+        self._market_ms = market_ms
         self._made.clear()
 
     def put(self, scope: Scope, name: str, value: Any) -> None:
-        """Say what a section is now; nothing happens if it was the same before."""
-        data = b'"%b":%b' % (name.encode("ascii"), self._encoder.encode(value))
+        """Set what a section is now; nothing happens if it was the same before."""
+        data = self._encoder.encode(value)
         sections = self._scopes.setdefault(scope, {})
         old = sections.get(name)
-        if old is None:
-            sections[name] = _Section(data, self.number)
+        if not isinstance(old, _Value):
+            sections[name] = _Value(data, self.number)
         elif old.data != data:
             old.data, old.changed = data, self.number
+
+    def put_rows(self, scope: Scope, name: str, rows: Iterable[Any]) -> None:
+        """Set the rows of a section; those that are the same as before in their place are not sent again."""
+        sections = self._scopes.setdefault(scope, {})
+        old = sections.get(name)
+        if not isinstance(old, _Rows):
+            old = sections[name] = _Rows()
+        old.put(self.number, [self._encoder.encode(row) for row in rows])
+
+    def put_series(self, scope: Scope, series: Mapping[str, Series]) -> None:
+        """Make histories sections of a scope, each under its name."""
+        self._scopes.setdefault(scope, {}).update(series)
 
     def keep(self, scopes: Iterable[Scope]) -> None:
         """Forget the sections of all scopes but these, and but everybody's."""
@@ -94,12 +138,10 @@ class Frames:
         made = self._made.get(ask)
         if made is not None:
             return made
-        have, symbol_have = self._known(ask.have), self._known(ask.symbol_have)
-        parts = [b'"number":%d,"now_ms":%d' % (self.number, self._now_ms), *self._news(_ALL, have)]
+        parts = [b'"number":%d,"market_ms":%d' % (self.number, self._market_ms)]
+        parts += self._news(_ALL, self._known(ask.have))
         if ask.symbol:
-            after = symbol_have if symbol_have >= self._history.begun else 0
-            history = (b'"after":%d' % after, *self._history.after(ask.symbol, after))
-            parts.append(self._part("symbol", ask.symbol, symbol_have, history))
+            parts.append(self._part("symbol", ask.symbol, self._known(ask.symbol_have)))
         if ask.view:
             parts.append(self._part("view", ask.view, self._known(ask.view_have)))
         if ask.strategy:
@@ -108,15 +150,15 @@ class Frames:
         self.encoded += 1
         return made
 
-    def _part(self, kind: str, name: str, have: int, more: Iterable[bytes] = ()) -> bytes:
+    def _part(self, kind: str, name: str, have: int) -> bytes:
         """The news of a scope under its name."""
-        inside = [b'"name":' + self._encoder.encode(name), *more, *self._news((kind, name), have)]
+        inside = [b'"name":' + self._encoder.encode(name), *self._news((kind, name), have)]
         return b'"%b":{%b}' % (kind.encode("ascii"), b",".join(inside))
 
     def _known(self, have: int) -> int:
-        """A page that has frames which there never were belongs to an earlier process: it is told everything."""
+        """The frame that a page has; 0 for one of an earlier process, whose page is sent everything."""
         return have if have <= self.number else 0
 
     def _news(self, scope: Scope, have: int) -> list[bytes]:
-        sections = self._scopes.get(scope, {})
-        return [section.data for section in sections.values() if section.changed > have]
+        news = ((name, section.news(have)) for name, section in self._scopes.get(scope, {}).items())
+        return [b'"%b":%b' % (name.encode("ascii"), data) for name, data in news if data is not None]

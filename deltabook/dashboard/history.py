@@ -1,102 +1,239 @@
-"""Prices of the last minutes and our own fills on them, for charts: everything is encoded once, when it is new."""
+"""Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
+
+A history is a `Series`: rows under ascending keys, of which only the newest may change. Each row is encoded once, when
+it is entered, and carries the number of the first frame that holds it, so that a page is sent what it does not have.
+Prices and quantities are ticks and lots: what a tick is worth may become known later than the first row.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MOST_MARKS", "MOST_POINTS", "MOST_SYMBOLS", "History", "Mark", "Point"]
+__all__ = ["MOST_SYMBOLS", "Charted", "Depth", "Engine", "Gap", "History", "Line", "Mark", "Money", "Series"]
 
-MOST_POINTS: Final = 600
-"""Of one symbol: ten minutes of a point a second."""
-MOST_MARKS: Final = 600
-"""Of one symbol."""
-MOST_SYMBOLS: Final = 200
-"""With a history; those seen first."""
+MOST_SYMBOLS: Final = 100
+"""With histories of their own; those seen first."""
+MOST_SECONDS: Final = 960
+"""Rows of a second each: the widest range but one of a chart is a quarter of an hour."""
+MOST_MINUTES: Final = 1_440
+"""Rows of a minute each: a day."""
+MOST_MARKS: Final = 2_000
+"""Own fills of one symbol."""
+DEPTH_EVERY_S: Final = 2
+MOST_DEPTHS: Final = 450
+MOST_FIGURES: Final = 180
+"""Rows of the engine's figures, a second each."""
+MOST_GAPS: Final = 100
+
+_encode = msgspec.json.Encoder().encode
 
 
-class Point(msgspec.Struct, frozen=True, array_like=True):
-    """The prices at a moment, for drawing; None where there is none."""
+class Line(msgspec.Struct, frozen=True, array_like=True):
+    """Prices of one second or minute in ticks, for drawing; None where there is none."""
 
-    time_s: float
-    """Seconds since the UTC epoch, of the dashboard's clock."""
+    time_s: int
+    """Market time."""
     mid: float | None
     vwap: float | None
     """Of recent trades."""
     vwap_bid: float | None
-    """Of all bids."""
+    """Of all resting bids."""
     vwap_ask: float | None
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """Own fills at one price within a second."""
+class Depth(msgspec.Struct, frozen=True, array_like=True):
+    """The best levels of a book at one moment."""
 
+    time_s: int
+    bids: tuple[int, ...]
+    """Price in ticks, quantity in lots, price, quantity …, best first."""
+    asks: tuple[int, ...]
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """Own fills of one strategy on one side at one price within a second."""
+
+    number: int
+    """Ascending."""
     time_s: float
-    price: float
+    """Market time."""
+    price_ticks: int
     side: str
     """B or S."""
-    words: str
-    """Whose, how much, at what price exactly."""
+    volume_lots: int
+    fills: int
+    strategy: str
 
 
-class _Charted:
-    """One symbol. What is new has the number of the frame that is the first to carry it."""
+class Money(msgspec.Struct, frozen=True, array_like=True):
+    """Profit at one moment, for drawing."""
+
+    time_s: int
+    total: float
+    strategies: tuple[float, ...]
+    """In the order of the strategies' list."""
+
+
+class Engine(msgspec.Struct, frozen=True, array_like=True):
+    """Figures of the runtime at one moment, for drawing."""
+
+    time_s: int
+    """Of this machine's clock."""
+    messages_per_s: float | None
+    express_lag_ms: float | None
+    lag_ms: float | None
+    batch_ms: float | None
+    memory_bytes: float | None
+    live_orders: float | None
+    waiting_bytes: float | None
+
+
+class Gap(msgspec.Struct, frozen=True, array_like=True):
+    """A time in which the runtime was not followed."""
+
+    begin_s: int
+    """Market time."""
+    end_s: int | None
+    """None while it lasts."""
+
+
+class Series:
+    """At most so many rows; the oldest leave. Entering a row costs O(1), reading O(rows given)."""
+
+    def __init__(self, most: int) -> None:
+        self.begun = 0
+        """Number of the first frame without what was cleared: a page with an older one starts over."""
+        self._most = most
+        self._rows: OrderedDict[Any, tuple[int, bytes]] = OrderedDict()  # in order of their last change
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def last(self) -> Any:
+        """Key of the row that changed last; None where there is none."""
+        return next(reversed(self._rows), None)
+
+    def put(self, number: int, key: Any, row: Any) -> None:
+        """Enter a row, or what has become of it; ``number`` is that of the next frame."""
+        data = _encode(row)
+        held = self._rows.get(key)
+        if held is not None and held[1] == data:
+            return
+        self._rows[key] = number, data
+        self._rows.move_to_end(key)
+        while len(self._rows) > self._most:
+            self._rows.popitem(last=False)
+
+    def replace(self, number: int, rows: Mapping[Any, Any]) -> None:
+        """Enter the newest rows; if they end before what is held, nothing of that is left."""
+        newest = max(rows, default=None)
+        if self._rows and (newest is None or newest < max(self._rows)):
+            self.clear(number)
+        for key, row in rows.items():
+            self.put(number, key, row)
+
+    def clear(self, number: int) -> None:
+        """Start over with the next frame."""
+        self._rows.clear()
+        self.begun = number
+
+    def news(self, have: int) -> bytes | None:
+        """Rows of frames after ``have`` as JSON, in order of change; all of them for a page that has none."""
+        is_whole = have == 0 or have < self.begun
+        found: list[bytes] = []
+        for number, data in reversed(self._rows.values()):
+            if number <= have and not is_whole:
+                break
+            found.append(data)
+        if not (found or is_whole):
+            return None
+        found.reverse()
+        return b'{"all":%b,"rows":[%b]}' % (b"true" if is_whole else b"false", b",".join(found))
+
+    def _check(self) -> None:
+        numbers = [number for number, _ in self._rows.values()]
+        assert numbers == sorted(numbers)
+        assert len(numbers) <= self._most
+
+
+class Charted:
+    """Histories of one symbol."""
 
     def __init__(self) -> None:
-        self.points: deque[tuple[int, bytes]] = deque(maxlen=MOST_POINTS)
-        self.marks: deque[tuple[int, bytes]] = deque(maxlen=MOST_MARKS)
+        self.bars_1s, self.bars_1m = Series(MOST_SECONDS), Series(MOST_MINUTES)
+        """See `deltabook.dashboard.bars`."""
+        self.lines_1s, self.lines_1m = Series(MOST_SECONDS), Series(MOST_MINUTES)
+        self.depth, self.marks = Series(MOST_DEPTHS), Series(MOST_MARKS)
+        self._marks = 0
+
+    def sections(self) -> dict[str, Series]:
+        """By their names in a frame."""
+        return {
+            "bars_1s": self.bars_1s,
+            "bars_1m": self.bars_1m,
+            "lines_1s": self.lines_1s,
+            "lines_1m": self.lines_1m,
+            "depth": self.depth,
+            "marks": self.marks,
+        }
+
+    def add_line(self, number: int, line: Line) -> None:
+        """Enter the prices of this second; the last of a minute stands for it."""
+        self.lines_1s.put(number, line.time_s, line)
+        minute = line.time_s // 60 * 60
+        self.lines_1m.put(number, minute, msgspec.structs.replace(line, time_s=minute))
+
+    def wants_depth(self, time_s: int) -> bool:
+        """Whether the newest sample of depth is old enough for another one."""
+        return self.depth.last is None or abs(time_s - self.depth.last) >= DEPTH_EVERY_S
+
+    def add_mark(self, number: int, mark: Mark) -> None:
+        """Enter own fills, which are numbered here."""
+        self._marks += 1
+        self.marks.put(number, self._marks, msgspec.structs.replace(mark, number=self._marks))
 
 
 class History:
-    """All symbols."""
+    """Histories of all symbols, of money and of the engine."""
 
     def __init__(self) -> None:
-        self.begun = 0
-        """Number of the first frame without what was forgotten: a page with an older one begins anew."""
-        self._symbols: dict[str, _Charted] = {}
-        self._encoder = msgspec.json.Encoder()
+        self.money_1s, self.money_1m = Series(MOST_SECONDS), Series(MOST_MINUTES)
+        self.figures, self.gaps = Series(MOST_FIGURES), Series(MOST_GAPS)
+        self._symbols: dict[str, Charted] = {}
+        self._gap_begin_s: int | None = None
 
-    def add(self, symbol: str, number: int, point: Point) -> None:
-        """Enter the newest point of a symbol; beyond `MOST_SYMBOLS` it is dropped."""
-        charted = self._charted(symbol)
-        if charted is not None:
-            charted.points.append((number, self._encoder.encode(point)))
+    def sections(self) -> dict[str, Series]:
+        """Those that are not of a symbol, by their names in a frame."""
+        return {
+            "money_1s": self.money_1s,
+            "money_1m": self.money_1m,
+            "figures": self.figures,
+            "gaps": self.gaps,
+        }
 
-    def mark(self, symbol: str, number: int, marks: Iterable[Mark]) -> None:
-        """Enter the newest marks of a symbol, oldest first; the same holds."""
-        charted = self._charted(symbol)
-        if charted is not None:
-            charted.marks.extend((number, self._encoder.encode(mark)) for mark in marks)
-
-    def after(self, symbol: str, number: int) -> list[bytes]:
-        """``points`` and ``marks`` of later frames as JSON, oldest first, where there are any; O(what is given)."""
-        charted = self._symbols.get(symbol)
-        if charted is None:
-            return []
-        lists = {b"points": charted.points, b"marks": charted.marks}
-        found = [(name, _later(held, number)) for name, held in lists.items()]
-        return [b'"%b":[%b]' % (name, b",".join(news)) for name, news in found if news]
-
-    def forget(self, number: int) -> None:
-        """Begin anew with a frame: what a price is worth has changed."""
-        self.begun = number
-        self._symbols.clear()
-
-    def _charted(self, symbol: str) -> _Charted | None:
+    def of(self, symbol: str) -> Charted | None:
+        """Histories of a symbol; None past `MOST_SYMBOLS`."""
         found = self._symbols.get(symbol)
         if found is None and len(self._symbols) < MOST_SYMBOLS:
-            found = self._symbols[symbol] = _Charted()
+            found = self._symbols[symbol] = Charted()
         return found
 
+    def add_money(self, number: int, money: Money) -> None:
+        """Enter the profit of this second; the last of a minute stands for it."""
+        self.money_1s.put(number, money.time_s, money)
+        minute = money.time_s // 60 * 60
+        self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
-def _later(held: Iterable[tuple[int, bytes]], number: int) -> list[bytes]:
-    found: list[bytes] = []
-    for at, data in reversed(tuple(held)):
-        if at <= number:
-            break
-        found.append(data)
-    found.reverse()
-    return found
+    def follow(self, number: int, time_s: int, *, is_live: bool) -> None:
+        """Enter whether the runtime is followed at this moment: a gap begins, lasts or ends."""
+        if not is_live and self._gap_begin_s is None:
+            self._gap_begin_s = time_s
+            self.gaps.put(number, time_s, Gap(time_s, None))
+        elif is_live and self._gap_begin_s is not None:
+            self.gaps.put(number, self._gap_begin_s, Gap(self._gap_begin_s, time_s))
+            self._gap_begin_s = None

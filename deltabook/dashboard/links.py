@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ __all__ = ["Link", "LinkLine", "LinkState"]
 
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
 """off: there is none; connecting: it has never answered; stale: it answers, but what it says is old."""
+_DELAY_MS: Final = 10_000
+"""An answer that took so long would make its process look younger."""
 
 
 class LinkLine(msgspec.Struct, frozen=True):
@@ -26,6 +28,10 @@ class LinkLine(msgspec.Struct, frozen=True):
     """HOST:PORT; empty for none, and while it is not known."""
     since_ms: int
     """Since when it is in this state, milliseconds since the UTC epoch."""
+    restarts: int = 0
+    """How often it was found to be another process than before."""
+    restarted_ms: int | None = None
+    """When the newest of these processes began."""
 
 
 class Link:
@@ -35,6 +41,8 @@ class Link:
         """None: there is none, and never will be."""
         self._peer, self._now_ms = peer, now_ms
         self._line = LinkLine("connecting" if peer else "off", "", peer.address if peer else "", now_ms())
+        self._up_s: float | None = None
+        self._begun_ms = 0.0
 
     @property
     def line(self) -> LinkLine:
@@ -49,6 +57,18 @@ class Link:
     def live(self) -> None:
         """It answers."""
         self._become("live", "")
+
+    def up(self, up_s: float) -> None:
+        """Its process says that it has been up for so long: less than before is another process."""
+        begun_ms = self._now_ms() - 1000 * up_s
+        is_known = self._up_s is not None
+        is_another = is_known and (up_s < (self._up_s or 0) or begun_ms > self._begun_ms + _DELAY_MS)
+        if is_another:
+            restarts = self._line.restarts + 1
+            self._line = msgspec.structs.replace(self._line, restarts=restarts, restarted_ms=int(begun_ms))
+        if is_another or not is_known or begun_ms < self._begun_ms:
+            self._begun_ms = begun_ms
+        self._up_s = up_s
 
     def stale(self, words: str) -> None:
         """It answers, but what it says is old."""
@@ -66,4 +86,4 @@ class Link:
             address = self._peer.where() if self._peer else ""
         except DashboardError as error:
             address, words = line.address, words or str(error)
-        self._line = LinkLine(state, words, address, since_ms)
+        self._line = msgspec.structs.replace(line, state=state, words=words, address=address, since_ms=since_ms)

@@ -11,8 +11,9 @@ import msgspec
 from deltabook.dashboard import records
 from deltabook.dashboard.algos import Algos
 from deltabook.dashboard.exchange import Exchange
-from deltabook.dashboard.looks import Looks
+from deltabook.dashboard.history import Engine, Money
 from deltabook.dashboard.market import Market
+from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.panels import clock_text
 from deltabook.dashboard.results import Results, ViewLine
 from deltabook.dashboard.scales import Scales
@@ -39,6 +40,7 @@ _ENGINE: Final[Mapping[str, str]] = {
     "dead_letters": "dead_letters",
     "subscribers": "subscribers",
     "lanes_differ": "lanes_differ",
+    "spark_restarts": "spark_restarts",
 }
 """Figure of the section → its name in ``/v1/status``."""
 
@@ -52,11 +54,11 @@ class Lists:
         scales: Scales,
         results: Results,
         *,
-        looks: Looks,
+        opened: OpenViews,
         algos: Algos | None,
         exchange: Exchange | None,
     ) -> None:
-        self._market, self._scales, self._results, self._looks = market, scales, results, looks
+        self._market, self._scales, self._results, self._opened = market, scales, results, opened
         self._algos, self._exchange = algos, exchange
 
     def engine(self) -> records.EngineSection:
@@ -65,7 +67,24 @@ class Lists:
         engine = figures.get("engine") or {}
         said = {name: _figure(figures, source) for name, source in _ENGINE.items()}
         barriers = {name: _figure(engine, name) for name in ("barrier_p50_us", "barrier_p99_us")}
-        return msgspec.convert({**said, **barriers}, records.EngineSection, strict=False)
+        spark = figures.get("spark")
+        lane = {"spark": spark if isinstance(spark, str) else None}
+        return msgspec.convert({**said, **barriers, **lane}, records.EngineSection, strict=False)
+
+    def figures(self, time_s: int) -> Engine:
+        """The same for drawing."""
+        engine = self.engine()
+        barrier_ms = None if engine.barrier_p50_us is None else engine.barrier_p50_us / 1000
+        return Engine(
+            time_s,
+            engine.messages_per_s,
+            engine.express_lag_ms,
+            engine.lag_ms,
+            barrier_ms if engine.batch_ms is None else engine.batch_ms,
+            engine.memory_bytes,
+            engine.live_orders,
+            engine.waiting_bytes,
+        )
 
     def symbols(self) -> tuple[records.SymbolRow, ...]:
         """All symbols with their last price."""
@@ -96,18 +115,55 @@ class Lists:
         found: ViewLine | None = next((view for view in self._results.views if view.name == name), None)
         if found is None:
             return None
-        return records.ViewSection(found.lane, found.view_class, found.reason, found.sql, self._looks.found.get(name))
+        opened = self._opened.get(name)
+        columns = tuple((column.name, column.type) for column in found.columns)
+        explain = opened.explain if opened else ""
+        return records.ViewSection(found.lane, found.view_class, found.reason, found.sql, explain, columns)
 
-    def strategies(self) -> records.StrategiesSection | None:
-        """All strategies; None before they have answered."""
+    def money(self) -> records.MoneySection | None:
+        """Profit and exposure of all strategies; None before they have answered."""
         said = self._algos.strategies if self._algos else None
         if said is None:
             return None
         positions = [position for line in said.strategies for position in line.positions]
-        return records.StrategiesSection(
-            profit=self._money(positions, lambda p: p.realised + p.unrealised - p.fees),
+        marked = [p for p in positions if p.mark_ticks is not None]
+        return records.MoneySection(
+            profit=self._money(positions, _profit),
+            realised=self._money(positions, lambda p: p.realised),
+            unrealised=self._money(positions, lambda p: p.unrealised),
+            fees=self._money(positions, lambda p: p.fees),
+            gross=self._money(marked, lambda p: abs(p.position_lots * p.mark_ticks)),
+            net=self._money(marked, lambda p: p.position_lots * p.mark_ticks),
+            unmarked=sum(p.mark_ticks is None and p.position_lots != 0 for p in positions),
             views_connected=said.views_connected,
-            strategies=tuple(self._strategy(line) for line in said.strategies),
+        )
+
+    def profits(self, time_s: int) -> Money | None:
+        """Profit of all strategies and of each, for drawing."""
+        said = self._algos.strategies if self._algos else None
+        if said is None:
+            return None
+        profits = [_number(self._money(line.positions, _profit)) for line in said.strategies]
+        return Money(time_s, round(sum(profits), 2), tuple(profits))
+
+    def strategies(self) -> tuple[records.StrategyRow, ...]:
+        """All strategies; none before they have answered."""
+        said = self._algos.strategies if self._algos else None
+        return tuple(self._strategy(line) for line in said.strategies) if said else ()
+
+    def traits(self) -> tuple[records.StrategyTraits, ...] | None:
+        """What does not change of them; None before they have answered."""
+        said = self._algos.strategies if self._algos else None
+        if said is None:
+            return None
+        return tuple(
+            records.StrategyTraits(
+                line.name,
+                line.broker_id,
+                {name: bytes(value).decode("utf-8", "replace") for name, value in line.parameters.items()},
+                line.views,
+            )
+            for line in said.strategies
         )
 
     def orders(self, strategy: str) -> tuple[records.OrderRow, ...]:
@@ -131,19 +187,16 @@ class Lists:
 
     def _strategy(self, line: StrategyLine) -> records.StrategyRow:
         money = {
-            "profit": self._money(line.positions, lambda p: p.realised + p.unrealised - p.fees),
+            "profit": self._money(line.positions, _profit),
             "realised": self._money(line.positions, lambda p: p.realised),
             "unrealised": self._money(line.positions, lambda p: p.unrealised),
             "fees": self._money(line.positions, lambda p: p.fees),
         }
         return records.StrategyRow(
             name=line.name,
-            broker_id=line.broker_id,
             state=line.state,
             reason=line.reason,
             is_connected=line.is_connected,
-            parameters={name: bytes(value).decode("utf-8", "replace") for name, value in line.parameters.items()},
-            views=line.views,
             orders_sent=line.orders_sent,
             orders_filled=line.orders_filled,
             orders_open=line.orders_open,
@@ -195,3 +248,11 @@ class Lists:
 def _figure(figures: Mapping[str, Any], name: str) -> int | float | None:
     value = figures.get(name)
     return value if isinstance(value, int | float) else None
+
+
+def _profit(position: PositionLine) -> int:
+    return position.realised + position.unrealised - position.fees
+
+
+def _number(money: str) -> float:
+    return float(money.replace(",", ""))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from sortedcontainers import SortedDict
 
+from deltabook.dashboard.bars import BAR_VIEWS, KEPT_S, Bar, Bars, Trade
 from deltabook.wire.results import WEIGHT, Frame
 
-__all__ = ["VIEWS", "Average", "Level", "Market", "Quote", "Trade"]
+__all__ = ["VIEWS", "Average", "Level", "Market", "Quote"]
+
+_BAR_COLUMNS: Final = ("symbol", "t", "open", "high", "low", "close", "volume", "trades")
 
 VIEWS: Final[Mapping[str, tuple[str, ...]]] = {
     "best_quote": ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume"),
@@ -19,8 +25,9 @@ VIEWS: Final[Mapping[str, tuple[str, ...]]] = {
     "tape": ("symbol", "match_id", "t", "price", "volume"),
     "vwap_book": ("symbol", "side", "price_volume", "volume"),
     "vwap_trades": ("symbol", "price_volume", "volume", "trades"),
+    **dict.fromkeys(BAR_VIEWS, _BAR_COLUMNS),
 }
-"""View → the columns that are read; they are those of the queries that ship with Deltabook."""
+"""View or derived stream → the columns that are read; they are those of the queries that ship with Deltabook."""
 MOST_SYMBOLS: Final = 10_000
 """Rows of further symbols are not kept."""
 
@@ -44,17 +51,6 @@ class Quote(msgspec.Struct, frozen=True):
     ask_lots: int | None
 
 
-class Trade(msgspec.Struct, frozen=True):
-    """One trade of the market."""
-
-    number: int
-    """The match's, ascending."""
-    time_ns: int
-    """Market time since the UTC epoch, or since midnight, as the feed has it."""
-    price_ticks: int
-    volume_lots: int
-
-
 class Average(msgspec.Struct, frozen=True):
     """The two sums of a volume-weighted average price."""
 
@@ -65,7 +61,9 @@ class Average(msgspec.Struct, frozen=True):
 class Market:
     """All symbols. A view that has no snapshot yet is unknown, which is not the same as empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, bars: Bars | None = None) -> None:
+        """``bars`` is given the candles and trades, too."""
+        self._bars = bars
         self.books: dict[tuple[str, str], SortedDict] = {}
         """(symbol, B or S) → price in ticks → `Level`."""
         self.quotes: dict[str, Quote] = {}
@@ -116,20 +114,30 @@ class Market:
         view, rows = frame.header.view, frame.rows
         if view not in VIEWS or rows is None or frame.header.kind not in ("snapshot", "changes"):
             return
-        if frame.header.kind == "snapshot":
+        is_snapshot = frame.header.kind == "snapshot"
+        if is_snapshot:
             self.changed.update(self._symbols)
-            self._held[view].clear()
+            self._held.get(view, {}).clear()
             self.known.add(view)
         elif view not in self.known:
             return
+        if view in BAR_VIEWS:
+            self._apply_bars(BAR_VIEWS[view], rows, is_snapshot=is_snapshot)
+            return
         columns = [rows.column(name).to_pylist() for name in VIEWS[view]]
-        self._apply(view, list(zip(*columns, strict=True)), rows.column(WEIGHT).to_pylist())
+        added = self._apply(view, list(zip(*columns, strict=True)), rows.column(WEIGHT).to_pylist())
+        if view == "tape" and self._bars is not None:
+            trades: defaultdict[str, list[Trade]] = defaultdict(list)
+            for symbol, *rest in sorted(added, key=lambda row: int(row[1])):
+                trades[symbol].append(Trade(*map(int, rest)))
+            for symbol, each in trades.items():
+                self._bars.enter_trades(symbol, each, is_snapshot=is_snapshot)
 
     def forget(self, view: str) -> None:
         """The runtime has dropped a view, or keeps it no longer."""
         if view in self.known:
             self.known.discard(view)
-            self._held[view].clear()
+            self._held.get(view, {}).clear()
             self.changed.update(self._symbols)
 
     def levels(self, symbol: str, side: str, most: int) -> Iterator[Level]:
@@ -149,7 +157,23 @@ class Market:
         """The newest trade."""
         return next(self.trades(symbol, 1), None)
 
-    def _apply(self, view: str, rows: Iterable[_Row], weights: Iterable[int]) -> None:
+    def _apply_bars(self, width_s: int, rows: pa.Table, *, is_snapshot: bool) -> None:
+        """Enter candles that are not too old to be kept; that old ones leave their stream changes nothing."""
+        if self._bars is None or not rows.num_rows:
+            return
+        newest_ns = pc.max(rows.column("t")).as_py()
+        is_kept = pc.greater_equal(rows.column("t"), newest_ns - KEPT_S[width_s] * 10**9)
+        rows = rows.filter(pc.and_(is_kept, pc.greater(rows.column(WEIGHT), 0)))
+        columns = [rows.column(name).to_pylist() for name in _BAR_COLUMNS]
+        bars = [(symbol, Bar(t // 10**9, *map(int, rest))) for symbol, t, *rest in zip(*columns, strict=True)]
+        self._bars.enter_bars(width_s, bars, is_snapshot=is_snapshot)
+        for symbol in {symbol for symbol, _ in bars}:
+            if len(self._symbols) < MOST_SYMBOLS:
+                self._symbols[symbol] = None
+            self.changed.add(symbol)
+
+    def _apply(self, view: str, rows: Iterable[_Row], weights: Iterable[int]) -> list[_Row]:
+        """Enter and remove rows; return those that were added."""
         enter, remove = self._enter[view], self._remove[view]
         added: list[_Row] = []
         for row, weight in zip(rows, weights, strict=True):
@@ -163,6 +187,7 @@ class Market:
                 self._symbols[row[0]] = None
                 self.changed.add(row[0])
                 enter(row)
+        return added
 
     def _drop(self, held: dict[Any, Any], key: Any) -> None:
         if held.pop(key, None) is not None:

@@ -96,12 +96,12 @@ class Pages:
         clock: Any,
         *,
         prepare: Callable[[set[Scope]], None],
-        now_ms: Callable[[], int],
+        market_ms: Callable[[], int],
         refusal: Callable[[str], str] = lambda _: "",
     ) -> None:
         """``prepare`` brings the sections of some scopes up to date; ``refusal`` says what is wrong with a token."""
         self._frames, self._clock = frames, clock
-        self._prepare, self._now_ms = prepare, now_ms
+        self._prepare, self._market_ms = prepare, market_ms
         self.refusal = refusal
         self._pages: dict[Page, None] = {}
         self.frames_sent = 0
@@ -152,7 +152,7 @@ class Pages:
         scopes: set[Scope] = {("symbol", ask.symbol) for _, ask in waiting if ask.symbol}
         scopes |= {("view", ask.view) for _, ask in waiting if ask.view}
         scopes |= {("strategy", ask.strategy) for _, ask in waiting if ask.strategy}
-        self._frames.begin(self._now_ms())
+        self._frames.begin(self._market_ms())
         self._prepare(scopes)
         for page, ask in waiting:
             data = self._frames.frame(ask)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
+from decimal import Decimal
+from itertools import accumulate, chain
 from typing import Final
 
 from algo_engine.order import TERMINAL
 from deltabook.dashboard import records
 from deltabook.dashboard.algos import Algos
-from deltabook.dashboard.history import Mark, Point
+from deltabook.dashboard.bars import Bars, Trade
+from deltabook.dashboard.history import Depth, Line, Mark
 from deltabook.dashboard.market import Level, Market
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.strategies import FillLine, OrderLine
@@ -19,7 +21,11 @@ __all__ = ["DEPTH", "SymbolPanels", "clock_text", "is_open"]
 
 DEPTH: Final = 10
 """Levels of a side."""
+SIDES: Final = ("B", "S")
 MOST_TRADES: Final = 30
+"""Rows of the tape."""
+MOST_READ: Final = 300
+"""Trades that the tape's rows are made of."""
 _DAY_NS: Final = 86_400 * 10**9
 
 
@@ -36,86 +42,130 @@ def clock_text(time_ns: int) -> str:
 class SymbolPanels:
     """The sections of one symbol."""
 
-    def __init__(self, market: Market, scales: Scales, algos: Algos | None) -> None:
-        self._market, self._scales, self._algos = market, scales, algos
+    def __init__(self, market: Market, bars: Bars, scales: Scales, algos: Algos | None) -> None:
+        self._market, self._bars, self._scales, self._algos = market, bars, scales, algos
 
     def book(self, symbol: str) -> records.BookSection:
-        """The ladder; where the runtime keeps no depth, the touch."""
-        market, scales = self._market, self._scales
-        own = self._own(symbol)
-        bids, asks = (self._levels(symbol, side) for side in ("B", "S"))
-        spread = scales.price(symbol, asks[0].price_ticks - bids[0].price_ticks) if bids and asks else None
-        quote = None if "book_depth" in market.known else market.quotes.get(symbol)
+        """The spread."""
+        bids, asks = (self._levels(symbol, side) for side in SIDES)
+        spread = self._scales.price(symbol, asks[0].price_ticks - bids[0].price_ticks) if bids and asks else None
+        return records.BookSection(spread, self._scales.knows(symbol))
 
-        def rows(side: str, levels: Iterable[Level]) -> tuple[records.LevelRow, ...]:
-            return tuple(
+    def ladder(self, symbol: str) -> dict[str, list[records.LevelRow]]:
+        """Levels of both sides, best first; where the runtime keeps no depth, the touch."""
+        scales, own = self._scales, self._own(symbol)
+        sides = {side: self._levels(symbol, side) for side in SIDES}
+        has_orders = "book_depth" in self._market.known
+        deepest = max(sum(level.volume_lots for level in levels) for levels in sides.values())
+        found: dict[str, list[records.LevelRow]] = {}
+        for side, levels in sides.items():
+            totals = accumulate(level.volume_lots for level in levels)
+            found[side] = [
                 records.LevelRow(
                     scales.price(symbol, level.price_ticks) or "",
                     scales.quantity(symbol, level.volume_lots) or "",
-                    None if quote else level.orders,
+                    scales.quantity(symbol, total) or "",
+                    round(total / deepest, 3) if deepest else 0.0,
+                    level.orders if has_orders else None,
                     scales.quantity(symbol, own.get((side, level.price_ticks))) or "",
                 )
-                for level in levels
-            )
+                for level, total in zip(levels, totals, strict=True)
+            ]
+        return found
 
-        return records.BookSection(rows("B", bids), rows("S", asks), spread, scales.knows(symbol))
-
-    def tape(self, symbol: str) -> tuple[records.TradeRow, ...]:
-        """The newest trades."""
-        scales = self._scales
-        trades = list(self._market.trades(symbol, MOST_TRADES + 1))
-        ways = [(a.price_ticks > b.price_ticks) - (a.price_ticks < b.price_ticks) for a, b in pairwise(trades)]
-        return tuple(
-            records.TradeRow(
-                trade.number,
-                clock_text(trade.time_ns),
-                scales.price(symbol, trade.price_ticks) or "",
-                scales.quantity(symbol, trade.volume_lots) or "",
-                way,
-            )
-            for trade, way in zip(trades[:MOST_TRADES], [*ways, 0], strict=False)
+    def depth(self, symbol: str, time_s: int) -> Depth | None:
+        """The best levels at this moment for the heat strip; None of an empty book."""
+        bids, asks = (
+            tuple(chain.from_iterable((level.price_ticks, level.volume_lots) for level in self._levels(symbol, side)))
+            for side in SIDES
         )
+        return Depth(time_s, bids, asks) if bids or asks else None
+
+    def scale(self, symbol: str) -> records.ScaleSection:
+        """What a tick and a lot are worth."""
+        instrument = self._scales.of(symbol)
+        return records.ScaleSection(instrument.tick_size, instrument.lot_size)
+
+    def tape(self, symbol: str) -> list[records.TradeRow]:
+        """The newest trades, oldest first; those of one order at one price are one row."""
+        groups: list[list[Trade]] = []
+        read = list(self._market.trades(symbol, MOST_READ))
+        for trade in read:  # newest first
+            same = groups[-1][-1] if groups else None
+            if same is not None and (same.time_ns, same.price_ticks) == (trade.time_ns, trade.price_ticks):
+                groups[-1].append(trade)
+            elif len(groups) > MOST_TRADES:
+                break
+            else:
+                groups.append([trade])
+        if len(read) == MOST_READ:
+            groups.pop()  # more trades may belong to it
+        groups.reverse()
+        befores = [groups[0] if groups else [], *groups]
+        rows = [self._trades(symbol, group, before) for group, before in zip(groups, befores, strict=False)]
+        return rows[-MOST_TRADES:]
 
     def prices(self, symbol: str) -> records.PricesSection:
-        """Last, middle and averages."""
-        market, scales = self._market, self._scales
-        last, quote = market.last(symbol), market.quotes.get(symbol)
-        averages = (
-            market.trade_averages.get(symbol),
-            market.book_averages.get((symbol, "B")),
-            market.book_averages.get((symbol, "S")),
-        )
-        texts = [scales.average(symbol, a.price_volume, a.volume) if a else None for a in averages]
-        mid = None
-        if quote and quote.bid_ticks is not None and quote.ask_ticks is not None:
-            mid = scales.average(symbol, quote.bid_ticks + quote.ask_ticks, 2)
+        """Last with its change, middle and averages."""
+        scales, last, first = self._scales, self._market.last(symbol), self._bars.first(symbol)
+        change = percent = None
+        if last and first:
+            moved = last.price_ticks - first.open
+            change = scales.price(symbol, moved)
+            percent = f"{Decimal(100 * moved) / Decimal(first.open):.2f}" if first.open else None
+        texts = [scales.average(symbol, *sums) for sums in self._averages(symbol)]
         return records.PricesSection(
             last=scales.price(symbol, last.price_ticks) if last else None,
-            mid=mid,
-            vwap=texts[0],
-            vwap_bid=texts[1],
-            vwap_ask=texts[2],
-            now=(_number(mid), _number(texts[0]), _number(texts[1]), _number(texts[2])),
+            change=change,
+            change_percent=percent,
+            since_s=first.begin_s if first else None,
+            mid=texts[0],
+            vwap=texts[1],
+            vwap_bid=texts[2],
+            vwap_ask=texts[3],
         )
 
-    def point(self, symbol: str, now_s: float) -> Point:
-        """The prices of this moment for the chart."""
-        return Point(round(now_s, 2), *self.prices(symbol).now)
+    def line(self, symbol: str, time_s: int) -> Line:
+        """The prices of this moment for the chart, in ticks."""
+        ratios = [round(total / count, 4) if count and total is not None else None
+                  for total, count in self._averages(symbol)]  # fmt: skip
+        return Line(time_s, *ratios)
 
-    def marks(self, placed: Iterable[tuple[FillLine, float]]) -> dict[str, list[Mark]]:
-        """Symbol → own fills on its chart; those of a strategy at one price in a second are one mark."""
+    def marks(self, placed: Iterable[tuple[FillLine, float]]) -> list[tuple[str, Mark]]:
+        """Symbol and mark of own fills; those of a strategy at one price in a second are one mark."""
         found: dict[tuple[str, str, int, str, int], tuple[int, int, float]] = {}
         for fill, time_s in placed:
             key = (fill.symbol, fill.strategy, fill.price_ticks, fill.side, int(time_s))
             count, lots, _ = found.get(key, (0, 0, 0.0))
             found[key] = (count + 1, lots + fill.volume_lots, time_s)
-        marks: defaultdict[str, list[Mark]] = defaultdict(list)
-        for (symbol, strategy, ticks, side, _), (count, lots, time_s) in found.items():
-            price = self._scales.price(symbol, ticks) or ""
-            times = f" in {count} fills" if count > 1 else ""
-            words = f"{strategy}, {self._scales.quantity(symbol, lots)} at {price}{times}"
-            marks[symbol].append(Mark(round(time_s, 2), float(price), side, words))
-        return dict(marks)
+        return [
+            (symbol, Mark(0, round(time_s, 3), ticks, side, lots, count, strategy))
+            for (symbol, strategy, ticks, side, _), (count, lots, time_s) in found.items()
+        ]
+
+    def _averages(self, symbol: str) -> list[tuple[int | None, int]]:
+        """Sums of prices and what they are to be divided by: mid, VWAP of trades, of bids, of asks."""
+        market, quote = self._market, self._market.quotes.get(symbol)
+        has_mid = quote is not None and quote.bid_ticks is not None and quote.ask_ticks is not None
+        mid = (quote.bid_ticks or 0) + (quote.ask_ticks or 0) if quote is not None and has_mid else None
+        averages = (
+            market.trade_averages.get(symbol),
+            market.book_averages.get((symbol, "B")),
+            market.book_averages.get((symbol, "S")),
+        )
+        return [(mid, 2), *((each.price_volume, each.volume) if each else (None, 0) for each in averages)]
+
+    def _trades(self, symbol: str, group: list[Trade], before: list[Trade]) -> records.TradeRow:
+        newest, ticks, scales = group[0], group[0].price_ticks, self._scales
+        other = before[0].price_ticks
+        return records.TradeRow(
+            group[-1].number,
+            clock_text(newest.time_ns),
+            scales.price(symbol, ticks) or "",
+            scales.quantity(symbol, sum(trade.volume_lots for trade in group)) or "",
+            (ticks > other) - (ticks < other),
+            len(group),
+        )
 
     def _levels(self, symbol: str, side: str) -> list[Level]:
         market = self._market
@@ -139,7 +189,3 @@ class SymbolPanels:
 def is_open(order: OrderLine) -> bool:
     """Whether an order may still trade."""
     return order.status not in TERMINAL
-
-
-def _number(text: str | None) -> float | None:
-    return None if text is None else float(text)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from deltabook.dashboard.links import LinkLine
-from deltabook.dashboard.looks import Look
 
 __all__ = [
     "BookSection",
@@ -17,11 +16,13 @@ __all__ = [
     "FillRow",
     "LevelRow",
     "Links",
+    "MoneySection",
     "OrderRow",
     "PositionRow",
     "PricesSection",
-    "StrategiesSection",
+    "ScaleSection",
     "StrategyRow",
+    "StrategyTraits",
     "SymbolRow",
     "TradeRow",
     "ViewRow",
@@ -60,6 +61,9 @@ class EngineSection(msgspec.Struct, frozen=True):
     subscribers: int | None
     lanes_differ: int | None
     """Views of which Spark and the express lane have different rows."""
+    spark_restarts: int | None
+    spark: str | None
+    """``off``, ``starting`` or ``up``; None for a runtime that does not tell."""
 
 
 class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
@@ -98,16 +102,22 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
     fees: str
 
 
-class StrategyRow(msgspec.Struct, frozen=True):
-    """One strategy."""
+class StrategyTraits(msgspec.Struct, frozen=True):
+    """Of everybody: what does not change of a strategy while its process runs."""
 
     name: str
     broker_id: int
+    parameters: dict[str, str]
+    views: tuple[str, ...]
+
+
+class StrategyRow(msgspec.Struct, frozen=True):
+    """Of everybody: one strategy."""
+
+    name: str
     state: str
     reason: str
     is_connected: bool
-    parameters: dict[str, str]
-    views: tuple[str, ...]
     orders_sent: int
     orders_filled: int
     orders_open: int
@@ -121,13 +131,21 @@ class StrategyRow(msgspec.Struct, frozen=True):
     positions: tuple[PositionRow, ...]
 
 
-class StrategiesSection(msgspec.Struct, frozen=True):
-    """Of everybody: all strategies."""
+class MoneySection(msgspec.Struct, frozen=True):
+    """Of everybody: profit and exposure of all strategies, after fees."""
 
     profit: str
-    """Of all of them."""
+    realised: str
+    unrealised: str
+    fees: str
+    gross: str
+    """Sum of the values of all positions, long or short, at their marks."""
+    net: str
+    """Long positions less short ones."""
+    unmarked: int
+    """Positions without a mark, as nobody quotes: they are in neither."""
     views_connected: bool
-    strategies: tuple[StrategyRow, ...]
+    """Whether strategies are sent the runtime's changes."""
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
@@ -159,10 +177,14 @@ class FillRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LevelRow(msgspec.Struct, frozen=True, array_like=True):
-    """One level of the ladder."""
+    """Of a symbol: one level of the ladder, best first."""
 
     price: str
     quantity: str
+    total: str
+    """Of this level and all better ones of its side."""
+    part: float
+    """The same as a part of the deeper side's, for drawing."""
     orders: int | None
     """None where only the touch is known."""
     own: str
@@ -170,36 +192,47 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BookSection(msgspec.Struct, frozen=True):
-    """Of a symbol: the ladder, best first."""
+    """Of a symbol: what stands between the two sides of the ladder."""
 
-    bids: tuple[LevelRow, ...]
-    asks: tuple[LevelRow, ...]
     spread: str | None
     is_scaled: bool
     """Whether prices are money; else they are ticks, and quantities lots."""
 
 
+class ScaleSection(msgspec.Struct, frozen=True):
+    """Of a symbol: what histories in ticks and lots are worth."""
+
+    tick: str
+    lot: str
+
+
 class TradeRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of a symbol: one trade of the tape, newest first."""
+    """Of a symbol: trades of the tape at one price and time, as one order makes them."""
 
     number: int
+    """Of the first of them."""
     time: str
     price: str
     quantity: str
+    """Of all of them."""
     way: int
     """1: above the trade before, -1: below it, else 0."""
+    trades: int
 
 
 class PricesSection(msgspec.Struct, frozen=True):
-    """Of a symbol: what the chart's legend says, and the newest point of its lines."""
+    """Of a symbol: what the chart's legend says."""
 
     last: str | None
+    change: str | None
+    """Of the last price against the first one that is known."""
+    change_percent: str | None
+    since_s: int | None
+    """Market time of that price."""
     mid: str | None
     vwap: str | None
     vwap_bid: str | None
     vwap_ask: str | None
-    now: tuple[float | None, float | None, float | None, float | None]
-    """Mid, VWAP of trades, of bids, of asks; for drawing."""
 
 
 class ViewSection(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
@@ -209,5 +242,7 @@ class ViewSection(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     view_class: str
     reason: str
     sql: str
-    look: Look | None
-    """None before the runtime has answered."""
+    explain: str
+    """The way from relations to rows, with its maps; empty before the runtime has answered."""
+    columns: tuple[tuple[str, str], ...]
+    """Name and type."""

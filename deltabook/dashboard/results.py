@@ -26,7 +26,7 @@ _SILENCE_S: Final = 4.0
 """A subscription on which nothing was heard for so long is of views that are held back: heartbeats come each second."""
 _DEAD_S: Final = 20.0
 """After so long it is begun anew."""
-LANES: Final = ("express", "spark")
+LANES: Final = ("express", "spark", "stream")
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -153,9 +153,13 @@ class Results:
     async def _ask_statistics(self) -> dict[str, Any]:
         """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
         try:
-            return msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
+            found = msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
         except Refused:
             return {}
+        up_s = found.get("up_s")
+        if isinstance(up_s, int | float):
+            self.link.up(up_s)
+        return found
 
     def _wanted(self) -> dict[str, tuple[str, ...]]:
         """Lane → the views to subscribe to."""
@@ -192,6 +196,8 @@ class Results:
     def _say(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
         now_s = self.clock.seconds()
         silent = [lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].heard_s > _SILENCE_S]
+        if self.figures.get("spark") == "starting":
+            silent = [lane for lane in silent if lane != "spark"]  # its views follow once it is up
         if silent:
             self.link.stale(
                 f"It answers, but holds back its views of the lane{'s' * (len(silent) > 1)} {' and '.join(silent)}: "

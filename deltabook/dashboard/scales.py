@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from itertools import islice
+from typing import Final
 
 from deltabook.dashboard.errors import DashboardError
 from deltabook.wire.symbols import Instrument
@@ -17,6 +19,8 @@ _MORE_DIGITS = 2
 _MONEY_DIGITS = 2
 """Money is shown with at least so many digits behind the point."""
 _EVERY = "*"
+MOST_SCALES: Final = 1_000
+"""That a page is sent, for rows of views."""
 
 
 def parse_scales(options: Iterable[str]) -> dict[str, Instrument]:
@@ -61,6 +65,11 @@ class Scales:
     def knows(self, symbol: str) -> bool:
         """Whether figures of a symbol are money and quantities, and not ticks and lots."""
         return symbol in self._given or symbol in self._learned or _EVERY in self._given
+
+    def known(self, symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Tick and lot of symbols whose scale is known; of at most `MOST_SCALES`."""
+        known = islice((symbol for symbol in symbols if self.knows(symbol)), MOST_SCALES)
+        return {symbol: (self.of(symbol).tick_size, self.of(symbol).lot_size) for symbol in known}
 
     def of(self, symbol: str) -> Instrument:
         """The symbol's instrument."""

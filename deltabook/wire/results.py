@@ -23,6 +23,7 @@ __all__ = [
     "FrameError",
     "FrameHeader",
     "encode_frame",
+    "encode_rows",
 ]
 
 CONTENT_TYPE: Final = "application/vnd.deltabook.frames"
@@ -72,14 +73,18 @@ _header_encoder = msgspec.json.Encoder()
 _header_decoder = msgspec.json.Decoder(FrameHeader)
 
 
-def encode_frame(header: FrameHeader, rows: pa.Table | None = None) -> bytes:
-    """One frame as bytes."""
+def encode_rows(rows: pa.Table) -> bytes:
+    """The rows of a frame as an Arrow stream."""
+    # By hand, as a writer for it takes twice as long as all the rest of a small frame.
+    messages = [rows.schema.serialize(), *(batch.serialize() for batch in rows.to_batches() if batch.num_rows)]
+    return b"".join([*(message.to_pybytes() for message in messages), _END_OF_STREAM])
+
+
+def encode_frame(header: FrameHeader, rows: pa.Table | None = None, *, body: bytes = b"") -> bytes:
+    """One frame as bytes; ``body``: the rows where `encode_rows` has encoded them."""
     head = _header_encoder.encode(header)
-    body = b""
-    if rows is not None:
-        # The stream by hand, as a writer for it takes twice as long as all the rest of a small frame.
-        messages = [rows.schema.serialize(), *(batch.serialize() for batch in rows.to_batches() if batch.num_rows)]
-        body = b"".join([*(message.to_pybytes() for message in messages), _END_OF_STREAM])
+    if rows is not None and not body:
+        body = encode_rows(rows)
     return _PREFIX.pack(len(head), len(body)) + head + body
 
 

@@ -9,7 +9,7 @@ import msgspec
 from runtime.compiler.compile import compile_program
 from runtime.compiler.errors import SqlError
 from runtime.compiler.script import NamedSelect
-from runtime.plan import Program, Relation, assembled, map_identity
+from runtime.plan import EPOCH_TIME, Program, Relation, assembled, map_identity
 
 __all__ = ["extend_program"]
 
@@ -40,7 +40,7 @@ def extend_program(program: Program, selects: Sequence[NamedSelect], relations: 
         _replace(view, body=view.body.renumbered(lambda n: numbers[map_identity(added.maps[n])]), home=home + place)
         for place, view in enumerate(added.views)
     ]
-    return assembled(program, _together(program, known), maps, [*program.views, *views])
+    return assembled(program, _together(program, (*known, EPOCH_TIME)), maps, [*program.views, *views])
 
 
 def _together(program: Program, relations: Iterable[Relation]) -> list[Relation]:

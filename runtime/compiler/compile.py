@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -27,7 +27,7 @@ from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.types import Type
-from runtime.plan import Column, Program, Relation, View
+from runtime.plan import EPOCH_TIME, Column, Flow, Program, Relation, View
 
 __all__ = ["compile_program"]
 
@@ -54,7 +54,7 @@ def _compiled(
     standing: Sequence[View],
 ) -> Program:
     known: dict[str, Relation] = {}
-    for relation in relations:
+    for relation in (*relations, EPOCH_TIME):
         if relation.name in known:
             raise SqlError(f"expected names of relations once each, was {relation.name!r} again")
         known[relation.name] = relation
@@ -112,7 +112,7 @@ class _Compiler:
         names = self._names(query, len(output.names))
         found = self._incremental(query, output.types, zero=zero)
         if isinstance(found, str):
-            self._refuse_growing(query, rewriter, found)
+            self._refuse_growing(query, rewriter, found, self.relations)
             self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
             verify(body, output.types, names, self.maps.maps, self.describer)
@@ -120,7 +120,9 @@ class _Compiler:
                 found += f"; not exact integers: {', '.join(rewriter.floats)}"
             found = Candidate(body, tuple(output.types), "reevaluated", found)
         if found.view_class != "linear":
-            self._refuse_growing(query, rewriter, found.reason)
+            windowed = found.body.windowed_maps() if isinstance(found.body, Flow) else frozenset()
+            unlimited = {self.maps.maps[number].relation for number in found.body.maps() - windowed}
+            self._refuse_growing(query, rewriter, found.reason, unlimited)
         columns = tuple(kind.column(name) for name, kind in zip(names, found.types, strict=True))
         is_ordered = query.plain.args.get("order") is not None
         self._define(query, columns)
@@ -166,12 +168,14 @@ class _Compiler:
                 raise query.error(f"expected a number, string, boolean, date or timestamp as the column {name!r}, "
                                   f"was {kind}; CAST it")  # fmt: skip
 
-    def _refuse_growing(self, query: Query, rewriter: QueryRewriter, reason: str) -> None:
+    def _refuse_growing(self, query: Query, rewriter: QueryRewriter, reason: str, unlimited: Collection[str]) -> None:
+        """``unlimited``: relations whose rows the view would keep for ever."""
         for reference in rewriter.references:
-            if reference.relation.grows:
+            if reference.relation.grows and reference.relation.name in unlimited:
                 raise query.error(
-                    f"the relation {reference.relation.name!r} only grows, so a view over it must be linear, and this "
-                    f"one is not ({reason}); declare a retention for the relation, or sum and count over it alone"
+                    f"the relation {reference.relation.name!r} only grows, so a view over it must be linear, or over "
+                    f"its newest rows alone, and this one is not ({reason}); declare a retention for the relation, "
+                    "say how old rows may be (t > now() - INTERVAL '10' SECOND), or sum and count over it alone"
                 )
 
 

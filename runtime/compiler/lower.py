@@ -10,6 +10,7 @@ import duckdb
 from sqlglot import exp
 
 from runtime.compiler.describe import database
+from runtime.compiler.intervals import nanoseconds_of
 from runtime.compiler.operands import (
     Lowered,
     NotIncremental,
@@ -181,7 +182,22 @@ def _null_safe(node: exp.NullSafeEQ | exp.NullSafeNEQ, leaf: Leaf) -> Lowered:
 
 
 def _arithmetic(node: exp.Binary, leaf: Leaf) -> Lowered:
+    if isinstance(node, exp.Add) and isinstance(node.left, exp.Interval):
+        return _moved(node.right, node.left, 1, leaf)
+    if isinstance(node, (exp.Add, exp.Sub)) and isinstance(node.right, exp.Interval):
+        return _moved(node.left, node.right, 1 if isinstance(node, exp.Add) else -1, leaf)
     return arithmetic(_ARITHMETIC[type(node)], lower(node.left, leaf), lower(node.right, leaf))
+
+
+def _moved(node: exp.Expr, interval: exp.Interval, sign: int, leaf: Leaf) -> Lowered:
+    """A date or timestamp, and an interval of a fixed length before or after it, which is a timestamp."""
+    length = nanoseconds_of(interval)
+    value = lower(node, leaf)
+    if length is None or length % 1000 or abs(length) >= 2**63 or value.type.kind not in ("date", "timestamp"):
+        raise NotIncremental("an interval of time")
+    moment = at_type(value, Type("timestamp"))
+    moved = call("timestamp", call("add", moment, Lit(sign * length // 1000)))
+    return Lowered(moved, Type("timestamp", nullable=value.type.nullable))
 
 
 def _between(node: exp.Between, leaf: Leaf) -> Lowered:

@@ -14,6 +14,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.accounting import unread_part
 from runtime.compiler.describe import unstable_functions
+from runtime.compiler.epochtime import number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
@@ -21,11 +22,11 @@ from runtime.compiler.limits import balance_chains, check_depth, check_tokens
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
-from runtime.plan import Relation
+from runtime.plan import EPOCH_TIME, Relation
 
 __all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 
-_CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
+_CLOCK_OR_CHANCE = (exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
     (
         "rand", "current_localtime", "current_localtimestamp", "localtime", "localtimestamp", "reservoir_quantile",
@@ -47,6 +48,7 @@ class Query:
         self._relations = tuple(relations)
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
+        number_times(self.tree)
         self.plain = self.tree.copy()
         """As it was written, before any qualification."""
         self.reads: tuple[str, ...] = ()
@@ -106,7 +108,7 @@ class Query:
 def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Definitions | None = None) -> Query:
     """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
     views = Definitions() if views is None else views
-    known = {relation.name: relation for relation in (*views.as_relations(), *relations)}
+    known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values())
     _check_relations(query, known, views)
     _check_functions(query)
@@ -123,8 +125,9 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Defi
         query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
-    query.tree = expand_groupings(query.tree, query.error)
     query.reads = tuple(read_names(query.plain))
+    put_epoch_time(query.tree, query.plain, schema, query.error)
+    query.tree = expand_groupings(query.tree, query.error)
     query.opened = views.opened(query.tree)
     query.tree = views.closed(query.opened.copy())
     return query
@@ -152,7 +155,8 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
         if not isinstance(table.this, exp.Identifier):
             raise query.error("expected a relation, was a table function", table)
         if table.db or (table.name.lower() not in known and table.name.lower() not in named):
-            relations = ", ".join(sorted(name for name in known if name not in views)) or "none"
+            shown = {name for name in known if name not in views} - {EPOCH_TIME.name}
+            relations = ", ".join(sorted(shown)) or "none"
             others = f"; the views are: {', '.join(sorted(views.names()))}" if views.names() else ""
             name = f"{table.db}.{table.name}" if table.db else table.name
             raise query.error(f"unknown relation {name!r}; the relations are: {relations}{others}", table)

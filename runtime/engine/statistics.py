@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -85,8 +85,8 @@ class _Rate:
         self._newest = 0
 
     def add(self, time_s: float, count: int) -> None:
-        self._turn(int(time_s / self._slot_s))
         slot = int(time_s / self._slot_s)
+        self._turn(slot)
         if slot > self._newest - _SLOTS:
             self._slots[slot % _SLOTS] += count
 
@@ -95,9 +95,25 @@ class _Rate:
         return sum(self._slots) / (self._slot_s * _SLOTS)
 
     def _turn(self, slot: int) -> None:
+        if slot <= self._newest:
+            return
         for each in range(max(self._newest + 1, slot - _SLOTS + 1), slot + 1):
             self._slots[each % _SLOTS] = 0
-        self._newest = max(self._newest, slot)
+        self._newest = slot
+
+
+class _NodeCounts:
+    """What a node has done so far; of the listener's lock. Counted in place: there are some for every call."""
+
+    __slots__ = ("busy_s", "durations", "emitted", "expired", "inputs", "longest_s", "size", "tasks")
+
+    def __init__(self) -> None:
+        self.tasks = self.inputs = self.size = self.emitted = self.expired = 0
+        self.busy_s = self.longest_s = 0.0
+        self.durations = Durations()
+
+    def figures(self, query_id: str, node: str) -> NodeFigures:
+        return NodeFigures(query_id, node, **{name: getattr(self, name) for name in self.__slots__})
 
 
 class Statistics(StatisticsListener):
@@ -111,7 +127,7 @@ class Statistics(StatisticsListener):
         """Rates are over the last ``window_s``."""
         self._lock = threading.Lock()
         self._most_queries = most_queries
-        self._nodes: dict[str, dict[str, NodeFigures]] = {}
+        self._nodes: dict[str, dict[str, _NodeCounts]] = {}
         self._running: set[str] = set()
         self._counts = {QueryStarted: 0, QueryStopped: 0, QueryFailed: 0}
         self._tasks = self._tuples = self._expired = 0
@@ -119,22 +135,17 @@ class Statistics(StatisticsListener):
 
     def on_event(self, event: Event) -> None:
         """See `StatisticsListener`."""
+        kind = type(event)
         with self._lock:
-            if isinstance(event, TaskCompleted):
-                self._tasks += 1
-                self._task_rate.add(event.time_s, 1)
-                self._completed(event)
-            elif isinstance(event, TaskEmitted):
-                self._tuples += event.size
-                self._tuple_rate.add(event.time_s, event.size)
-                node = self._node(event.query_id, event.node)
-                if node is not None:
-                    self._keep(msgspec.structs.replace(node, emitted=node.emitted + event.size))
+            if kind is TaskCompleted:
+                self._completed(cast("TaskCompleted", event))
+            elif kind is TaskEmitted:
+                self._emitted(cast("TaskEmitted", event))
             elif isinstance(event, TaskExpired):
                 self._expired += event.inputs
                 node = self._nodes.get(event.query_id, {}).get(event.node)  # may come after the query's end
                 if node is not None:
-                    self._keep(msgspec.structs.replace(node, expired=node.expired + event.inputs))
+                    node.expired += event.inputs
             elif isinstance(event, QueryStarted):
                 self._counts[QueryStarted] += 1
                 self._running.add(event.query_id)
@@ -144,39 +155,41 @@ class Statistics(StatisticsListener):
                 self._nodes.pop(event.query_id, None)
 
     def _completed(self, event: TaskCompleted) -> None:
+        self._tasks += 1
+        self._task_rate.add(event.time_s, 1)
+        node, duration_s = self._node(event.query_id, event.node), event.duration_s
+        if node is not None:
+            node.tasks += 1
+            node.inputs += event.inputs
+            node.size += event.size
+            node.busy_s += duration_s
+            node.longest_s = max(node.longest_s, duration_s)
+            node.durations.add(duration_s)
+
+    def _emitted(self, event: TaskEmitted) -> None:
+        self._tuples += event.size
+        self._tuple_rate.add(event.time_s, event.size)
         node = self._node(event.query_id, event.node)
         if node is not None:
-            node.durations.add(event.duration_s)
-            self._keep(
-                NodeFigures(
-                    event.query_id,
-                    event.node,
-                    node.tasks + 1,
-                    node.inputs + event.inputs,
-                    node.size + event.size,
-                    node.emitted,
-                    node.expired,
-                    node.busy_s + event.duration_s,
-                    max(node.longest_s, event.duration_s),
-                    node.durations,
-                )
-            )
+            node.emitted += event.size
 
-    def _node(self, query_id: str, node: str) -> NodeFigures | None:
+    def _node(self, query_id: str, node: str) -> _NodeCounts | None:
         nodes = self._nodes.get(query_id)
         if nodes is None:
             if len(self._nodes) >= self._most_queries:
                 return None
             nodes = self._nodes[query_id] = {}
-        return nodes.get(node) or NodeFigures(query_id, node)
-
-    def _keep(self, node: NodeFigures) -> None:
-        self._nodes[node.query_id][node.node] = node
+        counts = nodes.get(node)
+        if counts is None:
+            counts = nodes[node] = _NodeCounts()
+        return counts
 
     def figures(self, now_s: float) -> Figures:
         """The figures at this time of the engine's clock."""
         with self._lock:
-            nodes = tuple(node for each in self._nodes.values() for node in each.values())
+            nodes = tuple(
+                counts.figures(query, node) for query, each in self._nodes.items() for node, counts in each.items()
+            )
             return Figures(
                 running=len(self._running),
                 started=self._counts[QueryStarted],

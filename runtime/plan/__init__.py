@@ -15,6 +15,7 @@ project.
 """
 
 from runtime.plan.algebra import (
+    EPOCH_TIME,
     Call,
     Col,
     Column,
@@ -34,6 +35,7 @@ from runtime.plan.body import Body
 from runtime.plan.derived import DerivedInput, DerivedStream
 from runtime.plan.flow import (
     Aggregate,
+    BoundNode,
     DistinctNode,
     Flow,
     GroupNode,
@@ -83,10 +85,12 @@ from runtime.plan.reevaluated import Input, Reevaluated
 from runtime.plan.selected import Factor, Nested, Selected
 
 __all__ = [
+    "EPOCH_TIME",
     "FORMAT_VERSION",
     "Aggregate",
     "Auxiliary",
     "Body",
+    "BoundNode",
     "Branch",
     "Call",
     "Col",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 __all__ = [
+    "EPOCH_TIME",
     "Call",
     "Col",
     "Column",
@@ -50,6 +51,15 @@ class Relation(msgspec.Struct, frozen=True):
     """In the order of its deltas."""
     grows: bool = False
     """True where rows are only added and no retention takes them away again."""
+
+
+EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))
+"""The time of the newest epoch, which ``now()`` reads: its only row, in nanoseconds and as a timestamp.
+
+An epoch's time is the largest event time that its ingest has applied up to its cut, and is sealed as a change of this
+relation, so that whatever reads the epoch has the same ``now()``. There is no row before the first event time. Every
+shard of a view keeps the whole of it.
+"""
 
 
 class Col(msgspec.Struct, frozen=True, tag="col"):

@@ -31,8 +31,10 @@ class Body(msgspec.Struct, frozen=True):
         self.renumbered(see)
         return frozenset(found)
 
-    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int] | None:
-        """Return, for each map, the place of the key whose value says the shard of a row (-1: all keys together).
+    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int | None] | None:
+        """Return, for each map, the place of the key whose value says the shard of a row.
+
+        -1: all keys together; None: every shard keeps all of the map.
 
         The changes of the shards then add up to those of the whole. None: the view lives in one shard.
         """

@@ -8,12 +8,13 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-from runtime.plan.algebra import Col, Column, ColumnType, Expr, Key, Map
+from runtime.plan.algebra import EPOCH_TIME, Col, Column, ColumnType, Expr, Key, Map
 from runtime.plan.body import Body
 from runtime.plan.notation import expression
 
 __all__ = [
     "Aggregate",
+    "BoundNode",
     "DistinctNode",
     "Flow",
     "GroupNode",
@@ -35,6 +36,8 @@ Placing = tuple[bool, ...]
 """For each column of a node whether its value says in which shard the row is."""
 Placed = tuple[tuple[str, ...], Placing | None]
 """Names of a node's columns, and which of them place its rows; None where it needs rows of several shards."""
+_EVERYWHERE: Final[Placed] = ((), ())
+"""The node reads nothing but `EPOCH_TIME`, all of which every shard has, and so every shard has all of its rows."""
 
 _EXACT: Final = frozenset({"int64", "string"})
 """Types whose equal values are equal in every bit, so that they go to one shard."""
@@ -179,6 +182,31 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
 
     def line(self, maps: Sequence[Map]) -> str:
         return f"{self.left} {'without' if self.anti else 'with'} a match in {self.right}{_on(self.on)}"
+
+
+class BoundNode(_Binary, frozen=True, tag="bound"):
+    """Left rows whose value lies on one side of a bound, which is the only row of the right input; NULL passes nothing.
+
+    With a bound that follows from `EPOCH_TIME` it is a temporal filter.
+    """
+
+    value: str
+    """Column of the left input: an integer of 64 bits, a date or a timestamp."""
+    op: Literal["lt", "le", "gt", "ge"]
+    """How the value compares with the bound in rows that pass."""
+    bound: str
+    """Column of the right input, of the same type."""
+    rises: bool = False
+    """Whether the bound never falls: what it has passed is settled, and no row behind it is kept."""
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        names, placing = inputs[0]
+        return names, placing if inputs[1] is _EVERYWHERE else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[self.op]
+        kept = f", kept from {self.bound} on" if self.rises else ""
+        return f"{self.left} where {self.value} {sign} {self.bound} of {self.right}, in the order of {self.value}{kept}"
 
 
 class Quantile(msgspec.Struct, frozen=True):
@@ -374,7 +402,17 @@ class WindowNode(_Unary, frozen=True, tag="window"):
 
 
 Node = (
-    ScanNode | SelectNode | JoinNode | SemiNode | GroupNode | DistinctNode | UnionNode | SetNode | TopNode | WindowNode
+    ScanNode
+    | SelectNode
+    | JoinNode
+    | SemiNode
+    | BoundNode
+    | GroupNode
+    | DistinctNode
+    | UnionNode
+    | SetNode
+    | TopNode
+    | WindowNode
 )
 
 
@@ -396,7 +434,7 @@ class Flow(Body, frozen=True, tag="flow"):
 
         A string is preferred, which is a name (a symbol): a number may be a time, all of whose load is at one place.
         """
-        scanned = [maps[number].keys for number in sorted(self.maps())]
+        scanned = [maps[number].keys for number in sorted(self.maps()) if maps[number].relation != EPOCH_TIME.name]
         types = [{key.name: key.type for key in keys} for keys in scanned]
         for key in sorted(scanned[0] if scanned else (), key=lambda key: key.type != "string"):
             if key.type in _EXACT and all(each.get(key.name) == key.type for each in types) and self._meets(maps, key):
@@ -407,24 +445,51 @@ class Flow(Body, frozen=True, tag="flow"):
         """Whether rows that are placed by this key of their map need no rows of another shard."""
         found: list[Placed] = []
         for node in self.nodes:
-            placed = node.placed(key, maps, [found[number] for number in node.reads()])
+            inputs = [found[number] for number in node.reads()]
+            whole = [each is _EVERYWHERE for each in inputs]
+            is_clock = isinstance(node, ScanNode) and maps[node.map].relation == EPOCH_TIME.name
+            if is_clock or (whole and all(whole)):
+                found.append(_EVERYWHERE)
+                continue
+            if any(whole) and not (isinstance(node, BoundNode) and whole == [False, True]):
+                return False
+            placed = node.placed(key, maps, inputs)
             if placed[1] is None:
                 return False
             found.append(placed)
-        return bool(found)
+        return bool(found) and found[-1] is not _EVERYWHERE
 
-    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int] | None:
+    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int | None] | None:
         key = self.shard_key(maps)
         if key is None:
             return None
         return {
-            number: next(place for place, each in enumerate(maps[number].keys) if each.name == key)
+            number: None
+            if maps[number].relation == EPOCH_TIME.name
+            else next(place for place, each in enumerate(maps[number].keys) if each.name == key)
             for number in self.maps()
         }
 
     def placement(self, maps: Sequence[Map]) -> str:
         key = self.shard_key(maps)
         return "all of it in one" if key is None else f"spread by {key}"
+
+    def windowed_maps(self) -> frozenset[int]:
+        """Return the base maps of which nothing is kept but rows above bounds that rise."""
+        within: dict[int, frozenset[int]] = {}
+        beyond: set[int] = set()
+        for number, node in enumerate(self.nodes):
+            if isinstance(node, ScanNode):
+                within[number] = frozenset({node.map})
+            elif isinstance(node, SelectNode):
+                within[number] = within[node.input]
+            elif isinstance(node, BoundNode) and node.rises and node.op in ("gt", "ge"):
+                within[number] = frozenset()
+                beyond |= within[node.right]
+            else:
+                within[number] = frozenset()
+                beyond.update(*(within[place] for place in node.reads()))
+        return frozenset(self.maps() - beyond - within[len(self.nodes) - 1])
 
     def extremes(self) -> list[str]:
         """Return MIN, MAX and quantiles, if it keeps them."""
@@ -435,7 +500,7 @@ class Flow(Body, frozen=True, tag="flow"):
 
     def is_ordered(self) -> bool:
         """Return whether it keeps rows in an order."""
-        return bool(self.extremes()) or any(isinstance(node, (TopNode, WindowNode)) for node in self.nodes)
+        return bool(self.extremes()) or any(isinstance(node, (BoundNode, TopNode, WindowNode)) for node in self.nodes)
 
     def cost(self) -> str:
         joins = any(isinstance(node, (JoinNode, SemiNode)) for node in self.nodes)

@@ -21,7 +21,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltabook.wire.attribution import LARGEST_BROKER, broker_of
 from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
@@ -63,6 +62,8 @@ _NEEDED: Final = (
 _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares")
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
+_FEW: Final = 64
+"""Attributions of up to so many messages are looked up one by one."""
 
 
 def _codes(letters: Mapping[str, int]) -> Codes:
@@ -115,16 +116,15 @@ class ItchAdaptor(Adaptor):
         ``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
         self._schema = schema or itch_schema()
         self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
-        self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
-        units = self._units if self._is_scaled else None
+        is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
+        units = self._units if is_scaled else None
         self._book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels, units=units)
         self._book.switch_touches(gives_touches)
         self._trades = RecentTrades(space, name, retention)
         self._next = self._base = next_sequence
         self._unsequenced = 0
-        self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0, "off_scale": 0}
+        self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0}
         self._brokers: dict[str, int] = {}
-        self._received: tuple[pa.Schema, pa.Schema] | None = None  # of rows without their numbers, and with them
 
     @property
     def schema(self) -> Schema:
@@ -160,18 +160,18 @@ class ItchAdaptor(Adaptor):
         numbers = batch.tuple_numbers + (self._base - self._unsequenced)
         packets = rows.column("packet_type")
         if packets.null_count < len(packets):
-            outside = pc.fill_null(pc.not_equal(packets, "S"), False).to_numpy(zero_copy_only=False)
+            outside = action_codes(packets) != ord("S")
+            if packets.null_count:
+                outside &= valid_flags(packets) == 1
             numbers = numbers - (np.cumsum(outside) - outside)
             self._unsequenced += int(outside.sum())
-        if self._received is None or self._received[0] != rows.schema:
-            self._received = rows.schema, rows.schema.append(_SEQUENCE)
-        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(numbers, pa.int64())], schema=self._received[1])
+        return rows.append_column(_SEQUENCE, pa.array(numbers, pa.int64()))
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         types = rows.column("message_type")
         heartbeat = action_codes(types) == 0
-        if heartbeat.any():
-            heartbeat = pc.equal(types, "").to_numpy(zero_copy_only=False)
+        if heartbeat.any():  # or a letter of more than one byte
+            heartbeat = np.diff(np.frombuffer(types.buffers()[1], np.int32, len(types) + 1, 4 * types.offset)) == 0
         return without_heartbeats(rows, row_ends, heartbeat, _numbers(rows, "timestamp"))
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
@@ -186,8 +186,6 @@ class ItchAdaptor(Adaptor):
         if len(chosen) < len(letters):
             rows, letters = rows.take(pa.array(chosen)), letters[chosen]
         deltas = self._book.apply(self._messages(rows, letters))
-        if self._is_scaled:
-            deltas = {name: self._in_ticks(batch) if name != "touches" else batch for name, batch in deltas.items()}
         self._trades.take(deltas)
         return deltas
 
@@ -195,13 +193,10 @@ class ItchAdaptor(Adaptor):
         return self._trades.expire()
 
     def leave(self) -> Mapping[str, pa.RecordBatch]:
-        orders = self._book.clear()
-        if self._is_scaled:
-            orders = {name: self._in_ticks(batch) for name, batch in orders.items()}
-        return {**orders, **self._trades.clear()}
+        return {**self._book.clear(), **self._trades.clear()}
 
     def counters(self) -> Mapping[str, int]:
-        return {**self._book.counts(), **self._counts}
+        return {**self._book.counts(), **self._counts, "off_scale": self._book.off_scale}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that were not applied before; counts those that are missing, which are the malformed ones."""
@@ -246,32 +241,23 @@ class ItchAdaptor(Adaptor):
         """Brokers of attributions; 0 for none. A loop over distinct ones."""
         if column.null_count == len(column):
             return np.zeros(len(column), np.int64)
+        if len(column) <= _FEW:
+            return np.array([0 if text is None else self._broker(text) for text in column.to_pylist()], np.int64)
         encoded = column.dictionary_encode()
         numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
-        for place, text in enumerate(encoded.dictionary.to_pylist()):
-            if text not in self._brokers:
-                known = broker_of(text)
-                self._brokers[text] = _other_broker(text) if known is None else known
-            numbers[place] = self._brokers[text]
+        numbers[:-1] = [self._broker(text) for text in encoded.dictionary.to_pylist()]
         found: Integers = numbers[encoded.indices.fill_null(len(numbers) - 1).to_numpy()]
         return found
+
+    def _broker(self, text: str) -> int:
+        if text not in self._brokers:
+            known = broker_of(text)
+            self._brokers[text] = _other_broker(text) if known is None else known
+        return self._brokers[text]
 
     def _units(self, symbol: str | None) -> tuple[int, int]:
         scale = self._scale if symbol is None else self._scales.get(symbol, self._scale)
         return scale.tick_units, scale.lot_shares
-
-    def _in_ticks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        encoded = batch.column("symbol").dictionary_encode()
-        scales = [self._scales.get(symbol, self._scale) for symbol in encoded.dictionary.to_pylist()]
-        codes = encoded.indices.to_numpy()
-        broken = np.zeros(len(codes), np.bool_)
-        for name, size in (("price", "tick_units"), ("volume", "lot_shares")):
-            units = np.array([getattr(scale, size) for scale in scales], np.int64)[codes]
-            whole, rest = np.divmod(batch.column(name).to_numpy(), units)
-            broken |= rest != 0
-            batch = batch.set_column(batch.schema.get_field_index(name), name, pa.array(whole))
-        self._counts["off_scale"] += int((broken & (batch.column("weight").to_numpy() > 0)).sum())
-        return batch
 
 
 def _other_broker(text: str) -> int:

@@ -23,7 +23,8 @@ from runtime.native.tiers import MachineKernel, plain_kernel
 from runtime.relations import book_kernel as kernel
 from runtime.relations.columns import int64_columns
 from runtime.relations.live_orders import LiveOrders
-from runtime.relations.touches import Touches, Units
+from runtime.relations.touches import Touches
+from runtime.relations.units import SymbolUnits, Units
 from runtime.state import ObjectSpace
 
 __all__ = [
@@ -135,7 +136,7 @@ class OrderBookAdaptor:
         units: Units | None = None,
     ) -> None:
         """``prefix`` stands in front of every symbol, so that two feeds' symbols differ; without ``kernels`` the
-        kernel is interpreted; ``units``: those that prices and volumes of TOUCHES are in, by default the messages'."""
+        kernel is interpreted; ``units``: those of prices and volumes in relations, by default the messages'."""
         self._prefix, self._dialect, self._kernels = prefix, dialect, kernels
         self._orders = LiveOrders(space, f"{name}/orders")
         self.symbols = space.pool(f"{name}/symbols")
@@ -155,7 +156,9 @@ class OrderBookAdaptor:
         self._root.put(kernel.ACTIONS, actions)
         self._root.link(kernel.ORDERS, self._orders.table)
         self._root.link(kernel.EDITS, self._orders.edits)
-        self._units = units
+        self._units = None if units is None else SymbolUnits(self.symbols, units)
+        self.off_scale = 0
+        """Rows that were inserted with a price or a volume of which a part of a unit was cut off."""
         self._touches: Touches | None = None
         self._compiled: MachineKernel | None = None
         if kernels is not None:
@@ -206,6 +209,8 @@ class OrderBookAdaptor:
         is_bid = orders[:, kernel.SIDE] == _BID
         order_id, t, broker, volume, price, symbol, _ = np.concatenate([orders[is_bid], orders[~is_bid]]).T
         rows = np.stack([t, order_id, broker, volume, price, symbol, np.full(len(orders), -1, np.int64)])
+        if self._units is not None:
+            self._units.convert(rows, kernel.B_PRICE, kernel.B_VOLUME, kernel.B_SYMBOL)
         return self._sides(rows, int(is_bid.sum()))
 
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
@@ -219,9 +224,17 @@ class OrderBookAdaptor:
         numbers, room = self._numbers, self._book.shape[1]
         bids, asks, matched = (int(numbers[place]) for place in (kernel.BIDS, kernel.ASKS, kernel.MATCH_COUNT))
         rows = np.concatenate([self._book[:, :bids], self._book[:, room - asks :]], axis=1)
+        trades = matches[:, :matched].copy()
+        if self._units is not None:
+            is_cut = self._units.convert(rows, kernel.B_PRICE, kernel.B_VOLUME, kernel.B_SYMBOL)
+            self.off_scale += int((is_cut & (rows[kernel.B_WEIGHT] > 0)).sum())
+            if matched:
+                self.off_scale += int(
+                    self._units.convert(trades, kernel.K_PRICE, kernel.K_VOLUME, kernel.K_SYMBOL).sum()
+                )
         deltas = self._sides(rows, bids)
         if matched:
-            deltas["trades"] = self._trades(matches[:, :matched].copy())
+            deltas["trades"] = self._trades(trades)
         touches = None if self._touches is None else self._touches.take()
         if touches is not None:
             deltas["touches"] = touches

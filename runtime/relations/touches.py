@@ -7,7 +7,6 @@ and writes the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -19,14 +18,12 @@ from runtime.native.library import levels as level
 from runtime.native.structures import Structure
 from runtime.relations import book_kernel as kernel
 from runtime.relations.columns import int64_columns
+from runtime.relations.units import SymbolUnits
 from runtime.state import StringPool
 
-__all__ = ["TOUCHES_SCHEMA", "Touches", "Units"]
+__all__ = ["TOUCHES_SCHEMA", "Touches"]
 
 Integers = npt.NDArray[np.int64]
-Units = Callable[[str | None], tuple[int, int]]
-"""Symbol → the feed's units in a tick, and those in a lot."""
-
 TOUCHES_SCHEMA: Final = pa.schema(
     [
         ("t", pa.int64()),
@@ -44,12 +41,11 @@ _SIDES: Final = ((kernel.X_BID_PRICE, kernel.X_BID_VOLUME), (kernel.X_ASK_PRICE,
 class Touches:
     """Levels of the books of one feed, and the touch of every symbol. Not thread-safe: one owner at a time."""
 
-    def __init__(self, root: Structure, symbols: StringPool, orders: Integers, units: Units | None) -> None:
+    def __init__(self, root: Structure, symbols: StringPool, orders: Integers, units: SymbolUnits | None) -> None:
         """``root``: the table that the kernel is called with; ``orders``: the words of all live orders, one a row."""
-        self._root, self._symbols, self._units_of = root, symbols, units
+        self._root, self._symbols, self._units = root, symbols, units
         self._levels = Levels()
         self._rows: Integers = np.zeros((kernel.X_COLUMNS, 0), np.int64)
-        self._units: Integers = np.zeros((0, 2), np.int64)  # of no symbol, then of each; none without units
         self._numbers = root.array(kernel.NUMBERS)
         self._numbers[kernel.WITH_TOUCHES] = 1
         self._numbers[kernel.HAS_UNITS] = units is not None
@@ -59,10 +55,10 @@ class Touches:
 
     def load(self, orders: Integers) -> None:
         """Make these the live orders, without a row for what that changes."""
-        self._learn_units()
+        self._put_units()
         volume, price, symbol, side = orders[:, [kernel.VOLUME, kernel.PRICE, kernel.SYMBOL, kernel.SIDE]].T
-        if self._units_of is not None:
-            ticks, lots = self._units[symbol + 1].T
+        if self._units is not None:
+            ticks, lots = self._units.table()[symbol + 1].T
             price, volume = price // ticks, volume // lots
         is_bid = side == kernel.BID
         self._levels.load(2 * (symbol + 1) + ~is_bid, np.where(is_bid, ~price, price), volume)
@@ -81,7 +77,7 @@ class Touches:
 
     def reserve(self, messages: int) -> None:
         """Make room for what so many messages can change."""
-        self._learn_units()
+        self._put_units()
         self._reserve_groups(messages)
         self._rows = np.empty((kernel.X_COLUMNS, messages), np.int64)
         self._root.put(kernel.TOUCHES, self._rows.reshape(-1))
@@ -107,11 +103,7 @@ class Touches:
         if groups * kernel.BEST_WORDS > len(self._root.array(kernel.BEST)):
             self._root.extend(kernel.BEST, 2 * groups * kernel.BEST_WORDS)
 
-    def _learn_units(self) -> None:
-        """Ask for the units of symbols that are new."""
-        known = len(self._units)
-        if self._units_of is None or known == len(self._symbols) + 1:
-            return
-        names = [None, *self._symbols.added_since(0)][known:]
-        self._units = np.concatenate([self._units, np.array([self._units_of(name) for name in names], np.int64)])
-        self._root.put(kernel.UNITS, self._units.reshape(-1))
+    def _put_units(self) -> None:
+        """Give the kernel the units of all symbols."""
+        if self._units is not None:
+            self._root.put(kernel.UNITS, self._units.table().reshape(-1))

@@ -21,6 +21,7 @@ from runtime.service.feeds import begin_feed
 from runtime.service.inputs import check_inputs
 from runtime.service.rundirectory import DirectoryLock
 from runtime.service.sparkhost import SparkHost
+from runtime.service.upstreams import missing_of
 
 __all__ = ["BegunDirectory"]
 
@@ -71,9 +72,11 @@ class BegunDirectory:
                 first=self.express.first,
                 streams=streams,
                 inputs=MARKET_INPUTS,
+                missing=missing_of(config.upstreams),
                 placed=lambda program: with_record(program, on_spark=self._is_spark_wanted(program)),
             )
             """The views that it was begun with."""
+            self._check_streams()
             self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
             """Whether Spark is to run."""
             self._place_express_views()
@@ -89,6 +92,13 @@ class BegunDirectory:
         with ExitStack() as parts:  # both, whatever the first raises
             parts.callback(self._lock.release)
             parts.callback(self.writer.close)
+
+    def _check_streams(self) -> None:
+        """Raise `ServiceError` for a stream that would wait for ever, as there were no upstreams when it was made."""
+        missing = missing_of(self._config.upstreams)
+        for stream in decode_program(self.writer.control).streams:
+            for name in missing.keys() & set(stream.reads):
+                raise ServiceError(f"stream {stream.name}: {missing[name]}")
 
     def _place_express_views(self) -> None:
         """Have Spark keep all express views from now on, or none, if the newest program says otherwise.

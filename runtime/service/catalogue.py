@@ -56,11 +56,12 @@ def begin_catalogue(
     first: Callable[[Program], Sections] | None = None,
     streams: Sequence[StreamSelect] = (),
     inputs: Sequence[DerivedInput] = (),
+    missing: Mapping[str, str] | None = None,
     placed: Callable[[Program], Program] = lambda program: program,
 ) -> Program:
     """The program that a run directory was begun with, which on a new one is what these SELECTs and streams say.
 
-    ``inputs``: the relations that the streams may read.
+    ``inputs``: the relations that the streams may read; ``missing``: those of which nothing ever comes → why.
 
     On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
     what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime
@@ -70,7 +71,7 @@ def begin_catalogue(
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
             raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
-        program = placed(begun_program(selects, relations, streams, inputs, mode))
+        program = placed(begun_program(selects, relations, streams, inputs, mode, missing=missing))
         writer.seal({}, control=encode_program(program))
     held = _begun_with(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in held.views]
@@ -98,10 +99,14 @@ def begun_program(
     mode: Literal["sql", "dbtoaster"],
     *,
     standing: Sequence[View] = (),
+    missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """The program of these streams, and of these views, which may read them and standing views; raises `SqlError`."""
+    """The program of these streams, and of these views, which may read them and standing views; raises `SqlError`.
+
+    ``missing``: inputs of which nothing ever comes → why.
+    """
     names = [relation.name for relation in relations]
-    derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names).streams
+    derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams
     known = (*relations, *(stream.relation for stream in derived))
     return msgspec.structs.replace(compile_program(selects, known, mode=mode, standing=standing), streams=derived)
 
@@ -151,17 +156,19 @@ class Catalogue:
         most_views: int,
         lanes: Collection[Lane] = ("spark", "express"),
         prepare: Callable[[Program, Program], None] = _nothing,
+        missing: Mapping[str, str] | None = None,
     ) -> None:
         """``seal`` puts a control record into the log and says, on any thread, at which epoch.
 
         ``in_thread`` runs what takes long, ``prepare`` among it: it is given the program and the one that is about to
-        be sealed. ``lanes`` are those that run.
+        be sealed. ``lanes`` are those that run. ``missing``: relations of which derived streams never get rows → why.
         """
         self._reactor = reactor
         self.relations = tuple(relations)
         """What views may use; changed within `exclusively`."""
         self.inputs: tuple[DerivedInput, ...] = ()
         """What derived streams may read beside each other; changed likewise."""
+        self._missing = missing
         self.relations_of: Mapping[str, frozenset[str]] = {}
         """Reader → the relations that it fills; changed likewise."""
         self._seal = seal
@@ -191,7 +198,7 @@ class Catalogue:
                 )
             placed = [self._placed(select) for select in selects]
             taken = [relation.name for relation in self.relations]
-            base = with_streams(program, streams, self.inputs, taken=taken)
+            base = with_streams(program, streams, self.inputs, taken=taken, missing=self._missing)
             known = (*self.relations, *(stream.relation for stream in base.streams))
             longer = with_readers(extend_program(base, placed, known), placed, self.relations_of)
             for select in placed:

@@ -1,4 +1,4 @@
-"""When epochs are closed: as often as configured, but no faster than Spark takes them."""
+"""When epochs are closed: as often as configured, but no faster than Spark takes them, and for a tenth of the time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ __all__ = ["EpochPace"]
 _MOST_BEHIND: Final = 32
 """Number of sealed epochs that Spark has not published at which no more are closed."""
 _LONGEST_INTERVALS: Final = 10
-"""Number of intervals after which an epoch is closed whatever Spark does."""
+"""Number of intervals after which an epoch is closed whatever Spark does, and whatever it costs."""
+_COST_SHARE: Final = 10
+"""Without Spark, an epoch lasts so many times as long as it takes to close one."""
 
 
 class EpochPace:
@@ -18,24 +20,32 @@ class EpochPace:
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
     and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
     free. So while Spark has an epoch to publish, none is closed for up to ten intervals: the open epoch grows.
+
+    Without Spark nobody waits for an epoch: views are published step by step, and what an epoch adds is that less is
+    read again after a crash, and what derived streams give at its end. A barrier holds up the feed and a commit takes
+    processor time, so both together are allowed a tenth of the time.
     """
 
     def __init__(self, interval_s: float) -> None:
         """``interval_s``: the shortest time between two epochs."""
         self._interval_s = interval_s
         self._closed_s = float("-inf")
+        self._spent_s = 0.0
 
-    def is_due(self, now_s: float, sealed: int, published: int | None) -> bool:
+    def is_due(self, now_s: float, sealed: int, published: int | None, spent_s: float = 0.0) -> bool:
         """Return whether to close the epoch, and take it as closed then.
 
-        ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark.
+        ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark;
+        ``spent_s``: how long all barriers and commits have taken so far.
         """
         waited_s = now_s - self._closed_s
         if waited_s < self._interval_s * 0.999:  # a timer may be early by a rounding
             return False
-        if published is not None and published < sealed:
-            is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s
-            if not is_late or sealed - published >= _MOST_BEHIND:
+        is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s * 0.999
+        if published is None:
+            if not is_late and waited_s < _COST_SHARE * (spent_s - self._spent_s):
                 return False
-        self._closed_s = now_s
+        elif published < sealed and (not is_late or sealed - published >= _MOST_BEHIND):
+            return False
+        self._closed_s, self._spent_s = now_s, spent_s
         return True

@@ -117,6 +117,8 @@ class Hub:
         self._queue = queues(config.tuple_queues, config.queue_kilobytes * 1024)
         self._streams: dict[str, ViewStream] = {}
         self._subscriptions: dict[Subscription, None] = {}
+        self.followed: frozenset[str] = frozenset()
+        """Views whose versions somebody follows; replaced as a whole, so that any thread may look at it."""
         self.committed: CommittedViews | None = None
         """The views as of committed epochs."""
         if epochs is not None:
@@ -268,20 +270,20 @@ class Hub:
         if self.committed is not None:
             self.committed.published(footer, changes, failed)
 
-    def publish_express(self, update: Update) -> None:
-        """Take a new version of the express lane and tell the subscribers."""
-        self._publish_update("express", update)
+    def publish_express(self, update: Update, bodies: Mapping[str, bytes] = {}) -> None:
+        """Take a new version of the express lane and tell the subscribers; ``bodies``: changes that are encoded."""
+        self._publish_update("express", update, bodies)
 
     def publish_streams(self, update: Update) -> None:
         """Take what an epoch has changed in derived streams and tell the subscribers."""
         self._publish_update("stream", update)
 
-    def _publish_update(self, lane: Lane, update: Update) -> None:
+    def _publish_update(self, lane: Lane, update: Update, bodies: Mapping[str, bytes] = {}) -> None:
         before = self.epoch(lane)
         dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
         self._apply(lane, update.changes, update.failed, update.epoch)
         self._move(lane, update.epoch, update.cuts, update.step)
-        self._tell(lane, before, update.changes, update.failed, dropped)
+        self._tell(lane, before, update.changes, update.failed, dropped, bodies=bodies)
         if self.committed is not None:
             self.committed.updated(update, lane)
 
@@ -311,14 +313,19 @@ class Hub:
             return self.committed.subscribe(names, listener, start)
         subscription = VersionSubscription(names, listener, self)
         self._subscriptions[subscription] = None
+        self._note_followed()
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Forget a subscriber."""
         self._subscriptions.pop(subscription, None)
+        self._note_followed()
         if self.committed is not None:
             self.committed.unsubscribe(subscription)
         subscription.close()
+
+    def _note_followed(self) -> None:
+        self.followed = frozenset(name for subscription in self._subscriptions for name in subscription.names)
 
     @property
     def subscribers(self) -> int:
@@ -413,6 +420,8 @@ class Hub:
         changes: Mapping[str, pa.Table],
         failed: Mapping[str, str],
         dropped: Sequence[str],
+        *,
+        bodies: Mapping[str, bytes] = {},
     ) -> None:
         at = before + 1 if lane == "spark" else self.epoch(lane)
         for name in dropped:
@@ -422,7 +431,7 @@ class Hub:
                     self.unsubscribe(subscription)
         told = {name for name in (*changes, *failed) if self._is_of(name, lane)}
         messages = {
-            name: Message(self._header("changes", name, lane, before), rows)
+            name: Message(self._header("changes", name, lane, before), rows, bodies.get(name, b""))
             for name, rows in changes.items()
             if rows.num_rows and name in told and name not in self._failed
         }

@@ -8,7 +8,7 @@ the Spark lane there is no Spark to be waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from deltabook.wire.results import encode_rows
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import Ingest, IngestListener
@@ -54,6 +55,7 @@ from runtime.service.sparkhost import SparkHost
 from runtime.service.stream import Epochs, History
 from runtime.service.streamlane import StreamLane
 from runtime.service.upkeep import Upkeep
+from runtime.service.upstreams import missing_of
 from runtime.service.watch import Watch
 from runtime.spark.beginning import passed_epoch
 from runtime.upstreams import Beat, Consumers
@@ -154,6 +156,7 @@ class LiveRuntime(IngestListener):
             most_views=config.most_views,
             lanes=self._lanes,
             prepare=self._prepare,
+            missing=missing_of(config.upstreams),
         )
         self._asker = Asker(
             reactor,
@@ -332,7 +335,11 @@ class LiveRuntime(IngestListener):
         self._reactor.callFromThread(self._published, published)
 
     def _on_update(self, update: Update) -> None:
-        self._reactor.callFromThread(self._updated, update)
+        # Encoded here: each call of Arrow gives up the interpreter lock, which the reactor gets back from a worker that
+        # is busy with the next step only when that is made to give it up.
+        followed = self.hub.followed
+        bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if name in followed}
+        self._reactor.callFromThread(self._updated, update, bodies)
 
     def _on_streams(self, update: Update) -> None:
         self._reactor.callFromThread(self._streamed, update)
@@ -390,7 +397,8 @@ class LiveRuntime(IngestListener):
 
     def _request_barrier(self) -> None:
         published = self.hub.version if self._runs_spark else None
-        if self._pace.is_due(self._reactor.seconds(), self._sealed, published):
+        spent_s = self._ingest.barrier_durations.total_s + self._ingest.commit_durations.total_s
+        if self._pace.is_due(self._reactor.seconds(), self._sealed, published, spent_s):
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:
@@ -406,8 +414,8 @@ class LiveRuntime(IngestListener):
         for view, reason in published.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 
-    def _updated(self, update: Update) -> None:
-        self.hub.publish_express(update)
+    def _updated(self, update: Update, bodies: Mapping[str, bytes]) -> None:
+        self.hub.publish_express(update, bodies)
         self.catalogue.published(update.epoch, "express")
         if FEED in update.cuts:
             offset = update.cuts[FEED].offset

@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["quicken"]
 
-_SWITCH_SECONDS: Final = 0.0005
+_SWITCH_SECONDS: Final = 0.0002
 _THRESHOLDS: Final = (20_000, 20, 100)
 
 

@@ -25,13 +25,13 @@ from runtime.engine.ingest import (
 from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.cache import default_kernels
-from runtime.plan import Column, Program, View, columns_of, encode_program, lane_program, stream_views
+from runtime.plan import EPOCH_TIME, Column, Program, View, columns_of, encode_program, lane_program, stream_views
 from runtime.service.catalogue import begun_program
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows
 from runtime.service.rundirectory import left_as_found
-from runtime.service.scripts import script_inputs, script_origins
+from runtime.service.scripts import script_inputs, script_origins, script_times
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.kernels import request_kernels
 from runtime.spark.lane import Published, SparkLane
@@ -89,14 +89,25 @@ class _Listener(IngestListener):
 
 
 def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
-    """The columns of each declared relation that a map of the program reads, and all of one that a stream reads."""
+    """The columns of each declared relation that a map of the program reads, and all of one that a stream reads.
+
+    Where the program reads the time of epochs, all columns that it follows from as well.
+    """
     read: dict[str, set[str]] = {stream.name: set() for stream in streams}
     for map_ in program.maps:
         read.setdefault(map_.relation, set()).update(columns_of(map_))
     for stream in program.streams:
         for each in stream.inputs:
             read.setdefault(each.relation.name, set()).update(column.name for column in each.relation.columns)
+    for name, column in times_read(program, streams).items():
+        read[name].add(column)
     return {name: frozenset(columns) for name, columns in read.items()}
+
+
+def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
+    """The time columns of declared streams, if the program reads the time of epochs; raises `ServiceError`."""
+    reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
+    return script_times(streams) if reads else {}
 
 
 class ScriptRun:
@@ -208,6 +219,7 @@ class ScriptRun:
                 listener,
                 views={"express": pipeline},
                 streams=None if derived is None else StreamsPipeline(derived, lambda update: None),
+                times=times_read(self.program, self._streams),
             )
             ingest.start()
             try:

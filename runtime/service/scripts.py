@@ -25,7 +25,7 @@ from runtime.service.options import Options, policies, stream_codec, stream_sche
 from runtime.sources import FileSource as FileReader
 from runtime.sources import Position
 
-__all__ = ["script_inputs", "script_origins"]
+__all__ = ["script_inputs", "script_origins", "script_times"]
 
 _OF_A_STREAM: Final = {"book", "deterministic", "validate"}
 """Options of an order book in which streams that are read together may differ."""
@@ -76,6 +76,12 @@ def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInp
             is_looked_up = declaration.is_table or Options(declaration).flag("deletions")
             found.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
     return tuple(found)
+
+
+def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:
+    """The streams whose rows say how far event time has come → their time columns; raises `ServiceError`."""
+    times = {each.name: time_of(each.relation(), each.options) for each in declarations if not each.is_table}
+    return {name: column for name, column in times.items() if column}
 
 
 def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:

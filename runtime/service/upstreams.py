@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.service import UpstreamLine
+from runtime.compiler import TOUCHES
 from runtime.engine.ingest import EpochWriter
 from runtime.engine.ingest.upstream import kept_names, kept_position
 from runtime.epochs import LOCAL_DISK, Disk, Footer
@@ -20,7 +21,7 @@ from runtime.service.errors import ServiceError
 from runtime.state import ObjectSpace, PersistedValue, Schema
 from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
 
-__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams"]
+__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams", "missing_of"]
 
 FIRST_NUMBER: Final = -1
 """Of the first upstream's origin, and downwards: feed and readers count up from 0."""
@@ -231,6 +232,18 @@ def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: 
             f"expected --upstream {missing[0]}=DIR again, whose rows are in {directory}, was none; what an upstream "
             "has brought leaves with a new --dir only"
         )
+
+
+def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
+    """The relations that are not had from upstreams → why a derived stream cannot read them."""
+    if not upstreams:
+        return {}
+    names = ", ".join(upstream.name for upstream in upstreams)
+    return {
+        TOUCHES.name: f"expected a stream that does not read {TOUCHES.name}, as the upstreams of this runtime "
+        f"({names}) hand on relations alone, whose epochs do not say what the best prices were in between: create the "
+        "stream at the runtimes that read the feed"
+    }
 
 
 def begin_symbols(space: ObjectSpace, symbols: Symbols, directory: Path) -> None:

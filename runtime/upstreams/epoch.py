@@ -40,5 +40,7 @@ class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
     """When it was sealed there, nanoseconds since the UTC epoch."""
     size: int
     """Bytes of its rows."""
+    epoch_time: int | None = None
+    """The time of the epoch there, event time in nanoseconds; None where it has not moved."""
     symbols: tuple[str, ...] = ()
     """Symbols that no epoch before it had, since the log was opened."""

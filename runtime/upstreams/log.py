@@ -26,6 +26,7 @@ from runtime.epochs import (
     has_snapshot_of,
     read_segment,
 )
+from runtime.plan import EPOCH_TIME
 from runtime.upstreams.epoch import UpstreamEpoch, UpstreamPosition
 from runtime.upstreams.errors import UpstreamError
 
@@ -182,7 +183,15 @@ class UpstreamLog:
         self._position = position
         footer = segment.footer
         return UpstreamEpoch(
-            self.origin_id, position, relations, footer.messages, own, footer.time_ns, size, tuple(symbols)
+            self.origin_id,
+            position,
+            relations,
+            footer.messages,
+            own,
+            footer.time_ns,
+            size,
+            _time_of(segment.rows(EPOCH_TIME.name)),
+            tuple(symbols),
         )
 
     def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:
@@ -210,3 +219,11 @@ class UpstreamLog:
 
     def _error(self, expected: str, was: str) -> UpstreamError:
         return UpstreamError(f"upstream {self.name}: expected {expected}, in {self._log.directory}, was {was}")
+
+
+def _time_of(rows: pa.Table | None) -> int | None:
+    """The time that a change of `EPOCH_TIME`, or its content, comes to; None where it does not change."""
+    if rows is None:
+        return None
+    pairs = zip(rows.column("t").to_pylist(), rows.column("weight").to_pylist(), strict=True)
+    return max((time for time, weight in pairs if weight > 0), default=None)

@@ -195,7 +195,10 @@ def words_of_column(field: Field, column: pa.ChunkedArray | pa.Array, strings: S
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     flags: list[Words] = []
     if field.nullable:
-        flags = [np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.int64)]
+        if array.null_count:
+            flags = [np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.int64)]
+        else:
+            flags = [np.zeros(len(array), np.int64)]
     elif array.null_count:
         raise ViewError(f"expected no NULL in column {field.name}, was {array.null_count}")
     if field.type == "string":

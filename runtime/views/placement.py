@@ -63,7 +63,7 @@ class Part(msgspec.Struct, frozen=True, order=True):
         return cls(number // 2, bool(number % 2), column - 1)
 
 
-def _all_shard_keys(program: Program) -> dict[str, Mapping[int, int] | None]:
+def _all_shard_keys(program: Program) -> dict[str, Mapping[int, int | None] | None]:
     return {view.name: view.body.shard_keys(program.maps) for view in program.views}
 
 
@@ -73,7 +73,8 @@ _shard_keys = Memo(_all_shard_keys)
 def part_of(program: Program, view: View, number: int) -> Part:
     """The part of a map that a view reads."""
     keys = _keys(program, view)
-    return Part(number, True) if keys is None else Part(number, False, keys[number])
+    place = None if keys is None else keys[number]
+    return Part(number, True) if place is None else Part(number, False, place)
 
 
 def is_spread(program: Program, view: View) -> bool:
@@ -81,10 +82,13 @@ def is_spread(program: Program, view: View) -> bool:
     return _keys(program, view) is not None
 
 
-def _keys(program: Program, view: View) -> Mapping[int, int] | None:
-    """Map → number of the key that says its shard; None where the view cannot be spread."""
+def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
+    """Map → number of the key that says its shard (see `Body.shard_keys`); None where the view cannot be spread."""
     keys = _shard_keys(program)[view.name]
-    return None if keys is None or max(keys.values(), default=0) >= _COLUMNS - 1 else keys
+    if keys is None:
+        return None
+    places = [place for place in keys.values() if place is not None]
+    return None if max(places, default=0) >= _COLUMNS - 1 else keys
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:

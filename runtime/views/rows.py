@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ Words = npt.NDArray[np.int64]
 
 WEIGHT: Final = "weight"
 _SET: Final = b"\1"
+_FEW_ROWS: Final = 512
+"""Up to so many rows of a view are added up as words: Arrow's aggregation takes as long as it does for hundreds."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
 _INT64: Final = pa.int64()
 _COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float64", "timestamp")}
@@ -90,17 +93,16 @@ def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, 
     return pa.array(words.astype(np.int32), mask=mask).cast(pa.date32())
 
 
-def _arrays(batch: ColumnBatch, strings: Strings) -> list[pa.Array]:
-    """The columns of a batch as Arrow, and the weights, copied; quick for few rows."""
-    views, arrays, place = batch.views, [], 2
-    count = views[0][0]
-    for field in batch.fields:
+def _arrays(fields: Sequence[Field], views: Sequence[memoryview], count: int, strings: Strings) -> list[pa.Array]:
+    """The columns of a batch's table as Arrow, and the weights, copied; quick for few rows."""
+    arrays, place = [], 2
+    for field in fields:
         valid = None
         if field.nullable and _SET in views[place + 1][:count].tobytes():
-            valid = batch.array(place + 1)[:count] == 0
+            valid = np.asarray(views[place + 1])[:count] == 0
         kind = _COPIED.get(field.type)
         if kind is None:
-            arrays.append(_converted(field, batch.array(place)[:count], valid, strings))
+            arrays.append(_converted(field, np.asarray(views[place])[:count], valid, strings))
         else:
             mask = None if valid is None else _bits(valid)
             words = views[place][: count * field.value_words].tobytes()
@@ -114,13 +116,67 @@ def changes_of(
     batches: Sequence[ColumnBatch], schema: pa.Schema, strings: Strings, *, is_distinct: bool
 ) -> pa.Table | None:
     """The rows of a view's batches as one table with its schema, consolidated; None if there are none."""
-    tables = [pa.Table.from_arrays(_arrays(batch, strings), schema=schema) for batch in batches if batch.views[0][0]]
-    if not tables:
+    filled = [batch for batch in batches if batch.views[0][0]]
+    if not filled:
         return None
+    fields, count = filled[0].fields, sum([batch.views[0][0] for batch in filled])
+    if not is_distinct and count <= _FEW_ROWS:
+        views, count = _added_up(filled, count)
+        if not count:
+            return None
+        return pa.Table.from_arrays(_arrays(fields, views, count, strings), schema=schema)
+    tables = [
+        pa.Table.from_arrays(_arrays(fields, batch.views, batch.views[0][0], strings), schema=schema)
+        for batch in filled
+    ]
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     if not is_distinct and table.num_rows > 1:
         table = consolidate(table, schema)
     return table if table.num_rows else None
+
+
+def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memoryview], int]:
+    """The table of some batches with equal rows as one, as `consolidate` has them, and the number of rows.
+
+    For few rows. Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and
+    one zero.
+    """
+    held = [batch.views for batch in batches]
+    words = [_words_of(held, 1, 1)]
+    columns = []
+    for place, width in enumerate(batches[0].widths, 2):
+        words.append(found := _words_of(held, place, width))
+        columns += [found] if width == 1 else [found[word::width] for word in range(width)]
+    totals: dict[tuple[int, ...], int] = {}
+    first: list[int] = []
+    weights = words[0]
+    for number, row in enumerate(zip(*columns, strict=True) if columns else [()] * count):
+        if row in totals:
+            totals[row] += weights[number]
+        else:
+            totals[row] = weights[number]
+            first.append(number)
+    summed = list(totals.values())
+    if len(summed) < count or not all(summed):
+        rows = [number for number, weight in zip(first, summed, strict=True) if weight]
+        words[0] = [weight for weight in summed if weight]
+        for place, width in enumerate(batches[0].widths, 1):
+            found = words[place]
+            words[place] = (
+                [found[row] for row in rows]
+                if width == 1
+                else [word for row in rows for word in found[row * width : (row + 1) * width]]
+            )
+    elif len(batches) == 1:
+        return held[0], count
+    return [held[0][0], *(memoryview(array("q", each)) for each in words)], len(words[0])
+
+
+def _words_of(held: Sequence[Sequence[memoryview]], place: int, width: int) -> list[int]:
+    """The words of a column of some batches."""
+    if len(held) == 1:
+        return held[0][place][: held[0][0][0] * width].tolist()
+    return [word for views in held for word in views[place][: views[0][0] * width].tolist()]
 
 
 def changes_as_tuples(

@@ -24,6 +24,9 @@ Words = npt.NDArray[np.int64]
 
 _LEAST: Final = 64
 _GAP: Final = 1 << 32
+_FEW: Final = 64
+"""Up to so many values are converted one by one: fewer calls of Arrow, each of which may give up the interpreter."""
+_STRING: Final = pa.string()
 _MANY: Final = 8
 """New strings are ranked one by one unless they are more than one in so many."""
 
@@ -109,7 +112,12 @@ class Strings:
         return numbers
 
     def encode(self, column: pa.Array) -> Words:
-        """The numbers of a string column's values (NULL: 0); a loop over distinct values only."""
+        """The numbers of a string column's values (NULL: 0); a loop over distinct values, or over few."""
+        if len(column) <= _FEW and column.type == _STRING:
+            known = self._numbers
+            texts = column.to_pylist()
+            found = [known[text] if text in known else 0 if text is None else self.number(text) for text in texts]
+            return np.array(found, np.int64)
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
         numbers[:-1] = [self.number(text) for text in encoded.dictionary.to_pylist()]
@@ -118,6 +126,12 @@ class Strings:
 
     def decode(self, numbers: Words, valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
         """The strings of these numbers; NULL where they are not ``valid``."""
+        if len(numbers) <= _FEW:
+            known, places = self._strings, numbers.tolist()
+            if valid is None:
+                return pa.array([known[place] for place in places], _STRING)
+            is_there = valid.tolist()
+            return pa.array([known[x] if there else None for x, there in zip(places, is_there, strict=True)], _STRING)
         if len(self._array) != len(self._strings):
             added = pa.array(self._strings[len(self._array) :], pa.string())
             self._array = pa.concat_arrays([self._array, added])

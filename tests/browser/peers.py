@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,6 +35,13 @@ COLUMNS: Mapping[str, pa.Schema] = {
     "vwap_book": pa.schema(
         [("symbol", pa.string()), ("side", pa.string()), ("price_volume", pa.int64()), ("volume", pa.int64())]
     ),
+    **dict.fromkeys(
+        ("bars_1s", "bars_1m"),
+        pa.schema(
+            [("symbol", pa.string())]
+            + [(name, pa.int64()) for name in ("t", "open", "high", "low", "close", "volume", "trades")]
+        ),
+    ),
     "vwap_trades": pa.schema(
         [("symbol", pa.string())] + [(name, pa.int64()) for name in ("price_volume", "volume", "trades")]
     ),
@@ -56,6 +65,10 @@ class Peers:
         self.fills: tuple[FillLine, ...] = ()
         self.instruments: dict[str, tuple[Instrument, str]] | None = None
         """Symbol → instrument and phase; None: nobody answers."""
+        self.begun_s = time.monotonic() - 100
+        """When all of them say that they began."""
+        self.is_down = False
+        """Whether they end every connection."""
         self.is_silent = False
         """Whether the runtime's changes have stopped."""
         self.step = 1
@@ -77,6 +90,11 @@ class Peers:
         """HOST:PORT of all of them."""
         return f"127.0.0.1:{self._server.server_port}"
 
+    @property
+    def up_s(self) -> float:
+        """Seconds since they began."""
+        return time.monotonic() - self.begun_s
+
     def close(self) -> None:
         """Go away."""
         with self._news:
@@ -88,7 +106,7 @@ class Peers:
     def keep(self, view: str, rows: Sequence[_Row], **more: Any) -> None:
         """Say these rows of a view from now on."""
         schema = COLUMNS.get(view)
-        columns = [{"name": name, "type": "int64"} for name in schema.names] if schema else [{"name": "n"}]
+        columns = [{"name": each.name, "type": str(each.type)} for each in schema] if schema else [{"name": "n"}]
         with self._news:
             self.step += 1
             self.rows[view] = list(rows)
@@ -117,42 +135,49 @@ class Peers:
             self._news.notify_all()
 
     def _changes(self, names: list[str], write: Any) -> None:
-        """Snapshots of views, again whenever something has changed, and heartbeats in between."""
+        """A snapshot of each view, then what changes of it, and heartbeats in between."""
         seen = -1
-        while not self._is_closed:
+        sent: dict[str, Counter[_Row]] = {}
+        while not (self._is_closed or self.is_down):
             with self._news:
                 frames = [encode_frame(FrameHeader("heartbeat", ""))]
                 if self._version != seen:
                     seen = self._version
-                    frames += [self._snapshot(name) for name in names if name in self.rows]
+                    frames += [self._frame(name, sent) for name in names if name in self.rows]
                 is_silent = self.is_silent
             if not is_silent:
                 write(b"".join(frames))
             with self._news:
                 self._news.wait(0.5)
 
-    def _snapshot(self, view: str) -> bytes:
-        schema, rows = COLUMNS[view], self.rows[view]
+    def _frame(self, view: str, sent: dict[str, Counter[_Row]]) -> bytes:
+        """The next frame of a view for somebody who was sent some rows."""
+        kind: Any = "changes" if view in sent else "snapshot"
+        change = Counter(self.rows[view])
+        change.subtract(sent.get(view, {}))
+        sent[view] = Counter(self.rows[view])
+        rows = [row for row, weight in change.items() if weight]
+        schema = COLUMNS[view]
         arrays = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
-        table = pa.table([*arrays, pa.array([1] * len(rows), pa.int64())], names=[*schema.names, "weight"])
-        return encode_frame(FrameHeader("snapshot", view, 0, 7, step=self.step), table)
+        weights = pa.array([change[row] for row in rows], pa.int64())
+        table = pa.table([*arrays, weights], names=[*schema.names, "weight"])
+        return encode_frame(FrameHeader(kind, view, 0, 7, step=self.step), table)
 
     def _answer(self, path: str) -> object | None:
         """What a GET is answered with, None where there is nothing."""
         if path == "/v1/status":
-            return self.status
+            return {"up_s": self.up_s, **self.status}
+        if path == "/v1/statistics" and self.instruments is None:
+            return {"up_s": self.up_s}
         if path == "/v1/views":
             return list(self.views.values())
         if path.startswith("/v1/views/"):
             name = path.removeprefix("/v1/views/").partition("/")[0]
             if name not in self.views:
                 return None
-            if path.endswith("/explain"):
-                return self.explained
-            columns = [column["name"] for column in self.views[name]["columns"]]
-            return {"view": name, "epoch": 7, "step": self.step, "columns": columns, "rows": self.rows[name]}
+            return self.explained if path.endswith("/explain") else None
         if path == "/v1/strategies" and self.strategies is not None:
-            return Strategies(1.0, 1, "run", True, len(self.fills), self.strategies)
+            return Strategies(self.up_s, 1, "run", True, len(self.fills), self.strategies)
         if path == "/v1/fills":
             return Fills("run", self.fills, len(self.fills))
         if path == "/v1/orders":
@@ -182,6 +207,9 @@ class Peers:
 
             def do_GET(self) -> None:
                 asked = urlsplit(self.path)
+                if peers.is_down:
+                    self.close_connection = True
+                    return
                 if asked.path == "/v1/changes":
                     self.send_response(200)
                     self.end_headers()

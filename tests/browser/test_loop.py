@@ -6,7 +6,7 @@ import json
 import urllib.request
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,8 @@ def report(port: int, path: str) -> Any:
 def ladder(browser: Browser) -> dict[str, list[list[str]]]:
     """Side → price, quantity and orders of each level that is shown, best first."""
     shown = {
-        "B": [row[1:4] for row in browser.ask(ROWS.format("bids")) if row[0]],
-        "S": [row[1:4] for row in reversed(browser.ask(ROWS.format("asks"))) if row[0]],
+        "B": [[*row[1:3], row[4]] for row in browser.ask(ROWS.format("bids")) if row[0]],
+        "S": [[*row[1:3], row[4]] for row in reversed(browser.ask(ROWS.format("asks"))) if row[0]],
     }
     assert all(shown.values())
     return shown
@@ -129,13 +129,17 @@ def check_panels(browser: Browser, running: Running, algo_port: int) -> None:
 
 
 def expected_tape(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
-    """Price with its arrow, and quantity, newest first; columns as in queries/tape.sql."""
+    """Price with its arrow, and quantity, newest first; columns as in queries/tape.sql. Trades of one moment at one
+    price are one row."""
     trades = sorted((row for row in rows if row[0] == "ACME"), key=lambda row: int(row[1]), reverse=True)
-    prices = [int(row[4]) for row in trades]
+    groups = [list(group) for _, group in groupby(trades, key=lambda row: (row[2], row[4]))]
+    prices = [int(group[0][4]) for group in groups]
     ways = [(a > b) - (a < b) for a, b in pairwise(prices)] + [0]
-    arrows = {1: "▲ ", -1: "▼ ", 0: ""}
+    arrows = {1: "↑ ", -1: "↓ ", 0: ""}
+    counts = [f"×{len(group)} " if len(group) > 1 else "" for group in groups]
     return [
-        [f"{arrows[way]}{price * TICK}", str(row[5])] for row, price, way in zip(trades, prices, ways, strict=True)
+        [f"{arrows[way]}{price * TICK}", f"{count}{sum(row[5] for row in group)}"]
+        for group, price, way, count in zip(groups, prices, ways, counts, strict=True)
     ][:30]
 
 

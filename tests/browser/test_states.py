@@ -90,13 +90,23 @@ def test_figures_are_exactly_those_that_peers_say_at_the_scale_of_the_exchange(p
     with dashboard(peers.address, "--algo", peers.address, "--exchange", peers.address) as process:
         browser.open(address(process))
         browser.until(says("last", "100.00"))
-        browser.until("document.querySelectorAll('#bids tr')[1].cells[4].innerText !== ''")
+        browser.until("document.querySelectorAll('#bids tr')[1].cells[5].innerText !== ''")
         bids, asks = browser.ask(rows("bids")), browser.ask(rows("asks"))
-        assert bids[:2] == [["Bid", "99.99", "0.008", "2", ""], ["Bid", "99.98", "0.030", "1", "◂ 0.007"]]
-        assert asks[-2:] == [["Ask", "100.03", "0.001", "1", ""], ["Ask", "100.01", "0.007", "1", ""]]
+        assert bids[:2] == [
+            ["Bid", "99.99", "0.008", "0.008", "2", ""],
+            ["Bid", "99.98", "0.030", "0.038", "1", "◂ 0.007"],
+        ]
+        assert asks[-2:] == [
+            ["Ask", "100.03", "0.001", "0.008", "1", ""],
+            ["Ask", "100.01", "0.007", "0.007", "1", ""],
+        ]
+        assert [
+            browser.ask(f"document.querySelectorAll('#bids tr')[{row}].style.getPropertyValue('--part')")
+            for row in range(3)
+        ] == ["0.211", "1", "0"]
         assert browser.ask(rows("trades")) == [
-            ["01:00:02.007", "▼ 100.00", "0.001"],
-            ["01:00:01.000", "▲ 100.01", "0.006"],
+            ["01:00:02.007", "↓ 100.00", "0.001"],
+            ["01:00:01.000", "↑ 100.01", "0.006"],
             ["01:00:00.000", "99.99", "0.005"],
         ]
         legend = browser.ask("[...document.querySelectorAll('#legend .value')].map(each => each.textContent)")
@@ -193,6 +203,7 @@ def test_a_view_and_a_strategy_open_with_the_keyboard_alone(peers: Peers, browse
         browser.until("document.querySelectorAll('#strategies tr').length === 1")
         browser.until(says("symbol", "ACME"))
         browser.press("Tab")
+        browser.press("Tab")
         browser.press("ArrowRight")
         browser.until(says("symbol", "GLOBEX"))
         assert browser.ask("location.hash") == "#GLOBEX"
@@ -201,11 +212,11 @@ def test_a_view_and_a_strategy_open_with_the_keyboard_alone(peers: Peers, browse
         browser.until("document.getElementById('view-rows').rows.length === 2")
         assert browser.ask(rows("view-rows")) == [[s, "9999", "8", "10001", "7"] for s in ("ACME", "GLOBEX")]
         assert browser.ask("document.getElementById('view-count').innerText").startswith("2 rows at step")
+        browser.until(says("view-sql", "SELECT * FROM the_best_quote"))
+        browser.until(says("view-explain", "map 0 over bids"))
         browser.ask("document.getElementById('tab-rows').focus()")
         browser.press("ArrowRight")
-        browser.until(says("view-sql", "SELECT * FROM the_best_quote"))
-        browser.press("ArrowRight")
-        browser.until(says("view-explain", "map 0 over bids"))
+        browser.until(says("pane-changes", "Nothing has changed since it was opened."))
         browser.press("Escape")
         browser.until("!document.getElementById('view-dialog').open")
         browser.ask("document.querySelector('#strategies .row-button').focus()")
@@ -215,11 +226,11 @@ def test_a_view_and_a_strategy_open_with_the_keyboard_alone(peers: Peers, browse
         browser.press("ArrowRight")
         browser.press("ArrowRight")
         browser.until("document.getElementById('fills').rows[0].cells.length === 7")
-        assert browser.ask(rows("fills")) == [["00:00:05.000", "ACME", "▼ Sell", "9999", "3", "1.00", "maker"]]
+        assert browser.ask(rows("fills")) == [["00:00:05.000", "ACME", "▽ Sell", "9999", "3", "1.00", "maker"]]
         assert browser.complaints == []
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080), (390, 844)])
 def test_nothing_is_wider_than_the_window(peers: Peers, browser: Browser, width: int, height: int) -> None:
     browser.resize(width, height)
     market(peers, [f"SYMBOL{number}" for number in range(60)])

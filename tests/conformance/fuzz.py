@@ -6,6 +6,7 @@
     python -m tests.conformance.fuzz --seeds 500 --streams 20 --tiers
                                                         compiled too, each query once for its 20 streams: the tiers
                                                         must save the same bytes
+    python -m tests.conformance.fuzz --seeds 2000 --shape temporal      of one shape of the grammar alone
     python -m tests.conformance.fuzz --seed 17              one pair, with its query and class
     python -m tests.conformance.fuzz --case joins.triangle --seed 3     a query of the corpus over a seed's stream
 """
@@ -84,17 +85,24 @@ def _oracle() -> Oracle:
     return Oracle(RELATIONS)
 
 
-def question_of(seed: int) -> Question:
-    """The query of a seed."""
-    return Question({"view": random_query(seed)}, "dbtoaster" if seed % 7 == 0 else "sql")
+def question_of(seed: int, shape: str = "") -> Question:
+    """The query of a seed; of one shape of the grammar alone if it is named."""
+    return Question({"view": random_query(seed, shape)}, "dbtoaster" if seed % 7 == 0 else "sql")
 
 
 def run_seed(
-    seed: int, report: Report, *, streams: int = 1, shrink: bool = True, kernels: KernelCache | None = None
+    seed: int,
+    report: Report,
+    *,
+    streams: int = 1,
+    shrink: bool = True,
+    kernels: KernelCache | None = None,
+    shape: str = "",
 ) -> None:
     """The query of a seed over so many streams, each a pair; with kernels in both tiers."""
-    question = question_of(seed)
+    question = question_of(seed, shape)
     again = f"python -m tests.conformance.fuzz --seed {seed}" + (f" --streams {streams}" if streams > 1 else "")
+    again += f" --shape {shape}" if shape else ""
     try:
         program = compiled(question)
     except Exception as error:  # noqa: BLE001 - every query is a good one
@@ -143,18 +151,20 @@ def _kernels(folder: Path) -> KernelCache:
     return KernelCache(folder)
 
 
-def _run_range(seeds: range, streams: int, folder: Path | None) -> Report:
+def _run_range(seeds: range, streams: int, folder: Path | None, shape: str) -> Report:
     report = Report()
     kernels = None if folder is None else _kernels(folder)
     for seed in seeds:
-        run_seed(seed, report, streams=streams, shrink=len(report.failures) < 2, kernels=kernels)
+        run_seed(seed, report, streams=streams, shrink=len(report.failures) < 2, kernels=kernels, shape=shape)
     return report
 
 
-def run_seeds(start: int, count: int, jobs: int, folder: Path | None = None, *, streams: int = 1) -> Iterator[Report]:
+def run_seeds(
+    start: int, count: int, jobs: int, folder: Path | None = None, *, streams: int = 1, shape: str = ""
+) -> Iterator[Report]:
     """The seeds from ``start`` on, in processes; a report every so many. With a folder for kernels: in both tiers."""
     chunks: Sequence[range] = [range(at, min(at + 50, start + count)) for at in range(start, start + count, 50)]
-    run = functools.partial(_run_range, streams=streams, folder=folder)
+    run = functools.partial(_run_range, streams=streams, folder=folder, shape=shape)
     if jobs == 1:
         yield from map(run, chunks)
         return
@@ -170,18 +180,27 @@ def run_seeds(start: int, count: int, jobs: int, folder: Path | None = None, *, 
     "--jobs", default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, help="Processes."
 )
 @click.option("--seed", type=int, help="This query alone.")
+@click.option("--shape", default="", help="Queries of this shape of the grammar alone, such as temporal.")
 @click.option("--case", help="A query of the corpus in place of the seed's own.")
 @click.option("--tiers", is_flag=True, help="Run compiled kernels beside interpreted ones, and compare their bytes.")
 @click.option("--reasons", is_flag=True, help="Say why views are re-evaluated.")
 def main(
-    seeds: int, streams: int, start: int, jobs: int, seed: int | None, case: str | None, tiers: bool, reasons: bool
+    seeds: int,
+    streams: int,
+    start: int,
+    jobs: int,
+    seed: int | None,
+    shape: str,
+    case: str | None,
+    tiers: bool,
+    reasons: bool,
 ) -> None:
     """Compare random queries over random streams with DuckDB."""
     if seed is not None:
-        sys.exit(_one(seed, streams, case))
+        sys.exit(_one(seed, streams, case, shape))
     begun, total = time.monotonic(), Report()
     with tempfile.TemporaryDirectory() as folder:
-        for report in run_seeds(start, seeds, jobs, Path(folder) if tiers else None, streams=streams):
+        for report in run_seeds(start, seeds, jobs, Path(folder) if tiers else None, streams=streams, shape=shape):
             for failure in report.failures[: max(0, 10 - len(total.failures))]:
                 click.echo(f"{failure}\n{'-' * 100}")
             total.add(report)
@@ -196,11 +215,11 @@ def main(
     sys.exit(1 if total.failures else 0)
 
 
-def _one(seed: int, streams: int, case: str | None) -> int:
+def _one(seed: int, streams: int, case: str | None, shape: str) -> int:
     report = Report()
     if case is None:
-        click.echo(question_of(seed).queries["view"])
-        run_seed(seed, report, streams=streams)
+        click.echo(question_of(seed, shape).queries["view"])
+        run_seed(seed, report, streams=streams, shape=shape)
     else:
         question = cases()[case].question
         program = compiled(question)

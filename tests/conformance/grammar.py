@@ -28,9 +28,12 @@ _KEYS = (
 )
 
 
-def random_query(seed: int) -> str:
-    """The query of this seed."""
-    return _Queries(random.Random(seed)).query()
+def random_query(seed: int, shape: str = "") -> str:
+    """The query of this seed; of one shape alone if it is named."""
+    queries = _Queries(random.Random(seed))
+    if shape:
+        return queries.shaped(shape)
+    return queries.query()
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,15 @@ class _Queries:
         shapes = (
             (self._rows, 14), (self._groups, 20), (self._join, 24), (self._range_join, 10), (self._threshold, 10),
             (self._semi, 10), (self._set_operation, 7), (self._top, 6), (self._nested, 10), (self._select_list, 4),
-            (self._windows, 22),
+            (self._windows, 22), (self._temporal, 14),
         )  # fmt: skip
         shape = self.rng.choices([one for one, _ in shapes], [weight for _, weight in shapes])[0]
         return shape().sql
+
+    def shaped(self, name: str) -> str:
+        """A query of the shape with this name."""
+        select: _Select = getattr(self, f"_{name}")()
+        return select.sql
 
     # --- sources
 
@@ -197,6 +205,55 @@ class _Queries:
         number = self.make.pick(source.fields, "int")
         assert number is not None
         return self.rng.choice((f"SUM({number.sql})", f"SUM({number.sql})", "COUNT(*)", f"MAX({number.sql})"))
+
+    def _temporal(self) -> _Select:
+        """Rows by how old they are: see `tests.conformance.oracle.at_time` for how the oracle knows the time."""
+        source = self._source(self.rng.choice(("bids", "asks", "trades", "sales", "sales")))
+        rest, fields = source.sql, list(source.fields)
+        tests = [self._age(source) for _ in range(self.rng.choice((1, 1, 2)))]
+        if self.rng.random() < 0.25:
+            other, test = self._partner([source])
+            kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+            rest += f" {kind} {other.sql} ON {test}"
+            fields += other.fields
+        if self.rng.random() < 0.3:
+            tests.append(self.make.condition(fields, 0))
+        glue = " OR " if self.rng.random() < 0.1 else " AND "
+        rest = f" FROM {rest} WHERE {glue.join(tests)}"
+        if self.rng.random() < 0.15 and source.relation != "sales":
+            time = f"{source.sql.split()[1]}.t"
+            having = f" HAVING MAX({time}) {self.rng.choice(('<', '>='))} now() - INTERVAL '1' NANOSECOND"
+            listed = [self.make.pick(source.fields, "int"), self.make.aggregate(fields)]
+            assert listed[0] is not None
+            return self._selected("", [each for each in listed if each], f"{rest} GROUP BY 1{having}")
+        if self.rng.random() < 0.1:
+            alias = self._alias()
+            inner = self._selected("", [self.make.scalar(fields, 0) for _ in range(2)], rest)
+            named = [Field(f"{alias}.c{number}", kind) for number, kind in enumerate(inner.kinds, 1)]
+            return self._finished(f" FROM ({inner.sql}) {alias}", named)
+        return self._finished(rest, fields)
+
+    def _age(self, source: _Source) -> str:
+        """A condition on how old a row is."""
+        alias, compare = source.sql.split()[1], self.rng.choice(("<", "<=", ">", ">=", ">", ">="))
+        if source.relation == "sales":
+            time = f"{alias}.{self.rng.choice(('sold_at', 'sold_at', 'day'))}"
+            past = f"INTERVAL '{self.rng.choice((1, 59, 90000, 25920005))}' SECOND"
+            now = "CURRENT_TIMESTAMP"
+        else:
+            time, now = f"{alias}.t", "now()"
+            past = f"INTERVAL '{self.rng.choice((0, 1, 3, 8, 1_000_000_000, 1_500_000_000))}' NANOSECOND"
+        turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[compare]
+        forms = [
+            f"{time} {compare} {now} - {past}",
+            f"{time} + {past} {compare} {now}",
+            f"{now} - {past} {turned} {time}",
+            f"{time} BETWEEN {now} - {past} AND {now}",
+            f"{time} {compare} {now}",
+        ]
+        if source.relation != "sales":
+            forms += [f"{now} - {time} {turned} {past}", f"{time} + {alias}.price {compare} {now} + 1"]
+        return self.rng.choice(forms)
 
     def _semi(self) -> _Select:
         """EXISTS, IN and their opposites."""

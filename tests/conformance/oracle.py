@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -22,7 +23,7 @@ from runtime.compiler import Column, Relation
 from runtime.state import ARROW_TYPES
 from tests.conformance.schema import Row
 
-__all__ = ["FLOAT_BOUND", "Oracle", "OracleLimit", "difference", "oracle_sql"]
+__all__ = ["FLOAT_BOUND", "Oracle", "OracleLimit", "at_time", "difference", "oracle_sql"]
 
 FLOAT_BOUND: Final = 1e-9
 """Floats of the two sides may differ by this, relative to the larger one, or to 1 where both are smaller."""
@@ -98,6 +99,20 @@ def oracle_sql(sql: str, mode: str) -> str:
         is_column = isinstance(outer.parent, exp.Select) and outer.arg_key == "expressions"
         outer.replace(exp.alias_(around, "sum") if is_column else around)
     return tree.sql("duckdb")
+
+
+def at_time(sql: str, now: Row | None) -> str:
+    """The query with the epoch's time, a row of `EPOCH_TIME`, in place of now() and CURRENT_TIMESTAMP.
+
+    Beside columns of nanoseconds it says now() and intervals in nanoseconds, beside others CURRENT_TIMESTAMP.
+    """
+    if "now()" not in sql and "CURRENT_TIMESTAMP" not in sql:
+        return sql
+    nanoseconds, moment = (
+        ("NULL::HUGEINT", "NULL::TIMESTAMP") if now is None else (f"({now[0]})", f"TIMESTAMP '{now[1]}'")
+    )
+    sql = re.sub(r"INTERVAL '(\d+)' NANOSECOND", r"\1", sql)
+    return sql.replace("now()", nanoseconds).replace("CURRENT_TIMESTAMP", moment)
 
 
 def difference(found: Counter[Row], expected: Counter[Row]) -> str:

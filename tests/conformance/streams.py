@@ -6,11 +6,22 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
 from runtime.compiler import Relation
+from runtime.plan import EPOCH_TIME
 from tests.conformance.schema import Row, random_row
 
 __all__ = ["Stream", "live_rows", "random_stream", "shrunken"]
+
+_BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
+_DAY_NS: Final = 1_708_992_000_000_000_000
+_TIMES: Final = (
+    0, 1, 2, 4, 5, 9, 13, 14, 1_000_000_000, 1_000_000_003, 1_600_000_000, 3_100_000_000, 62_000_000_000,
+    _DAY_NS, _DAY_NS + 1, _DAY_NS + 60 * 10**9, _DAY_NS + 90_059 * 10**9, _DAY_NS + 25_930_000 * 10**9,
+)  # fmt: skip
+"""Of epochs: around the times of the relations' rows."""
 
 Delta = tuple[str, Row, int]
 Segment = tuple[Delta, ...]
@@ -58,7 +69,10 @@ def random_stream(
     With ``early`` a deletion may stand a version before the insertion that it undoes.
     """
     huge = rng.random() < 0.04
+    has_time = EPOCH_TIME in relations
+    relations = [relation for relation in relations if relation != EPOCH_TIME]
     held: dict[str, list[Row]] = {relation.name: [] for relation in relations}
+    now: Row | None = None
     made: list[Version] = []
     later: list[Delta] = []
     for number in range(versions):
@@ -69,9 +83,12 @@ def random_stream(
             for relation in relations:
                 for _ in range(rng.randint(0, rows if busy < 0.8 else 3 * rows)):
                     _one(rng, relation, held[relation.name], deltas, later if early else None, grows, huge=huge)
+        if has_time and rng.random() < 0.85:
+            now = _time_passes(rng, now, deltas)
         made.append(_segments(rng, deltas))
     again = rng.random() < 0.3
-    made.append(_segments(rng, later + _all_gone(held)))
+    gone = [] if now is None else [(EPOCH_TIME.name, now, -1)]
+    made.append(_segments(rng, later + _all_gone(held) + gone))
     if again:
         deltas = [(relation.name, random_row(rng, relation), 1) for relation in relations for _ in range(2)]
         made += [_segments(rng, deltas), _segments(rng, [(name, row, -1) for name, row, _ in deltas])]
@@ -97,6 +114,19 @@ def _one(
     times = 2 if rng.random() < 0.15 else 1
     deltas.append((relation.name, row, times))
     held += [row] * times
+
+
+def _time_passes(rng: random.Random, now: Row | None, deltas: list[Delta]) -> Row:
+    """The row of `EPOCH_TIME` behind an epoch, with its change: time never goes back."""
+    later = [time for time in _TIMES if now is None or time > now[0]]
+    if not later:
+        assert now is not None
+        return now
+    time = rng.choice(later[: rng.choice((1, 3, len(later)))])
+    row = (time, _BEGIN + timedelta(microseconds=time // 1000))
+    deltas += [] if now is None else [(EPOCH_TIME.name, now, -1)]
+    deltas.append((EPOCH_TIME.name, row, 1))
+    return row
 
 
 def _all_gone(held: dict[str, list[Row]]) -> list[Delta]:

@@ -18,6 +18,7 @@ from runtime.native.cache import KernelCache
 from runtime.native.structures import RecordStructure
 from runtime.plan import (
     Aggregate,
+    BoundNode,
     Col,
     Column,
     ColumnType,
@@ -67,7 +68,7 @@ VALUES: dict[ColumnType, list[Any]] = {
 }
 TYPES = st.sampled_from(list(VALUES))
 QUANTILES = st.builds(Quantile, st.sampled_from(["disc", "floor", "ceil"]), st.integers(0, 10), st.just(10))
-KINDS = ("select", "join", "semi", "group", "whole", "top", "window")
+KINDS = ("select", "join", "semi", "bound", "group", "whole", "top", "window")
 """Methods of `DrawnFlow` that add a node."""
 
 
@@ -262,6 +263,22 @@ class DrawnFlow:
     def semi(self) -> None:
         left, right, on = self.pair()
         self.nodes.append(SemiNode(left, right, on, self.toss("anti")))
+
+    def bound(self) -> None:
+        """Rows on one side of the greatest value of a column of any node."""
+        left, right = self.pick(), self.pick()
+        fitting = [
+            (mine[0], theirs)
+            for mine in self.fields(left)
+            for theirs in self.fields(right)
+            if mine[1] in ("int64", "date", "timestamp") and theirs[1] in {mine[1], mine[1].replace("int64", "int128")}
+        ]
+        if fitting:
+            value, (name, type_) = self.data.draw(st.sampled_from(fitting), "bound")
+            self.nodes.append(GroupNode(right, (), (Aggregate(self.name(), "max", name, type_),)))
+            (limit, _), *_ = self.fields(len(self.nodes) - 1)
+            op = self.data.draw(st.sampled_from(["lt", "le", "gt", "ge"]), "op")
+            self.nodes.append(BoundNode(left, len(self.nodes) - 1, value, op, limit))  # type: ignore[arg-type]
 
     def group(self) -> None:
         source = self.pick()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 from runtime.plan import (
     Aggregate,
+    BoundNode,
     Call,
     ColumnType,
     DistinctNode,
@@ -72,7 +74,7 @@ def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
         elif isinstance(node, UnionNode):
             found.append(found[node.inputs[0]])
         else:
-            found.append(found[node.left if isinstance(node, (SemiNode, SetNode)) else node.input])
+            found.append(found[node.left if isinstance(node, (BoundNode, SemiNode, SetNode)) else node.input])
     return found
 
 
@@ -106,7 +108,7 @@ def _evaluate(node: Node, fields: list[Fields], rows: list[Counter[Row]], *, zer
             named = dict(zip((name for name, _ in fields[node.input]), row, strict=True))
             if node.where is None or evaluate(node.where, named) is True:
                 result[tuple(evaluate(e, named) for e in node.outputs)] += weight
-    elif isinstance(node, (JoinNode, SemiNode)):
+    elif isinstance(node, (BoundNode, JoinNode, SemiNode)):
         _match(node, fields, rows, result)
     elif isinstance(node, DistinctNode):
         result.update(dict.fromkeys(rows[node.input], 1))
@@ -133,7 +135,20 @@ def _evaluate(node: Node, fields: list[Fields], rows: list[Counter[Row]], *, zer
     return Counter({row: weight for row, weight in result.items() if weight})
 
 
-def _match(node: JoinNode | SemiNode, fields: list[Fields], rows: list[Counter[Row]], result: Counter[Row]) -> None:
+def _bounded(node: BoundNode, fields: list[Fields], rows: list[Counter[Row]]) -> Counter[Row]:
+    (bound,) = [row[0] for row in rows[node.right]] or [None]
+    place = [name for name, _ in fields[node.left]].index(node.value)
+    compare = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}[node.op]
+    left = rows[node.left].items()
+    return Counter({row: n for row, n in left if None not in (row[place], bound) and compare(row[place], bound)})
+
+
+def _match(
+    node: BoundNode | JoinNode | SemiNode, fields: list[Fields], rows: list[Counter[Row]], result: Counter[Row]
+) -> None:
+    if isinstance(node, BoundNode):
+        result.update(_bounded(node, fields, rows))
+        return
     names = [[name for name, _ in fields[number]] for number in (node.left, node.right)]
     places = [(names[0].index(left), names[1].index(right)) for left, right in node.on]
     for left, weight in rows[node.left].items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from deltabook.wire.text import FeedMessage
@@ -12,6 +13,11 @@ from runtime.relations import Retention
 __all__ = ["Book", "Order", "Row"]
 
 Row = tuple[Any, ...]
+
+
+def moment_of(time_ns: int) -> datetime:
+    """A time as a timestamp of SQL."""
+    return datetime(1970, 1, 1) + timedelta(microseconds=time_ns // 1000)  # noqa: DTZ001 - it has no zone
 
 
 class Order:
@@ -43,9 +49,12 @@ class Book:
         self.bids: dict[int, Order] = {}
         self.asks: dict[int, Order] = {}
         self.trades: list[Row] = []
+        self.now: int | None = None
+        """The time of the newest epoch."""
+        self._latest: int | None = None
 
     def advance(self, sequence: int, *, expires: bool = True) -> None:
-        """Take in the messages up to this one; trades expire where an epoch ends."""
+        """Take in the messages up to this one; trades expire and time passes where an epoch ends."""
         if sequence < self.sequence:
             raise AssertionError(f"expected a cut at {self.sequence} or behind it, was {sequence}")
         for number in range(self.sequence, sequence):
@@ -57,8 +66,10 @@ class Book:
         self.sequence = sequence
         if expires:
             self._expire()
+            self.now = self._latest
 
     def _take(self, message: FeedMessage) -> None:
+        self._latest = message.time_ns if self._latest is None else max(self._latest, message.time_ns)
         number, action = message.order_id, message.action
         side = self.bids if number in self.bids else self.asks if number in self.asks else None
         if action in "BS":
@@ -92,4 +103,5 @@ class Book:
             "bids": Counter(order.row() for order in self.bids.values()),
             "asks": Counter(order.row() for order in self.asks.values()),
             "trades": Counter(self.trades),
+            "epoch_time": Counter([] if self.now is None else [(self.now, moment_of(self.now))]),
         }

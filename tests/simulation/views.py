@@ -17,6 +17,8 @@ BROKERS: Final = Relation("brokers", (Column("id", "int64"), Column("name", "str
 """A table of reference data that ends before the feed is opened."""
 RELATIONS: Final = (*MARKET_RELATIONS, BROKERS)
 
+_RECENT_NS: Final = 400
+
 K = TypeVar("K")
 Names = dict[int, str]
 Answer = Callable[[Book, Names], Counter[Row]]
@@ -111,6 +113,15 @@ def _median(book: Book, _: Names) -> Counter[Row]:
     return found
 
 
+def _recent(book: Book, _: Names) -> Counter[Row]:
+    held = [o for o in book.bids.values() if book.now is not None and o.t > book.now - _RECENT_NS]
+    return Counter((s, len(o), max(x.price for x in o)) for s, o in _by(held, lambda o: o.symbol).items())
+
+
+def _settled(book: Book, _: Names) -> Counter[Row]:
+    return Counter((o.id, o.t) for o in book.asks.values() if book.now is not None and book.now - o.t >= _RECENT_NS)
+
+
 def _view(name: str, sql: str, answer: Answer, *, is_dear: bool = False) -> SimulatedView:
     return SimulatedView(NamedSelect(name, " ".join(sql.split())), answer, is_dear)
 
@@ -153,6 +164,13 @@ VIEWS: Final = (
         "SELECT r.name, SUM(b.volume) AS volume FROM bids b, brokers r WHERE r.id = b.broker_id GROUP BY r.name",
         _named,
     ),
+    _view(
+        "recent",
+        f"""SELECT symbol, COUNT(*) AS n, MAX(price) AS best FROM bids
+        WHERE t > now() - INTERVAL '{_RECENT_NS}' NANOSECOND GROUP BY symbol""",
+        _recent,
+    ),
+    _view("settled", f"SELECT id, t FROM asks WHERE now() - t >= INTERVAL '{_RECENT_NS}' NANOSECOND", _settled),
     _view("middle", "SELECT symbol, MEDIAN(price) AS m FROM bids GROUP BY symbol", _median, is_dear=True),
 )
 """All of them."""

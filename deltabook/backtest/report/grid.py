@@ -19,7 +19,7 @@ _FIGURES: Final = ("profit", "max_drawdown", "fees", "fills", "orders")
 
 
 def write_sweep_report(path: Path, result: SweepResult) -> Path:
-    """Write the page of a sweep."""
+    """Write the page of a sweep; its heat map leads to the reports of points in the folder ``points`` beside it."""
     keys = [key for key, _ in result.axes]
     best = result.best
     failed = [point for point in result.points if point.error]
@@ -49,7 +49,11 @@ def write_sweep_report(path: Path, result: SweepResult) -> Path:
         body.append(
             section("Failed", table([*keys, "why"], why, name="Failed", kind="words reasons"), kind="wide long notice")
         )
-    data: dict[str, Any] = {"axes": result.axes, "points": [msgspec.structs.asdict(point) for point in result.points]}
+    data: dict[str, Any] = {
+        "axes": result.axes,
+        "points": [msgspec.structs.asdict(point) for point in result.points],
+        "reports": [p.number for p in result.points if (path.parent / "points" / f"{p.number:05}.html").is_file()],
+    }
     page = document(f"Sweep of {names}", lead, "\n".join(body), data, "sweep.js", has_charts=False)
     path.write_text(page, encoding="utf-8")
     return path

@@ -33,7 +33,7 @@ export function drawTable(body, lines, classes = [], none = "") {
       cell.textContent = none;
       body.dataset.none = none;
     }
-    return;
+    return body.rows;
   }
   if ("none" in body.dataset || body.dataset.width !== String(width)) {
     body.replaceChildren();
@@ -51,6 +51,7 @@ export function drawTable(body, lines, classes = [], none = "") {
       cells[column].classList.toggle("null", value === null);
     }
   });
+  return rows;
 }
 
 const signOf = (text) => (!text || /^-?[0.,]+$/.test(text) ? 0 : text.startsWith("-") ? -1 : 1);
@@ -69,6 +70,43 @@ export function drawMoney(element, text) {
 
 export function clock(ms) {
   return new Date(ms).toISOString().slice(11, 19);
+}
+
+const DAY_S = 86400;
+
+// The day of a time of the market; nothing of a feed that counts from midnight.
+export function day(seconds) {
+  return seconds < DAY_S ? "" : new Date(seconds * 1000).toISOString().slice(0, 10);
+}
+
+export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Whole ticks or lots, as number or text, times what one is worth: exact, with all decimals of that.
+export function times(count, size) {
+  const [whole, decimals = ""] = size.split(".");
+  const product = BigInt(count) * BigInt(whole + decimals);
+  const digits = String(product < 0n ? -product : product).padStart(decimals.length + 1, "0");
+  const point = digits.length - decimals.length;
+  return `${product < 0n ? "-" : ""}${digits.slice(0, point)}${decimals && `.${digits.slice(point)}`}`;
+}
+
+// Calls a function in an animation frame, but at most once in so many milliseconds: the last call is never lost.
+export function seldom(milliseconds, act) {
+  let last = -Infinity;
+  let waits = false;
+  return () => {
+    if (waits) return;
+    waits = true;
+    const run = () =>
+      requestAnimationFrame(() => {
+        waits = false;
+        last = performance.now();
+        act();
+      });
+    const rest = last + milliseconds - performance.now();
+    if (rest > 0) setTimeout(run, rest);
+    else run();
+  };
 }
 
 // Tabs that the arrow keys lead through, as a person expects of them.

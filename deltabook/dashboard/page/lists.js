@@ -1,4 +1,4 @@
-// What everybody sees whatever the symbol: the engine, the views, the strategies, and both in full when one is chosen.
+// The lists of views and of strategies, and a strategy in full.
 
 import { at, drawMoney, drawTable, grouped, make, makeTabs, rowsFor, signed, write } from "./dom.js";
 
@@ -10,49 +10,7 @@ const STATES = {
   failed: "✕ failed",
   stopped: "□ stopped",
 };
-const SIDES = { B: "▲ Buy", S: "▼ Sell" };
-
-// -- figures --------------------------------------------------------------------------------------------------
-
-function figure(id, value, unit = "") {
-  const element = at(id);
-  const text = value === null || value === undefined ? "–" : `${grouped.format(value)}${unit && ` ${unit}`}`;
-  element.dataset.is = text === "–" ? "none" : "there";
-  write(element, text);
-}
-
-function bytes(id, value) {
-  const units = ["B", "KB", "MB", "GB"];
-  let place = 0;
-  let size = value ?? 0;
-  while (size >= 1000 && place < units.length - 1) {
-    size /= 1000;
-    place++;
-  }
-  const digits = place && size < 100 ? 1 : 0;
-  figure(id, value === null ? null : Number(size.toFixed(digits)), units[place]);
-}
-
-// Digits that nobody reads are left out: tenths matter below a tenth of a second.
-function delay(id, value) {
-  figure(id, value === null || value === undefined || value < 100 ? value : Math.round(value), "ms");
-}
-
-export function drawEngine(engine) {
-  for (const name of ["epoch", "step", "live_orders"]) figure(name, engine[name]);
-  figure("messages_per_s", engine.messages_per_s === null ? null : Math.round(engine.messages_per_s));
-  delay("express_lag_ms", engine.express_lag_ms);
-  delay("lag_ms", engine.lag_ms);
-  const barrier = engine.barrier_p50_us;
-  write(at("batch-name"), engine.batch_ms === null ? "Barrier, median" : "Batch, Spark");
-  delay("batch", engine.batch_ms ?? (barrier === null ? null : Math.round(barrier / 100) / 10));
-  bytes("memory_bytes", engine.memory_bytes);
-  bytes("waiting_bytes", engine.waiting_bytes);
-}
-
-export function drawProfit(strategies) {
-  drawMoney(at("profit"), strategies?.profit);
-}
+const SIDES = { B: "▲ Buy", S: "▽ Sell" };
 
 // -- lists ----------------------------------------------------------------------------------------------------
 
@@ -104,48 +62,23 @@ export function drawStrategies(strategies, open) {
   });
 }
 
-// -- one of them in full --------------------------------------------------------------------------------------
+// -- a strategy in full --------------------------------------------------------------------------------------
 
 for (const dialog of document.querySelectorAll("dialog")) {
-  makeTabs(dialog.querySelector("[role=tablist]"));
   dialog.querySelector(".close").addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();
   });
 }
-
-export function openView(name) {
-  write(at("view-name"), name);
-  drawView(null);
-  at("view-dialog").showModal();
-}
-
-export function drawView(about) {
-  const look = about?.look;
-  const version = look && (look.step ? `step ${grouped.format(look.step)}` : `epoch ${grouped.format(look.epoch)}`);
-  const shown = look && look.rows.length < look.total ? `, the first ${grouped.format(look.rows.length)} are shown` : "";
-  const count = look ? `${grouped.format(look.total)} row${look.total === 1 ? "" : "s"} at ${version}${shown}` : "Asking the runtime";
-  write(at("view-about"), about ? `Class ${about.class}, because: ${about.reason}. Kept by the ${about.lane} lane.` : "");
-  write(at("view-count"), look?.problem ? `✕ The runtime says: ${look.problem}` : count);
-  write(at("view-sql"), about ? about.sql || "This runtime does not tell the SQL of its views." : "");
-  write(at("view-explain"), look?.explain ?? "");
-  const columns = look?.columns ?? [];
-  const head = at("view-columns");
-  const isText = columns.map((_, column) => (look.rows.some((row) => row[column] !== null && !/^-?[\d.e+]+$/.test(row[column])) ? "text" : ""));
-  if ([...head.cells].map((cell) => cell.textContent).join() !== columns.join()) {
-    head.replaceChildren(...columns.map((column) => Object.assign(make("th", "", column), { scope: "col" })));
-  }
-  [...head.cells].forEach((cell, column) => cell.classList.toggle("text", isText[column] === "text"));
-  drawTable(at("view-rows"), look?.rows ?? [], isText, look ? "The view has no rows." : "");
-}
+makeTabs(document.querySelector("#strategy-dialog [role=tablist]"));
 
 export function openStrategy(name) {
   write(at("strategy-name"), name);
   at("strategy-dialog").showModal();
 }
 
-export function drawStrategy(line, orders, fills) {
-  if (!line) {
+export function drawStrategy(line, traits, orders, fills) {
+  if (!line || !traits) {
     write(at("strategy-state"), "This strategy runs no more.");
     write(at("strategy-link"), "");
     return;
@@ -154,7 +87,7 @@ export function drawStrategy(line, orders, fills) {
   const reason = line.reason ? `: ${line.reason}` : "";
   at("strategy-state").dataset.state = line.state;
   write(at("strategy-state"), `${STATES[line.state] ?? line.state}${reason}`);
-  write(at("strategy-link"), `. Broker ${line.broker_id}, ${link}. Reads ${line.views.join(", ") || "no view"}.`);
+  write(at("strategy-link"), `. Broker ${traits.broker_id}, ${link}. Reads ${traits.views.join(", ") || "no view"}.`);
   const figures = [
     ["P&L", line.profit, true], ["Realised", line.realised, true], ["Unrealised", line.unrealised, true], ["Fees", line.fees],
     ["Orders sent", line.orders_sent], ["Filled", line.orders_filled], ["Open", line.orders_open],
@@ -186,5 +119,5 @@ export function drawStrategy(line, orders, fills) {
     ["", "text", "text", "", "", "", "text"],
     fills ? "It has not traded yet." : "Asking for its fills",
   );
-  drawTable(at("parameters"), Object.entries(line.parameters), ["text", "text"], "It has no parameters.");
+  drawTable(at("parameters"), Object.entries(traits.parameters), ["text", "text"], "It has no parameters.");
 }

@@ -23,37 +23,35 @@ function makeLadder(body, side) {
     const row = body.insertRow();
     const head = row.appendChild(make("th"));
     head.scope = "row";
-    const price = row.insertCell();
-    const quantity = row.insertCell();
-    const bar = quantity.appendChild(make("span", "bar"));
-    const words = quantity.appendChild(make("span"));
-    return { side, head, price, bar, words, orders: row.insertCell(), own: row.insertCell() };
+    const [price, quantity, total, orders, own] = Array.from({ length: 5 }, () => row.insertCell());
+    return { side, row, head, price, quantity, total, orders, own };
   });
 }
 
 const rows = { asks: makeLadder(at("asks"), "Ask").reverse(), bids: makeLadder(at("bids"), "Bid") };
 
-function drawSide(rowsOfSide, levels, largest) {
+// The bar behind a row is the quantity up to its price, as a part of all that is shown of the deeper side.
+function drawSide(rowsOfSide, levels) {
   rowsOfSide.forEach((row, place) => {
     const level = levels[place];
+    const [price, quantity, total, part, orders, own] = level ?? ["", "", "", 0, null, ""];
     write(row.head, level ? row.side : "");
-    write(row.price, level ? level[0] : "");
-    write(row.words, level ? level[1] : "");
-    write(row.orders, level && level[2] !== null ? grouped.format(level[2]) : "");
-    write(row.own, level && level[3] ? `◂ ${level[3]}` : "");
-    row.bar.style.setProperty("--part", level && largest ? String(Number(level[1]) / largest) : "0");
+    write(row.price, price);
+    write(row.quantity, quantity);
+    write(row.total, total);
+    write(row.orders, orders !== null ? grouped.format(orders) : "");
+    write(row.own, own ? `◂ ${own}` : "");
+    row.row.style.setProperty("--part", String(part));
   });
 }
 
-export function drawBook(book) {
-  const bids = book?.bids ?? [];
-  const asks = book?.asks ?? [];
-  const largest = Math.max(0, ...bids.concat(asks).map((level) => Number(level[1])));
-  drawSide(rows.bids, bids, largest);
-  drawSide(rows.asks, asks, largest);
+// Whether there is an order.
+export function drawBook(book, bids, asks) {
+  drawSide(rows.bids, bids);
+  drawSide(rows.asks, asks);
   const ladder = at("ladder");
   if (!bids.length && !asks.length) ladder.classList.remove("is-fine");
-  else if (bids.concat(asks).some(([price, quantity]) => price.length > SHORT + 1 || quantity.length > SHORT)) ladder.classList.add("is-fine");
+  else if (bids.concat(asks).some(([price, quantity, total]) => price.length > SHORT + 1 || quantity.length > SHORT || total.length > SHORT)) ladder.classList.add("is-fine");
   write(at("spread"), book?.spread ?? "–");
   const isEmpty = !asks.length && !bids.length;
   const unit = book && !book.is_scaled ? "in ticks and lots" : "";
@@ -62,20 +60,23 @@ export function drawBook(book) {
   return !isEmpty;
 }
 
+// Trades come oldest first and are shown the other way round.
 export function drawTape(trades) {
   const found = rowsFor(at("trades"), trades.length, (row) => {
     row.insertCell();
     const price = row.insertCell();
     price.append(make("span", "arrow"), " ", make("span"));
-    row.insertCell();
+    const quantity = row.insertCell();
+    quantity.append(make("small", "times"), " ", make("span"));
   });
-  trades.forEach(([, when, text, quantity, way], place) => {
+  trades.toReversed().forEach(([, when, text, quantity, way, count], place) => {
     const [time, price, volume] = found[place].cells;
     write(time, when);
-    write(price.firstChild, way > 0 ? "▲" : way < 0 ? "▼" : "");
+    write(price.firstChild, way > 0 ? "↑" : way < 0 ? "↓" : "");
     write(price.lastChild, text);
     price.className = way > 0 ? "up" : way < 0 ? "down" : "";
-    write(volume, quantity);
+    write(volume.firstChild, count > 1 ? `×${count}` : "");
+    write(volume.lastChild, quantity);
   });
 }
 

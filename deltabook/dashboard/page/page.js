@@ -1,26 +1,32 @@
 // The dashboard: what a frame says is kept by section, and drawn where it changed.
 
-import { describeChart, drawChart, forgetChart } from "./chart.js";
-import { at, clock, grouped, write } from "./dom.js";
+import { describeChart, drawChart, forgetChart, setRange, setStrategy } from "./chart.js";
+import { at, clock, write } from "./dom.js";
+import { drawView, openView } from "./drawer.js";
+import { drawEngine, drawSparklines } from "./engine.js";
 import { Link } from "./link.js";
-import { drawEngine, drawProfit, drawStrategies, drawStrategy, drawView, drawViews, openStrategy, openView } from "./lists.js";
+import { drawStrategies, drawStrategy, drawViews, openStrategy } from "./lists.js";
 import { drawBook, drawPhase, drawSymbols, drawTape } from "./market.js";
+import { drawCurve, drawLast, drawMoneyTiles, setCurve } from "./money.js";
+import { Sections } from "./sections.js";
 
 const TOKEN = "deltabook-dashboard-token";
 const EMPTY = { book: "No orders: the book is empty.", chart: "No price yet.", tape: "No trades in the last minutes." };
 const NEEDED = { book: "book_depth", chart: "best_quote", tape: "tape" };
 const DESCRIBED_MS = 5000;
 
-let all = {}; // section of everybody → what it says
+let all = new Sections(); // of everybody
 let have = 0;
+let marketS = 0; // market time
 let symbol = wished();
+let ofSymbol = new Sections();
 let symbolHave = 0;
 let view = "";
 let viewHave = 0;
 let strategy = "";
 let strategyHave = 0;
 let trading = {}; // orders and fills of the strategy that is open
-let seen = {}; // panel → whether it has something to show of the symbol
+let seen = {}; // panel → whether it has something to show
 let lostSince = 0;
 let describedMs = 0;
 
@@ -36,7 +42,8 @@ function choose(name) {
   if (name === symbol && symbolHave) return;
   symbol = name;
   symbolHave = 0;
-  seen = {};
+  ofSymbol = new Sections();
+  seen = { curve: seen.curve };
   forgetChart();
   history.replaceState(null, "", name ? `#${encodeURIComponent(name)}` : " ");
   write(at("symbol"), name || "Book");
@@ -52,22 +59,23 @@ const link = new Link({
     return { have, symbol, symbol_have: symbolHave, view, view_have: viewHave, strategy, strategy_have: strategyHave };
   },
   draw(frame) {
-    have = frame.number;
-    Object.assign(all, frame);
-    drawAll(frame);
-    if (frame.symbol?.name === symbol) {
-      drawSymbol(frame.symbol, frame.now_ms / 1000);
-      symbolHave = frame.number;
+    const { number, market_ms: marketMs, symbol: partOfSymbol, view: partOfView, strategy: partOfStrategy, ...shared } = frame;
+    have = number;
+    marketS = marketMs / 1000;
+    drawAll(all.enter(shared));
+    if (partOfSymbol?.name === symbol) {
+      drawSymbol(ofSymbol.enter(partOfSymbol));
+      symbolHave = number;
     }
-    if (frame.view?.name === view && view) {
-      if ("about" in frame.view) drawView(frame.view.about);
-      viewHave = frame.number;
+    if (partOfView?.name === view && view) {
+      drawView(partOfView, all.values.scales, marketS);
+      viewHave = number;
     }
-    if (frame.strategy?.name === strategy && strategy) {
-      Object.assign(trading, frame.strategy);
-      strategyHave = frame.number;
+    if (partOfStrategy?.name === strategy && strategy) {
+      Object.assign(trading, partOfStrategy);
+      strategyHave = number;
     }
-    if (strategy && (frame.strategies || frame.strategy?.orders || frame.strategy?.fills)) drawOpenStrategy();
+    if (strategy && (shared.strategies || shared.traits || partOfStrategy?.orders || partOfStrategy?.fills)) drawOpenStrategy();
     drawWords();
     const rate = link.rate();
     write(at("rate"), rate ? `${rate.frames.toFixed(0)} frames/s, ${(rate.bytes / 1000).toFixed(1)} KB/s` : "");
@@ -75,8 +83,8 @@ const link = new Link({
   state(name, words) {
     if (name === "lost" && document.body.dataset.state !== "lost") lostSince = lostSince || Date.now();
     if (name === "live") lostSince = 0;
-    document.body.dataset.state = name === "lost" && !have && !all.number ? "connecting" : name;
-    write(at("connection-words"), { live: "Live", lost: all.number ? "Lost" : "Connecting", token: "Token wanted" }[name] ?? name);
+    document.body.dataset.state = name === "lost" && !have && !all.values.links ? "connecting" : name;
+    write(at("connection-words"), { live: "Live", lost: all.values.links ? "Lost" : "Connecting", token: "Token wanted" }[name] ?? name);
     if (name !== "live") write(at("rate"), "");
     at("token-form").hidden = name !== "token";
     if (name === "token") {
@@ -89,33 +97,52 @@ const link = new Link({
   },
 });
 
-function drawAll(frame) {
-  if (frame.engine) drawEngine(frame.engine);
-  if (frame.symbols) {
-    if (!frame.symbols.some(([name]) => name === symbol) && frame.symbols.length) choose(frame.symbols[0][0]);
-    drawSymbols(frame.symbols, symbol);
-    drawPhase(frame.symbols.find(([name]) => name === symbol)?.[2] ?? "");
+function drawAll(changed) {
+  const { engine, money, links } = all.values;
+  if (changed.has("engine")) {
+    drawEngine(engine);
+    drawNotice("");
   }
-  if (frame.views) drawViews(frame.views, showView);
-  if ("strategies" in frame) {
-    drawProfit(frame.strategies);
-    drawStrategies(frame.strategies?.strategies ?? [], showStrategy);
+  if (changed.has("figures")) drawSparklines(all.rows("figures"));
+  const symbols = all.list("symbols");
+  if (changed.has("symbols")) {
+    if (!symbols.some(([name]) => name === symbol) && symbols.length) choose(symbols[0][0]);
+    drawSymbols(symbols, symbol);
+    drawPhase(symbols.find(([name]) => name === symbol)?.[2] ?? "");
   }
-  if (frame.links) drawLinks(frame.links);
+  if (changed.has("views")) drawViews(all.list("views"), showView);
+  if (changed.has("money")) drawMoneyTiles(money);
+  if (changed.has("strategies")) drawStrategies(all.list("strategies"), showStrategy);
+  if (changed.has("traits")) drawChoice(all.values.traits ?? []);
+  if (changed.has("money_1s")) seen.curve = drawCurve(all, marketS);
+  if (changed.has("links")) drawLinks(links);
 }
 
-function drawSymbol(part, nowS) {
-  if (part.book) seen.book = drawBook(part.book);
-  if (part.tape) {
-    drawTape(part.tape);
-    seen.tape = part.tape.length > 0;
+function drawSymbol(changed) {
+  const { book, prices } = ofSymbol.values;
+  if (["book", "bids", "asks"].some((name) => changed.has(name))) seen.book = drawBook(book, ofSymbol.list("bids"), ofSymbol.list("asks"));
+  if (changed.has("tape")) {
+    drawTape(ofSymbol.rows("tape"));
+    seen.tape = ofSymbol.rows("tape").length > 0;
   }
-  if (part.prices) write(at("last"), part.prices.last ?? "–");
-  seen.chart = drawChart(part, nowS, part.after === 0, all.links?.results.state === "live");
+  if (changed.has("prices")) drawLast(symbol, prices);
+  changed.delete("name");
+  seen.chart = drawChart(ofSymbol, all, changed, marketS, all.values.links?.results.state === "live");
   if (performance.now() - describedMs > DESCRIBED_MS) {
     describedMs = performance.now();
     describeChart(symbol);
   }
+}
+
+// The strategies whose fills and profit can be chosen.
+function drawChoice(traits) {
+  const choice = at("fills-of");
+  const names = traits.map(({ name }) => name);
+  if ([...choice.options].slice(1).map(({ value }) => value).join() === names.join()) return;
+  const chosen = choice.value;
+  choice.replaceChildren(choice.options[0], ...names.map((name) => new Option(name, name)));
+  choice.value = names.includes(chosen) ? chosen : "";
+  chooseStrategy();
 }
 
 // -- words where there is nothing to see, or nothing new ------------------------------------------------------
@@ -126,6 +153,9 @@ function drawLinks(links) {
     element.dataset.state = line.state;
     element.title = [line.address, line.words].filter(Boolean).join(": ");
     write(element.querySelector(".state"), line.state === "live" ? "" : line.state);
+    const restarted = element.querySelector(".restarted");
+    write(restarted, line.restarted_ms ? `restarted ${clock(line.restarted_ms)}` : "");
+    restarted.title = line.restarts > 1 ? `${line.restarts} times; the last time at ${clock(line.restarted_ms)} UTC` : "";
   }
   at("main").dataset.market = links.results.state;
   at("main").dataset.strategies = links.algo.state;
@@ -135,7 +165,7 @@ function drawLinks(links) {
 const tried = ({ address, words }) => `${address} is tried again${words ? `: ${words}` : "."}`;
 
 function drawNotice(reason) {
-  const { results, algo } = all.links ?? {};
+  const { results, algo } = all.values.links ?? {};
   let title = "";
   let words = "";
   const isGone = document.body.dataset.state === "lost";
@@ -151,6 +181,9 @@ function drawNotice(reason) {
   } else if (document.body.dataset.state === "live" && algo?.state === "lost") {
     title = "The strategies do not answer";
     words = `Their figures are of ${clock(algo.since_ms)} UTC. Whether they trade is not known. ${tried(algo)}`;
+  } else if (document.body.dataset.state === "live" && all.values.engine?.spark === "starting") {
+    title = "Spark is starting: 20 s as a rule";
+    words = "Views of its lane follow; all others are there.";
   }
   at("notice").hidden = !title;
   at("retry").hidden = !isGone;
@@ -168,24 +201,26 @@ function empty(id, words, command = "") {
 }
 
 function drawWords() {
-  const { results, algo } = all.links ?? {};
+  const { results, algo } = all.values.links ?? {};
   const isWaiting = results?.state === "connecting";
   const where = results?.address ? ` at ${results.address}` : "";
   for (const [panel, name] of Object.entries(NEEDED)) {
-    const reason = all.missing?.[name];
+    const reason = all.values.missing?.[name];
     const command = reason?.includes("not keep") ? `deltabook query add queries/${name}.sql --results ${results.address}` : "";
     let words = "";
     if (isWaiting) words = panel === "chart" ? `Waiting for the runtime${where}` : "";
     else if (reason && !seen[panel]) words = `No view ${name}: ${reason}.`;
-    else if (panel === "book" && all.symbols && !symbol) words = "The runtime has seen no order yet.";
+    else if (panel === "book" && all.lists.symbols && !symbol) words = "The runtime has seen no order yet.";
     else if (seen[panel] === false) words = EMPTY[panel];
     empty(`${panel}-empty`, words, isWaiting || !words ? "" : command);
   }
-  empty("views-empty", all.views?.length || isWaiting ? "" : "The runtime keeps no views.");
-  const none = !all.strategies?.strategies.length;
+  empty("views-empty", all.list("views").length || isWaiting ? "" : "The runtime keeps no views.");
+  const none = !all.list("strategies").length;
+  empty("curve-empty", seen.curve ? "" : algo?.state === "off" ? "No strategies are followed." : "No profit yet.");
   if (algo?.state === "off") empty("strategies-empty", "No strategies are followed.", "deltabook dashboard … --algo HOST:PORT");
   else empty("strategies-empty", !none ? "" : algo?.state === "connecting" ? `Waiting for strategies at ${algo.address}` : "No strategies run.");
-  const dry = algo?.state === "live" && all.strategies && !all.strategies.views_connected;
+  const { money } = all.values;
+  const dry = algo?.state === "live" && money && !money.views_connected;
   at("strategies-words").hidden = !dry;
   write(at("strategies-words"), dry ? "The strategies hear nothing of the runtime: they do not trade." : "");
 }
@@ -209,7 +244,8 @@ function showStrategy(name) {
 }
 
 function drawOpenStrategy() {
-  drawStrategy(all.strategies?.strategies.find((line) => line.name === strategy), trading.orders, trading.fills);
+  const isIt = ({ name }) => name === strategy;
+  drawStrategy(all.list("strategies").find(isIt), all.values.traits?.find(isIt), trading.orders, trading.fills);
 }
 
 // The event comes later than what it tells of: another one may be open by then.
@@ -221,10 +257,21 @@ at("strategy-dialog").addEventListener("close", () => {
 });
 at("symbols").addEventListener("change", (event) => {
   choose(event.target.value);
-  drawSymbols(all.symbols ?? [], symbol);
+  drawSymbols(all.list("symbols"), symbol);
   link.again?.();
 });
-at("filter").addEventListener("input", () => drawSymbols(all.symbols ?? [], symbol));
+at("filter").addEventListener("input", () => drawSymbols(all.list("symbols"), symbol));
+const rangeS = () => Number(document.querySelector("[name=range]:checked").value);
+function chooseStrategy() {
+  setStrategy(at("fills-of").value);
+  setCurve(rangeS(), at("fills-of").value);
+}
+at("ranges").addEventListener("change", () => {
+  setRange(rangeS());
+  setCurve(rangeS(), at("fills-of").value);
+});
+at("fills-of").addEventListener("change", chooseStrategy);
+at("legend-open").addEventListener("click", () => at("legend-dialog").showModal());
 at("retry").addEventListener("click", () => link.open());
 at("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -239,6 +286,6 @@ addEventListener("hashchange", () => {
 
 link.token = sessionStorage.getItem(TOKEN) ?? "";
 if (symbol) write(at("symbol"), symbol);
-drawBook(null);
+drawBook(null, [], []);
 drawWords();
 link.open();

@@ -14,6 +14,7 @@ from runtime.compiler.operands import Lowered
 from runtime.compiler.types import INT, Type, types_of
 from runtime.plan import (
     Aggregate,
+    BoundNode,
     Call,
     Col,
     DistinctNode,
@@ -37,7 +38,7 @@ from runtime.plan import (
     renamed,
 )
 
-__all__ = ["Graph", "Outputs", "Rows", "free_name"]
+__all__ = ["Bound", "Graph", "Outputs", "Rows", "free_name"]
 
 Outputs = Sequence[tuple[str, Lowered]]
 SetKind = Literal["except", "except_all", "intersect", "intersect_all"]
@@ -67,6 +68,20 @@ class Rows:
     def all(self) -> list[tuple[str, Lowered]]:
         """All of them as outputs of a projection."""
         return [(name, self.column(name)) for name in self.columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a value of rows is compared with."""
+
+    op: Literal["lt", "le", "gt", "ge"]
+    """How the value compares with it."""
+    rows: Rows
+    """Which are one row."""
+    column: str
+    """Where it stands in that row."""
+    rises: bool
+    """Whether it never falls."""
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
@@ -245,6 +260,12 @@ class Graph:
             return self.keep(self.semi(left_one, right_one, [(one, "one")], anti=anti), left.columns)
         right = self.keep(right, [name for _, name in on])
         return self._add(SemiNode(left.node, right.node, tuple(on), anti), left.columns)
+
+    def bounded(self, rows: Rows, value: str, bound: Bound) -> Rows:
+        """The rows whose value, a column, compares as the bound says."""
+        bounds = self.keep(bound.rows, [bound.column])
+        node = BoundNode(rows.node, bounds.node, value, bound.op, bound.column, bound.rises)
+        return self._add(node, rows.columns)
 
     def group(self, rows: Rows, keys: Sequence[str], aggregates: Sequence[tuple[Aggregate, Type]]) -> Rows:
         """The keys, then the aggregates."""

@@ -21,6 +21,7 @@ from runtime.compiler.operands import Candidate, Lowered, NotIncremental, alike
 from runtime.compiler.parse import group_keys
 from runtime.compiler.types import types_of
 from runtime.plan import (
+    BoundNode,
     Col,
     DistinctNode,
     Flow,
@@ -139,7 +140,7 @@ class Queries:
             around = group(self, around, keys, nodes, grouped=is_grouped)
         if having is not None:
             self.subqueries.condition(around, having.this)
-        self.subqueries.attach(around, nodes)
+        self.subqueries.attach(around, [part for part in nodes if having is None or part is not having.this])
         attach_windows(self, around, node, nodes)
         for part in [] if qualify is None else conjuncts(qualify.this):
             self.subqueries.condition(around, part)
@@ -302,6 +303,8 @@ def _reason(body: Flow, maps: MapSet) -> str:
         parts.append(f"{_many(len(joins) - equal, 'product')}, of which a change costs all rows of the other side")
     if kinds[SemiNode]:
         parts.append(_many(kinds[SemiNode], "semijoin"))
+    if kinds[BoundNode]:
+        parts.append(f"{_many(kinds[BoundNode], 'moving bound')} over rows in order")
     if kinds[SetNode]:
         parts.append("a difference or intersection")
     groups = [node for node in body.nodes if isinstance(node, GroupNode)]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, evaluate_constant
-from runtime.compiler.flow.graph import Rows
+from runtime.compiler.epochtime import rises_with_time
+from runtime.compiler.flow.graph import Bound, Rows
 from runtime.compiler.flow.groups import aggregates_of, group
-from runtime.compiler.flow.names import outermost_queries, own_tables, sides_of
+from runtime.compiler.flow.names import free_columns, outermost_queries, own_tables, sides_of
 from runtime.compiler.flow.outer import attach
 from runtime.compiler.flow.reading import Block, Link, read
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL
-from runtime.plan import Aggregate, Col, Expr, Lit, renamed
+from runtime.plan import EPOCH_TIME, Aggregate, Col, Expr, Lit, renamed
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["Subqueries"]
 
 _SHAPES = ("group", "having", "limit", "offset", "distinct", "with_")
+_OPERATORS: dict[type[exp.Expr], Literal["lt", "le", "gt", "ge"]] = {
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+}
 _TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
@@ -47,7 +55,7 @@ class Subqueries:
             self._semi(around, self._existing(around, inner.this), [], anti=anti)
         elif isinstance(inner, exp.In) and inner.args.get("query") is not None:
             self._member(around, inner, anti=anti)
-        elif not anti and self._equal(around, inner):
+        elif not anti and (self._equal(around, inner) or self._bounded(around, inner)):
             pass
         else:
             self.attach(around, [node], inner=_rejects_null(inner))
@@ -219,6 +227,54 @@ class Subqueries:
             self._semi(around, (rows, groups.links), [(one, name)], anti=False)
             return True
         return False
+
+    def _bounded(self, around: Block, node: exp.Expr) -> bool:
+        """Whether this compares a value of the rows with a bound of subqueries that depend on nothing: then it is done.
+
+        A move of the bound then costs the rows that it passes, and not all rows, as a product with it does.
+        """
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            found = [self._bound(around, exp.GTE, node.this, node.args["low"]),
+                     self._bound(around, exp.LTE, node.this, node.args["high"])]  # fmt: skip
+        elif isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
+            found = [self._bound(around, type(node), node.left, node.right)]
+            found = found if found[0] else [self._bound(around, _TURNED[type(node)], node.right, node.left)]
+        else:
+            return False
+        bounds = [bound for bound in found if bound is not None]
+        if len(bounds) < len(found):
+            return False
+        graph, columns = self._queries.graph, list(around.rows.columns)
+        for value, bound in bounds:
+            wide, (name,) = graph.extended(around.rows, [value])
+            around.rows = graph.keep(graph.bounded(wide, name, bound), columns)
+        return True
+
+    def _bound(
+        self, around: Block, kind: type[exp.Expr], side: exp.Expr, bound: exp.Expr
+    ) -> tuple[Lowered, Bound] | None:
+        """A value of the rows and the bound that it is compared with; None for any other comparison."""
+        queries = outermost_queries(bound)
+        if not queries or outermost_queries(side) or free_columns(bound) or not free_columns(side):
+            return None
+        parts = [query.unnest() for query in queries]
+        selects = [part for part in parts if isinstance(part, exp.Select) and _is_aggregate(part)]
+        if len(selects) < len(parts):
+            return None
+        value = lower(side, around.leaf)
+        is_time = all(table.name == EPOCH_TIME.name for select in selects for table in select.find_all(exp.Table))
+        if value.type.kind not in ("int", "date", "timestamp") or (value.type.wide and not is_time):
+            return None
+        with self._queries.tables_of(selects[0]):
+            block, first = self._aggregate(around, selects[0])
+        block.known[id(queries[0])] = first
+        self.attach(block, queries[1:])
+        one, other = aligned(value, lower(bound, block.leaf))
+        if value.type.kind == "int" and one.expr != value.expr:
+            return None
+        rows, (name,) = self._queries.graph.extended(block.rows, [other])
+        rises = is_time and rises_with_time(bound)
+        return Lowered(one.expr, replace(one.type, wide=False)), Bound(_OPERATORS[kind], rows, name, rises)
 
     def _join(
         self, around: Block, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None

@@ -14,6 +14,7 @@ from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
 from runtime.engine.ingest.deltas import Deltas
+from runtime.engine.ingest.epochtime import EpochTime
 from runtime.engine.ingest.eventtimes import EventTimes
 from runtime.engine.ingest.opened import OpenEpoch
 from runtime.engine.ingest.origin import Origin
@@ -21,6 +22,7 @@ from runtime.engine.ingest.passing import Completed, Mark, MarkKind
 from runtime.engine.ingest.turnover import OriginTable, Turnover
 from runtime.engine.plan import Context, Pipeline
 from runtime.formats import FormattedBatch, RawBuffer
+from runtime.plan import EPOCH_TIME
 from runtime.relations import AdaptorError
 from runtime.upstreams import UpstreamEpoch
 
@@ -32,7 +34,8 @@ _JOINED_TUPLES: Final = 1 << 14
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
 _TOUCHES: Final = TOUCHES.name
-_MARKET: Final = frozenset(relation.name for relation in MARKET_RELATIONS)
+_UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
+"""Relations that derived streams are given only if one reads them."""
 
 
 class StreamsNode(Pipeline):
@@ -85,11 +88,14 @@ class Applying(Pipeline):
     is_cut_point = True
     most_inputs = _MOST_INPUTS
 
-    def __init__(self, config: ApplyingConfig, table: OriginTable, streams: StreamsNode | None = None) -> None:
+    def __init__(
+        self, config: ApplyingConfig, table: OriginTable, epoch_time: EpochTime, streams: StreamsNode | None = None
+    ) -> None:
         """With ``streams`` the first successor is the node of the derived streams."""
         self._config = config
         self._table = table
         self._streams = streams
+        self._epoch_time = epoch_time
         self._times = EventTimes()
         self._given: frozenset[str] | None = None
         self._open = OpenEpoch(config.now_s)
@@ -150,7 +156,7 @@ class Applying(Pipeline):
             return
         reads = self._streams.reads
         relations = {
-            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _MARKET
+            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _UNASKED
         }  # fmt: skip
         if relations or deltas.closes >= 0:
             context.emit(
@@ -180,6 +186,7 @@ class Applying(Pipeline):
         origins = self._table.origins.values()
         for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
+        self._open.add(self._epoch_time.at_cut(), 0)
         deltas = self._open.close(self._config.settle() + 1, self._table.cuts())
         if self._streams is not None and self._streams.times:
             upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
@@ -224,6 +231,7 @@ class Applying(Pipeline):
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)
         self._open.add(sealed.relations, sealed.messages)
+        self._epoch_time.reach(sealed.epoch_time)
         if self._streams is not None and self._streams.times:
             self._times.changed(upstream.name, sealed.relations, self._streams.times)
         upstream.applied(sealed)
@@ -278,6 +286,7 @@ class Applying(Pipeline):
             end_offset = part.row_ends[-1]
             self._open.set_aside(*origin.passed(end_offset))
             deltas = origin.adaptor.apply(part)
+            self._epoch_time.applied(part.rows, deltas)
             if self._streams is not None and self._streams.times:
                 self._times.applied(origin.name, part.rows, deltas, self._streams.times)
             self._open.add(deltas, part.rows.num_rows)

@@ -12,7 +12,7 @@ from runtime.compiler.relations import MARKET_TIMES
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import Upstream
 
-__all__ = ["OVER", "EventTimes"]
+__all__ = ["OVER", "EventTimes", "largest_time", "message_time"]
 
 OVER: Final = (1 << 63) - 1
 """The watermark of a relation of which no further row comes."""
@@ -39,10 +39,9 @@ class EventTimes:
         self, origin: str, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]
     ) -> None:
         """Take note of messages of an origin and of what they changed; ``times``: relation → its time column."""
-        message_time = next((name for name in _MESSAGE_TIMES if name in rows.schema.names), None)
-        is_market = not MARKET_TIMES.keys().isdisjoint(times) and "sequence" in rows.schema.names
-        if is_market and message_time is not None and rows.num_rows:
-            last = pc.max(rows.column(message_time)).as_py()
+        column = None if MARKET_TIMES.keys().isdisjoint(times) else message_time(rows)
+        if column is not None and rows.num_rows:
+            last = _latest(rows.column(column))
             for name in MARKET_TIMES if last is not None else ():
                 self._reach(origin, name, last)
             return
@@ -52,7 +51,7 @@ class EventTimes:
         """Take note of rows that an origin has brought without their messages."""
         for name, column in times.items():
             if (rows := deltas.get(name)) is not None:
-                self._reach(origin, name, _largest(rows.column(column)))
+                self._reach(origin, name, largest_time(rows.column(column)))
 
     def _reach(self, origin: str, relation: str, time: int | None) -> None:
         if time is not None:
@@ -77,12 +76,26 @@ class EventTimes:
         return {name: min(marks) for name, found in reached.items() if (marks := _all_known(found))}
 
 
+def _latest(column: pa.Array) -> int | None:
+    """The largest integer of a column; None if all are NULL."""
+    if column.null_count or column.type != pa.int64():
+        found: int | None = pc.max(column).as_py()
+        return found
+    return int(column.to_numpy().max())
+
+
+def message_time(rows: pa.RecordBatch) -> str | None:
+    """The column that says when the messages of a market's feed are of; None for messages of anything else."""
+    names = rows.schema.names
+    return next((name for name in _MESSAGE_TIMES if name in names), None) if "sequence" in names else None
+
+
 def _all_known(marks: list[int | None]) -> list[int]:
     known = [mark for mark in marks if mark is not None]
     return known if len(known) == len(marks) else []
 
 
-def _largest(column: pa.Array) -> int | None:
+def largest_time(column: pa.Array) -> int | None:
     """The largest time of a column in nanoseconds; None if all are NULL."""
     unit = _UNITS_NS.get(column.type, 1)
     if unit > 1:

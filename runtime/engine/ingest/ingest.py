@@ -24,6 +24,7 @@ from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError
 from runtime.engine.ingest.applying import Applying, ApplyingConfig, StreamsNode
 from runtime.engine.ingest.config import IngestConfig, IngestListener
+from runtime.engine.ingest.epochtime import EpochTime
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.guard import GuardedView
 from runtime.engine.ingest.inlet import Inlet
@@ -68,6 +69,7 @@ class Ingest(BufferSink):
         upstreams: Sequence[Follower] = (),
         views: Mapping[str, Pipeline] | None = None,
         streams: StreamsNode | None = None,
+        times: Mapping[str, str] | None = None,
         statistics: StatisticsListener | None = None,
         now_s: Callable[[], float] = time.monotonic,
         workers: MakeWorkers | None = None,
@@ -76,6 +78,8 @@ class Ingest(BufferSink):
 
         ``views``, by name, take `Deltas` and give `Sections` on the barrier. ``streams`` take what they read and give
         `Deltas` on the barrier, before the views have it.
+
+        ``times``: relation → the time column whose values count for the time of epochs as messages of a market do.
 
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
@@ -102,6 +106,7 @@ class Ingest(BufferSink):
                 now_s=now_s,
             ),
             self._table,
+            EpochTime(writer.space, times or {}),
             streams,
         )
         self._sink = EpochSink(writer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.engine.errors import EngineError, PlanError
 
-__all__ = ["HeldTooMuchError", "OperatorError", "PlanError"]
+__all__ = ["HeldTooMuchError", "OperatorError", "OtherPlanError", "PlanError"]
 
 
 class OperatorError(EngineError):
@@ -13,3 +13,7 @@ class OperatorError(EngineError):
 
 class HeldTooMuchError(OperatorError):
     """A query would have to hold more rows than it may: there is no spilling to disk, and it is never silent."""
+
+
+class OtherPlanError(OperatorError):
+    """The state of a query was saved by operators of another plan."""

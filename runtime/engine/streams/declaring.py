@@ -29,12 +29,14 @@ def with_streams(
     inputs: Iterable[DerivedInput],
     *,
     taken: Collection[str] = (),
+    missing: Mapping[str, str] | None = None,
 ) -> Program:
     """The program with these streams besides its own; raises `SqlError` for the first that cannot be added.
 
     One that is there already, with the same SELECT and the same clauses, is the same stream.
 
     ``inputs``: the relations that streams may read beside other streams. ``taken``: names that no stream may have.
+    ``missing``: relations among the inputs of which nothing would ever come → why, for whoever reads one.
     """
     known = {each.relation.name: each for each in inputs}
     known |= {stream.name: DerivedInput(stream.relation, stream.time) for stream in program.streams}
@@ -51,6 +53,9 @@ def with_streams(
             raise _error(each.select, f"expected a new name for the stream, was {each.name!r}, which is taken")
         home = max((stream.home for stream in streams), default=-1) + 1
         stream = _declared(each, known, home)
+        for name in stream.reads:
+            if missing is not None and name in missing:
+                raise _error(each.select, missing[name])
         before = dropped.pop(each.name, None)
         if before is not None and before != stream.relation:
             columns = ", ".join(f"{column.name} {column.type}" for column in before.columns)
@@ -110,12 +115,18 @@ def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:
 
 
 def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
-    """What `DerivedQuery` is told of relations: columns with digits behind the point are left out."""
+    """What `DerivedQuery` is told of relations."""
     return {each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table) for each in inputs}
 
 
 def _schema(relation: Relation) -> pa.Schema:
-    return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in relation.columns if not column.scale])
+    """The columns as operators have them, where scaled integers are decimals."""
+    return pa.schema(
+        [
+            (column.name, pa.decimal128(38, column.scale) if column.scale else ARROW_TYPES[column.type])
+            for column in relation.columns
+        ]
+    )
 
 
 def _said(stream: DerivedStream) -> tuple[str, int, int, int]:
@@ -142,14 +153,15 @@ def _declared(declared: StreamSelect, known: Mapping[str, DerivedInput], home: i
 
 
 def _column(select: NamedSelect, field: pa.Field) -> Column:
-    kind = _TYPES.get(field.type)
+    scale = field.type.scale if pa.types.is_decimal(field.type) else 0
+    kind = "int128" if scale else _TYPES.get(field.type)
     if kind is None or field.name == "weight":
         raise _error(
             select,
             f"expected columns of the types {', '.join(ARROW_TYPES)} with names other than weight, was {field.name} "
             f"of type {field.type}; a CAST gives it another type",
         )
-    return Column(field.name.lower(), kind, nullable=True)
+    return Column(field.name.lower(), kind, nullable=True, scale=scale)
 
 
 def _error(select: NamedSelect, reason: str) -> SqlError:

@@ -12,12 +12,14 @@ from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect
 from runtime.engine.ingest.eventtimes import OVER
+from runtime.engine.operators.columns import outward
+from runtime.engine.operators.errors import OtherPlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
 from runtime.formats import DeadLetter
-from runtime.plan import DerivedInput, DerivedStream, Program, stream_views
+from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
 from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, Schema
 
@@ -83,17 +85,17 @@ class _Running:
         self.retained = Retained(space, _space_of(stream.name), columns, limits, time=time)
         self.schema = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in stream.columns])
         if not failure:
-            self.query = DerivedQuery(
-                NamedSelect(stream.name, stream.sql),
-                query_inputs(stream.inputs),
-                space,
-                f"{_space_of(stream.name)}/query",
-                lateness_ticks(stream.inputs, stream.lateness_ns),
-            )
-        self.columns = {
-            each.relation.name: [column.name for column in each.relation.columns if not column.scale]
-            for each in stream.inputs
-        }
+            try:
+                self.query = DerivedQuery(
+                    NamedSelect(stream.name, stream.sql),
+                    query_inputs(stream.inputs),
+                    space,
+                    f"{_space_of(stream.name)}/query",
+                    lateness_ticks(stream.inputs, stream.lateness_ns),
+                )
+            except OtherPlanError as error:
+                self.failure = str(error)
+        self.columns = {each.relation.name: each.relation.columns for each in stream.inputs}
         self.units = {each.relation.name: unit_ns(each) for each in stream.inputs if each.time}
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
 
@@ -109,13 +111,14 @@ class _Running:
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
-            self.query.add(relation, rows.select([*self.columns[relation], "weight"]))
+            given = _as_decimals(rows, self.columns[relation])
+            self.query.add(relation, given.append_column("weight", rows.column("weight")))
             return
         weights = rows.column("weight").to_numpy()
         if not (weights > 0).all():
             rows = rows.filter(pa.array(weights > 0))
         if rows.num_rows:
-            self.query.add(relation, rows.select(self.columns[relation]))
+            self.query.add(relation, _as_decimals(rows, self.columns[relation]))
 
     def close(self, watermarks: Mapping[str, int]) -> pa.RecordBatch | None:
         """The rows that are complete, with their weights, and those whose time is over."""
@@ -125,7 +128,7 @@ class _Running:
         for place, batch in enumerate(batches):
             if not batch.schema.equals(self.schema):
                 batches[place] = pa.RecordBatch.from_arrays(
-                    [column.cast(field.type) for column, field in zip(batch.columns, self.schema, strict=True)],
+                    [outward(column, field.type) for column, field in zip(batch.columns, self.schema, strict=True)],
                     schema=self.schema,
                 )
         return _with_weights(batches, self.schema)
@@ -137,6 +140,15 @@ class _Running:
         expired = self.retained.expire()
         found = [each for each in (rows, expired) if each is not None]
         return pa.concat_batches(found) if found else None
+
+
+def _as_decimals(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """These columns of rows, scaled integers as the decimals that they stand for."""
+    arrays = [rows.column(column.name) for column in columns]
+    for place, column in enumerate(columns):
+        if column.scale:
+            arrays[place] = outward(arrays[place], pa.decimal128(38, column.scale))
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
 
 
 class DerivedStreams:
@@ -168,6 +180,9 @@ class DerivedStreams:
         failed = self._kept.failed
         self._running = {s.name: _Running(s, space, failed.get(s.name, "")) for s in program.streams}
         self._fresh_failures: dict[str, str] = {}
+        for name, running in self._running.items():
+            if running.failure and name not in failed:
+                self._fail(running, running.failure)
         self._open: dict[str, list[pa.RecordBatch]] = {}
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         self._pending_rows = 0

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from runtime.formats.csv.dialect import BYTE_ORDER_MARK, QUOTE, CsvFormat
+from runtime.formats.csv.few import FewTuples
 from runtime.formats.csv.tuples import has_quotes
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class BlockReader:
         self._read_options = pacsv.ReadOptions(column_names=list(schema.names), use_threads=False, block_size=_WHOLE)
         self._quoted_options = self._parsing(None, quoting=dialect.quoting)
         self._plain_options = self._parsing(None, quoting=False)
+        self._few = FewTuples(schema, dialect.field_delimiter, fields)
         self._conversion = lru_cache(_MOST_CONVERSIONS)(self._new_conversion)
 
     def read(self, text: bytes, as_bytes: frozenset[int] = frozenset(), zoned: frozenset[int] = frozenset()) -> Any:
@@ -62,8 +64,13 @@ class BlockReader:
         Those at the positions ``as_bytes`` come without conversion, and the timestamps at the positions ``zoned`` are
         expected to have an offset from UTC.
         """
+        options = self._options_for(text)
+        if options is self._plain_options and not (as_bytes or zoned):
+            table = self._few.read(text)
+            if table is not None:
+                return table
         try:
-            return self._read(text, self._options_for(text), self._conversion(as_bytes, zoned))
+            return self._read(text, options, self._conversion(as_bytes, zoned))
         except pa.ArrowInvalid as error:
             column, row = _COLUMN.match(str(error)), _ROW.search(str(error))
             position = None if column is None else self._positions[int(column[1])]

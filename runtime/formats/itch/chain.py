@@ -42,6 +42,8 @@ _DEBUG: Final = ord("+")
 _CHUNK: Final = 1 << 17
 _UNKNOWN: Final = 255
 """In a table of lengths; no message is that long, but a broken one may say so."""
+_FEW_BYTES: Final = 1 << 11
+"""Runs of up to so many bytes are not looked at before it is known where the first message starts."""
 _PLAUSIBLE: Final = 4
 """So many messages behind each other are not a coincidence."""
 
@@ -233,10 +235,13 @@ class ItchRunIndex(RunIndex):
     """Speculates on where the first message of a run starts, and is settled by the state there."""
 
     def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
-        self._data = data
-        self._candidates = _Candidates(self._data, framing, limit)
-        guess = self._candidates.guess()
-        self._chain = self._candidates.walk(0 if guess is None else guess)
+        self._data, self._framing, self._limit = data, framing, limit
+        self._candidates: _Candidates | None = None
+        self._chain: Chain | None = None
+        if len(data) > _FEW_BYTES:
+            self._candidates = _Candidates(data, framing, limit)
+            guess = self._candidates.guess()
+            self._chain = self._candidates.walk(0 if guess is None else guess)
 
     def cut(self, state: int) -> Cut:
         """A search in what was found, if the speculation holds."""
@@ -252,7 +257,13 @@ class ItchRunIndex(RunIndex):
         start = self._start(state)
         if start is None:
             return Chain(np.zeros(0, np.int64), np.zeros(0, np.int64), len(self._data))
-        return _from(self._chain, start) or self._candidates.walk(start, self._chain)
+        found = None if self._chain is None else _from(self._chain, start)
+        if found is not None:
+            return found
+        if self._candidates is not None:
+            return self._candidates.walk(start, self._chain)
+        self._chain = _walk_few(self._data, start, self._framing, self._limit)
+        return self._chain
 
     def _start(self, state: int) -> int | None:
         """Where the first message that begins in the run does; None if the open one does not end in it."""
@@ -280,4 +291,32 @@ def refused(data: Bytes, starts: Integers, framing: Framing, limit: int) -> Inte
 
 def walk(data: Bytes, framing: Framing, limit: int) -> Chain:
     """The tuples of bytes that begin with one."""
+    if len(data) <= _FEW_BYTES:
+        return _walk_few(data, 0, framing, limit)
     return _Candidates(data, framing, limit).walk(0)
+
+
+def _walk_few(data: Bytes, start: int, framing: Framing, limit: int) -> Chain:
+    """The chain from a start on, message by message, as `_Candidates.walk` gives it."""
+    text, lengths, bare = data.tobytes(), framing.lengths.tobytes(), framing.bare.tobytes()
+    starts: list[int] = []
+    bad: list[int] = []
+    size = len(text)
+    while start + 2 <= size:
+        prefix = text[start] << 8 | text[start + 1]
+        stop = start + 2 + prefix
+        if stop > size:
+            break
+        kind = text[start + 2] if prefix else 0
+        if framing is FILE:
+            right = lengths[kind]
+        elif kind in (SEQUENCED, UNSEQUENCED):
+            right = lengths[text[start + 3]] if prefix > 1 else _UNKNOWN
+        else:
+            right = bare[kind]
+        is_good = prefix == right != _UNKNOWN and stop - start <= limit
+        if not is_good and not (framing.ignored and prefix and kind == _DEBUG):
+            bad.append(start)
+        starts.append(start)
+        start = stop
+    return Chain(np.array(starts, np.int64), np.array(bad, np.int64), start)

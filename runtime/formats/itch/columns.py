@@ -6,6 +6,7 @@ and copied side by side; a field is then a strided slice over the neighbours tha
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +42,10 @@ _OFFSETS: Final = {
 _CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.string())
 _TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_FEW: Final = 64
+"""Up to so many messages are read one by one: fewer calls of Arrow and numpy."""
+_FORMATS: Final = {1: "B", 2: "H", 4: "I", 6: "6s", 8: "Q"}
+"""Of `struct`: numbers by width."""
 _BLANK: Final = 0x20
 _BLANKS: Final = 0x2020202020202020
 _NOT_ASCII: Final = 0x8080808080808080
@@ -98,6 +103,15 @@ class _Column:
         return dtype
 
 
+class _Layout(msgspec.Struct, frozen=True):
+    """Where messages of one type have fields."""
+
+    format: struct.Struct
+    """Of the fields, in the order in which they stand."""
+    columns: tuple[int, ...]
+    """The numbers of their columns."""
+
+
 class ItchColumns:
     """Reads columns of messages at given places; immutable."""
 
@@ -109,6 +123,7 @@ class ItchColumns:
         nowhere = [-1] * (_TYPES + 1)
         offsets = np.array([column.offsets or nowhere for column in self._columns]).reshape(-1, _TYPES + 1)
         widths = np.array([column.source.width if column.source else 0 for column in self._columns]).reshape(-1, 1)
+        self._layouts: dict[int, _Layout] = {}
         self._reach = np.where(
             offsets >= 0, offsets + widths, 0
         )  # by column and type: where the field ends, 0 for none
@@ -118,6 +133,8 @@ class ItchColumns:
 
         ``kinds`` are the messages' type bytes, 0 for a heartbeat. A value that is wrong is 0 or blank.
         """
+        if len(kinds) <= _FEW and (few := self._read_few(data, at, kinds)) is not None:
+            return few, []
         slabs = _Slabs(kinds)
         reach = self._reach[:, slabs.present]
         if reach.any():
@@ -127,10 +144,8 @@ class ItchColumns:
         wrong: list[Wrong] = []
         present: list[bool] = np.any(reach, axis=1).tolist()
         for column, is_present in zip(self._columns, present, strict=True):
-            if column.field.name == MESSAGE_TYPE:
-                arrays.append(characters(kinds, None) if kinds.all() else _TYPE_LETTERS.take(pa.array(kinds)))
-            elif column.field.name == PACKET_TYPE and self._header == 3:
-                arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
+            if column.source is None:
+                arrays.append(self._letters(column, data, at, kinds))
             elif not is_present:
                 if nulls[column.arrow_type] is None:
                     nulls[column.arrow_type] = _nulls(column.arrow_type, slabs.count)
@@ -140,6 +155,72 @@ class ItchColumns:
             else:
                 arrays.append(self._number(slabs, column, slabs.spans(column), wrong))
         return arrays, wrong
+
+    def _read_few(self, data: Bytes, at: Integers, kinds: Bytes) -> list[Any] | None:
+        """The same, message by message; None if a value is wrong."""
+        count, view, header = len(kinds), memoryview(data), self._header  # type: ignore[arg-type]  # it is a buffer
+        held: list[list[Any] | None] = [None] * len(self._columns)
+        for row, (place, kind) in enumerate(zip(at.tolist(), kinds.tolist(), strict=True)):
+            layout = self._layouts.get(kind) or self._layout_of(kind)
+            for number, value in zip(layout.columns, layout.format.unpack_from(view, place + header), strict=True):
+                values = held[number]
+                if values is None:
+                    values = held[number] = [None] * count
+                values[row] = value
+        arrays: list[Any] = []
+        nulls: dict[Any, Any] = {}
+        for column, values in zip(self._columns, held, strict=True):
+            if column.source is None:
+                arrays.append(self._letters(column, data, at, kinds))
+            elif values is None:
+                kind = column.arrow_type
+                if kind not in nulls:
+                    nulls[kind] = _nulls(kind, count)
+                arrays.append(nulls[kind])
+            elif (found := self._converted(column, values)) is not None:
+                arrays.append(pa.array(found, column.arrow_type))
+            else:
+                return None
+        return arrays
+
+    def _layout_of(self, kind: int) -> _Layout:
+        """Where messages of a type have the fields of the columns."""
+        rank = int(_RANKS[kind])
+        fields = sorted((each.offsets[rank], number) for number, each in enumerate(self._columns) if each.offsets)
+        parts, end = [">"], 0
+        numbers = [number for offset, number in fields if offset >= 0]
+        for number in numbers:
+            column = self._columns[number]
+            assert column.source is not None
+            offset, width = column.offsets[rank], column.source.width
+            parts.append(f"{offset - end}x{width}s" if column.is_alpha else f"{offset - end}x{_FORMATS[width]}")
+            end = offset + width
+        layout = self._layouts[kind] = _Layout(struct.Struct("".join(parts)), tuple(numbers))
+        return layout
+
+    def _letters(self, column: _Column, data: Bytes, at: Integers, kinds: Bytes) -> Any:
+        """The type of each message, or of its packet."""
+        if column.field.name == MESSAGE_TYPE:
+            return characters(kinds, None) if kinds.all() else _TYPE_LETTERS.take(pa.array(kinds))
+        if self._header != 3:
+            return _nulls(column.arrow_type, len(kinds))
+        packets = data.take(at + 2)
+        return _CHARACTERS.take(pa.array(packets)) if (packets == _BLANK).any() else characters(packets, None)
+
+    def _converted(self, column: _Column, values: list[Any]) -> list[Any] | None:
+        """Values as messages have them as those of the column; None if one is wrong."""
+        assert column.source is not None
+        if column.is_alpha:
+            if not all(value is None or value.isascii() for value in values):
+                return None
+            return [None if value is None else value.decode("ascii").rstrip(" ") for value in values]
+        width = column.source.width
+        if width == 6:
+            midnight_ns = self._midnight_ns
+            return [None if value is None else midnight_ns + int.from_bytes(value, "big") for value in values]
+        if width == 8 and column.dtype.kind == "i" and any(value is not None and value >> 63 for value in values):
+            return None
+        return values
 
     def _number(self, slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong]) -> Any:
         assert column.source is not None

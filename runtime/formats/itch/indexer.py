@@ -80,6 +80,8 @@ class ItchIndexer(InputFormatIndexer):
 
     def __init__(self, format_: ItchFormat, schema: Schema, pushdown: Pushdown) -> None:
         self._framing = _FRAMINGS[format_.framing]
+        self._is_ignored = np.zeros(256, np.bool_)
+        self._is_ignored[list(self._framing.ignored)] = True
         self._limit = schema.limits.tuple_bytes
         self._described = schema.limits.described
         self._keeps_wrong = schema.malformed_nullable == Malformed.NULL
@@ -180,7 +182,7 @@ class ItchIndexer(InputFormatIndexer):
         starts = parts[0] if len(parts) == 1 else np.concatenate([_NO_PLACES, *parts])
         bad_starts = np.sort(np.concatenate([_NO_PLACES, *bad]))
         if self._framing.ignored and len(starts):
-            ignored = np.isin(data.take(starts + 2, mode="clip"), np.frombuffer(self._framing.ignored, np.uint8))
+            ignored = self._is_ignored.take(data.take(starts + 2, mode="clip"))
             if ignored.any():
                 starts = starts[~ignored | np.isin(starts, bad_starts)]
         return starts, bad_starts

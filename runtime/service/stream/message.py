@@ -16,11 +16,13 @@ __all__ = ["Message", "added_up", "arrow_frame"]
 class Message:
     """A header and the rows it speaks of; never changed after it is made."""
 
-    __slots__ = ("_encoded", "header", "rows")
+    __slots__ = ("_encoded", "body", "header", "rows")
 
-    def __init__(self, header: FrameHeader, rows: pa.Table | None = None) -> None:
+    def __init__(self, header: FrameHeader, rows: pa.Table | None = None, body: bytes = b"") -> None:
+        """``body``: the rows as `encode_rows` gives them, where somebody has encoded them already."""
         self.header = header
         self.rows = rows
+        self.body = body
         self._encoded: dict[Callable[[Message], bytes], bytes] = {}
 
     def encoded(self, encode: Callable[[Message], bytes]) -> bytes:
@@ -34,12 +36,12 @@ class Message:
         """The same for somebody who has heard everything up to an epoch: nothing has changed in between."""
         if self.header.from_epoch == epoch:
             return self
-        return Message(msgspec.structs.replace(self.header, from_epoch=epoch), self.rows)
+        return Message(msgspec.structs.replace(self.header, from_epoch=epoch), self.rows, self.body)
 
 
 def arrow_frame(message: Message) -> bytes:
     """The message as `deltabook.wire.results` has it."""
-    return encode_frame(message.header, message.rows)
+    return encode_frame(message.header, message.rows, body=message.body)
 
 
 def added_up(messages: Sequence[Message], schema: pa.Schema) -> Message:

@@ -31,6 +31,10 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
 }
 
 
+_FEW: Final = 64
+"""Up to so many strings are converted one by one: fewer calls of Arrow, each of which may give up the interpreter."""
+
+
 class KeyColumn(msgspec.Struct, frozen=True):
     """One column of a key."""
 
@@ -57,22 +61,29 @@ class StringPool:
         return len(self._strings)
 
     def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
-        """The numbers of a string column's values (NULL: -1); a loop over distinct values only."""
+        """The numbers of a string column's values (NULL: -1); a loop over distinct values, or over few."""
+        if len(column) <= _FEW:
+            return np.array([-1 if text is None else self._number(text) for text in column.to_pylist()], np.int64)
         encoded = column.dictionary_encode()
         numbers = np.empty(len(encoded.dictionary) + 1, np.int64)
-        for place, text in enumerate(encoded.dictionary.to_pylist()):
-            number = self._numbers.get(text)
-            if number is None:
-                number = self._numbers[text] = len(self._strings)
-                self._strings.append(text)
-            numbers[place] = number
+        numbers[:-1] = [self._number(text) for text in encoded.dictionary.to_pylist()]
         numbers[-1] = -1
         codes = encoded.indices.fill_null(-1) if column.null_count else encoded.indices
         found: npt.NDArray[np.int64] = numbers.take(codes.to_numpy())
         return found
 
+    def _number(self, text: str) -> int:
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self._strings)
+            self._strings.append(text)
+        return number
+
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
         """The strings of these numbers (-1: NULL)."""
+        if len(numbers) <= _FEW:
+            known = self._strings
+            return pa.array([known[place] if place >= 0 else None for place in numbers.tolist()], pa.string())
         if len(self._array) != len(self._strings):
             # Grown by what is new alone: the pool of a shard may be large and is decoded from in every batch.
             self._array = pa.concat_arrays([self._array, pa.array(self._strings[len(self._array) :], pa.string())])

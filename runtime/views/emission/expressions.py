@@ -414,6 +414,8 @@ class Emitter:
             return value
         if op == "timestamp" and value.type == "date":
             return self._midnight(value)
+        if op == "timestamp" and value.type == "int128":
+            value = self._cast(value, "int64")
         return msgspec.structs.replace(self._part_of(op, value), overflow=value.overflow)
 
     def _midnight(self, day: Value) -> Value:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from runtime.plan import (
+    BoundNode,
     Col,
     Column,
     DistinctNode,
@@ -28,7 +29,7 @@ from runtime.plan import (
 from runtime.views.errors import ViewError
 from runtime.views.feeds import ColumnBatch, Rows
 from runtime.views.graph import GraphBuilder, ViewOutput
-from runtime.views.nodes import aggregate, inner_join, select, semi_join, sets, top, window
+from runtime.views.nodes import aggregate, bound, inner_join, select, semi_join, sets, top, window
 from runtime.views.nodes.flow import FlowContext, reserve
 
 __all__ = ["OPERATORS", "lower"]
@@ -41,6 +42,7 @@ OPERATORS: Final[dict[type, _Lower]] = {
     UnionNode: select.lower_union,
     JoinNode: inner_join.lower,
     SemiNode: semi_join.lower,
+    BoundNode: bound.lower,
     DistinctNode: sets.lower_distinct,
     SetNode: sets.lower_set,
     GroupNode: aggregate.lower,

@@ -84,7 +84,7 @@ class SortedTable(RecordTable):
         records = self.records()
         if self._is_loaded:
             slots = self.slots()
-            slots = slots[records[slots, self.key_words] > 0]
+            slots = slots[self._stands(records[slots, self.key_words])]
         else:
             slots = self.rows.slots()
         self.rows.build(slots, self._order_words(records[slots]), rows=self._room(), is_sorted=not self._is_loaded)
@@ -93,6 +93,10 @@ class SortedTable(RecordTable):
         if self._is_loaded:
             self._is_loaded = False
             self._derive()
+
+    def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
+        """Whether records with these counts stand in the order."""
+        return counts > 0
 
     def _derive(self) -> None:
         """Derive whatever else follows from loaded records and their order."""
@@ -142,6 +146,6 @@ class SortedTable(RecordTable):
         if self._is_stale():
             return
         slots, records = self.slots(), self.records()
-        slots = slots[records[slots, self.key_words] > 0]
+        slots = slots[self._stands(records[slots, self.key_words])]
         assert sorted(self.rows.slots().tolist()) == slots.tolist()
         assert (self.rows.order_words()[slots] == self._order_words(records[slots])).all()

@@ -7,6 +7,8 @@ const down = document.getElementById("down");
 const figure = document.getElementById("figure");
 const map = document.getElementById("heat");
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 }); // fits into any cell
+const reports = new Set(data.reports);
 const MOST = 45; // per cent of colour, under which the figures stay readable
 const isLow = (field) => field === "max_drawdown" || field === "fees"; // the less, the better
 
@@ -50,17 +52,25 @@ function draw() {
         continue;
       }
       const found = best(fine, field);
-      const text = number.format(found[field]).replace("-", "−");
-      const element = cell(line, "td", found === top ? `★ ${text}` : text, "cell" + (found === top ? " best" : ""));
+      const text = short.format(found[field]).replace("-", "−");
+      const element = cell(line, "td", "", "cell" + (found === top ? " best" : ""));
+      const words = found === top ? `★ ${text}` : text;
+      if (reports.has(found.number)) {
+        const link = element.appendChild(document.createElement("a"));
+        link.href = `points/${String(found.number).padStart(5, "0")}.html`;
+        link.textContent = words;
+      } else element.textContent = words;
       const share = Math.round((Math.abs(found[field]) / most) * MOST);
       const color = field !== "profit" ? "--third" : found[field] < 0 ? "--ask" : "--bid";
       element.style.background = `color-mix(in srgb, var(${color}) ${share}%, var(--card))`;
-      element.title = data.axes.map(([key], place) => `${key} = ${found.values[place]}`).join("\n");
+      const values = data.axes.map(([key], place) => `${key} = ${found.values[place]}`);
+      element.title = [...values, `${figure.selectedOptions[0].text} ${number.format(found[field])}`].join("\n");
     }
   }
   const which = data.axes.length > 2 ? `Each field is the point with the ${isLow(field) ? "lowest" : "highest"} figure of those with its two values. ` : "";
   const colors = field === "profit" ? "Blue is a gain, orange with − a loss" : "The stronger the colour, the higher the figure";
-  document.getElementById("words").textContent = `${which}★ is the ${isLow(field) ? "lowest" : "highest"} of all. ${colors}; all in ${field === "fills" || field === "orders" ? "numbers" : "ticks × lots"}.`;
+  const led = reports.size ? "A field leads to the report of its point. " : "";
+  document.getElementById("words").textContent = `${led}${which}★ is the ${isLow(field) ? "lowest" : "highest"} of all. ${colors}; all in ${field === "fills" || field === "orders" ? "numbers" : "ticks × lots"}.`;
   document.body.dataset.state = "drawn";
 }
 

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ from sqlglot import exp
 from runtime.compiler.parse import Query
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators.columns import as_schema, canonical, ticks_of
-from runtime.engine.operators.errors import HeldTooMuchError, OperatorError, PlanError
+from runtime.engine.operators.errors import HeldTooMuchError, OperatorError, OtherPlanError, PlanError
 from runtime.engine.operators.eventtime import Sequencer
 from runtime.engine.operators.operator import ENDED, MOST_HELD, Batches, Operator
 from runtime.engine.operators.plans import building
@@ -33,8 +34,8 @@ from runtime.engine.operators.plans.dialect import StreamDialect
 from runtime.engine.operators.plans.drawing import drawn
 from runtime.engine.operators.plans.expressions import column_of
 from runtime.engine.operators.plans.sql import plan_query
-from runtime.engine.operators.plans.steps import Place, Step, earlier, in_order
-from runtime.state import MemoryStore, ObjectSpace, PersistedDictionary, Schema
+from runtime.engine.operators.plans.steps import Place, Step, earlier, fingerprint, in_order
+from runtime.state import MemoryStore, ObjectSpace, PersistedDictionary, PersistedValue, Schema
 
 __all__ = ["DerivedQuery", "StreamInput"]
 
@@ -73,7 +74,8 @@ class DerivedQuery:
     ) -> None:
         """``lateness``: how far watermarks are held back, in the unit of the times; ``most_held``: rows in all.
 
-        Without a space the state is in memory. Raises `SqlError` with the position of what is refused.
+        Without a space the state is in memory. Raises `SqlError` with the position of what is refused, and
+        `OtherPlanError` if the space has state of another plan.
         """
         space = ObjectSpace(MemoryStore()) if space is None else space
         query = Query(select, dialect=StreamDialect)
@@ -103,6 +105,7 @@ class DerivedQuery:
         self._most_held = most_held
         self._name = name
         self._step = step
+        self._check_plan(space)
         try:
             self._nodes = _nodes(steps, Place(name, space))
         except PlanError as error:
@@ -114,6 +117,22 @@ class DerivedQuery:
         for relation, watermark in kept.items():
             if relation in self._inputs:
                 self._inputs[relation].watermark = watermark
+
+    def _check_plan(self, space: ObjectSpace) -> None:
+        """Keep what the plan's state depends on; raise `OtherPlanError` for state that depends on something else.
+
+        State of a release that did not keep it is taken as it is.
+        """
+        plan = fingerprint(self._step)
+        kept = space.get_or_create(PersistedValue, f"{self._name}/plan", Schema(list[str]), initial=plan)
+        before = kept.value
+        if before != plan:
+            pairs = itertools.zip_longest(before, plan, fillvalue="nothing")
+            number, (found, expected) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+            raise OtherPlanError(
+                f"expected the state of operator {number} of {self._name} to be that of: {expected}; was that of: "
+                f"{found}, from another release: drop the stream and create it again"
+            )
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
         """Take rows of an input: of a stream those that were inserted, of a table its deltas."""

@@ -9,24 +9,11 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
+from runtime.compiler.intervals import UNITS_NS, nanoseconds_of
 from runtime.compiler.parse import Query
 
 __all__ = ["WindowCall", "span_of", "window_call"]
 
-_NS: Final = {
-    "nanosecond": 1,
-    "microsecond": 10**3,
-    "millisecond": 10**6,
-    "second": 10**9,
-    "minute": 60 * 10**9,
-    "hour": 3600 * 10**9,
-    "day": 86400 * 10**9,
-    "week": 7 * 86400 * 10**9,
-}
-_SHORT: Final = {
-    "ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "m": "minute",
-    "min": "minute", "h": "hour", "d": "day",
-}  # fmt: skip
 _UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _ARGUMENTS: Final = {
     "tumble": "TUMBLE(time, INTERVAL '…' unit)",
@@ -62,7 +49,7 @@ def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -
 
     Raises `SqlError` about the part of the query ``around`` it, as a constant has no place of its own.
     """
-    unit = 1 if pa.types.is_int64(kind) else _NS["day"] if pa.types.is_date32(kind) else _UNITS[kind.unit]
+    unit = 1 if pa.types.is_int64(kind) else UNITS_NS["day"] if pa.types.is_date32(kind) else _UNITS[kind.unit]
     if isinstance(node, exp.Literal) and node.is_int and pa.types.is_int64(kind):
         length = Fraction(int(node.name))
     else:
@@ -74,15 +61,8 @@ def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -
 
 
 def _nanoseconds(node: exp.Expr, query: Query, around: exp.Expr) -> int:
-    if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal):
-        unit = node.text("unit").lower()
-        unit = _SHORT.get(unit, unit.removesuffix("s"))
-        try:
-            length = Fraction(node.this.name) * _NS[unit]
-        except (KeyError, ValueError, ZeroDivisionError):
-            pass
-        else:
-            if length.denominator == 1:
-                return int(length)
+    length = nanoseconds_of(node)
+    if length is not None:
+        return length
     raise query.error(f"expected an interval such as INTERVAL '1' SECOND, in units from nanosecond to week, was "
                       f"{node.sql('duckdb')}", around)  # fmt: skip

@@ -11,7 +11,7 @@ import pyarrow as pa
 from runtime.engine.operators.operator import ENDED, Operator
 from runtime.state import ObjectSpace
 
-__all__ = ["Place", "Port", "Step", "StepKind", "earlier", "in_order"]
+__all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
 """How rows come: from outside, as a stream or a table; to an operator that takes them at their arrival, or together at
@@ -67,6 +67,26 @@ class Step:
     def time(self) -> tuple[str, int] | None:
         """The event time of its rows: the column ``t`` if it is one, otherwise the first; None if there is none."""
         return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
+
+
+def fingerprint(last: Step) -> list[str]:
+    """What the state of a plan depends on, a line a step: how it takes rows, their columns, types and keys.
+
+    State in the object space is called by the number of its step, so that it may only be read by a plan that has the
+    same lines. Of a step without state the text of its expressions is left out.
+    """
+    steps = list(in_order(last))
+    numbers = {id(step): number for number, step in enumerate(steps)}
+    lines = []
+    for step in steps:
+        label = step.label if step.state or step.kind in ("stream", "table") else ""
+        columns = ", ".join(
+            f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in step.schema
+        )
+        ports = "; ".join(" ".join([port.time, str(port.lag), *port.keys]) for port in step.ports)
+        inputs = ", ".join(str(numbers[id(each)]) for each in step.inputs)
+        lines.append(f"{step.kind} {label} ({columns}) of {inputs} by {ports}")
+    return lines
 
 
 def earlier(watermark: int, lag: int) -> int:

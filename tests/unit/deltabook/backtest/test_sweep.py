@@ -48,6 +48,7 @@ def test_a_point_is_the_backtest_with_its_parameters_byte_for_byte(tmp_path: Pat
     assert point.sha256 == hashlib.sha256(data).hexdigest()
     assert point.orders > 0
     assert point.error == ""
+    assert "Backtest of market_maker" in (tmp_path / "00002.html").read_text()
 
 
 def test_a_point_that_cannot_be_run_says_why(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from deltabook.dashboard.algos import Algos
 from deltabook.dashboard.asking import Refused
 from deltabook.dashboard.exchange import Exchange
 from deltabook.dashboard.links import Link
-from deltabook.dashboard.looks import Looks
 from deltabook.dashboard.market import VIEWS, Market
 from deltabook.dashboard.peers import Peer
 from deltabook.dashboard.results import Results
@@ -82,6 +81,43 @@ class Runtime:
 BEAT = encode_frame(FrameHeader("heartbeat", ""))
 
 
+def test_a_runtime_whose_time_up_falls_was_restarted() -> None:
+    """Also one that was away for longer than it had been up."""
+    rig = Runtime()
+    rig.peer.answers["/v1/statistics"] = {"up_s": 100.0}
+    rig.results.start()
+    rig.run(1)
+    rig.peer.answers["/v1/statistics"] = {"up_s": 103.0}
+    rig.run(3)
+    assert (rig.link.line.restarts, rig.link.line.restarted_ms) == (0, None)
+    rig.peer.answers["/v1/statistics"] = {"up_s": 1.0}
+    rig.run(2)
+    line = rig.link.line
+    assert line.restarts == 1
+    assert line.restarted_ms is not None
+    assert 0 <= 1000 * (rig.clock.seconds() - 1) - line.restarted_ms <= 2_000, "asked for every two seconds"
+    rig.peer.is_down = True
+    rig.run(60)
+    rig.peer.is_down = False
+    rig.peer.answers["/v1/statistics"] = {"up_s": 5.0}
+    rig.run(2)
+    assert rig.link.line.restarts == 2
+
+
+def test_views_of_a_spark_that_is_starting_are_not_stale() -> None:
+    rig = Runtime()
+    rig.peer.answers["/v1/status"] = {"spark": "starting"}
+    rig.results.start()
+    for _ in range(8):
+        rig.run(1)
+        rig.say(0, BEAT)
+    assert rig.state() == "live"
+    rig.peer.answers["/v1/status"] = {"spark": "up"}
+    rig.run(1)
+    assert rig.state() == "stale"
+    assert "lane spark" in rig.link.line.words
+
+
 def quote(bid: int) -> bytes:
     told = frame("snapshot", "best_quote", {("A", bid, 1, bid + 1, 1): 1})
     return encode_frame(told.header, told.rows)
@@ -112,6 +148,8 @@ def test_views_that_are_not_kept_or_have_failed_are_named_with_the_reason() -> N
     rig.results.start()
     assert rig.results.missing == {
         "book_depth": "it has no column side, price, volume, orders",
+        "bars_1m": "the runtime does not keep it",
+        "bars_1s": "the runtime does not keep it",
         "tape": "it failed: too wide",
         "vwap_book": "the runtime does not keep it",
         "vwap_trades": "the runtime does not keep it",
@@ -198,45 +236,6 @@ def test_what_cannot_be_read_ends_the_subscription_and_not_the_follower() -> Non
     assert rig.link.state == "lost"
 
 
-def test_a_view_is_looked_at_while_a_page_has_it_open_and_shown_exactly() -> None:
-    clock, peer = Clock(), Saying()
-    looks = Looks(peer, clock, lambda name: 1)
-    peer.answers["/v1/views/v/explain"] = b"view v\n"
-    peer.answers["/v1/views/v?integers=string"] = (
-        b'{"epoch":3,"step":5,"columns":["a","b"],"rows":[["123456789012345678901234567890",1.50],[null,7]]}'
-    )
-    looks.start()
-    looks.want("v")
-    clock.pump([0.5] * 3)
-    look = looks.found["v"]
-    assert look.rows == (("123456789012345678901234567890", "1.50"), (None, "7"))
-    assert (look.step, look.total, look.explain) == (5, 2, "view v\n")
-    peer.answers.clear()
-    clock.pump([0.5])
-    assert "expected something else" in looks.found["v"].problem
-    assert looks.found["v"].rows == look.rows
-    clock.pump([0.5] * 8)
-    asked = len(peer.asked)
-    clock.pump([0.5] * 8)
-    assert (looks.found, len(peer.asked)) == ({}, asked), "nobody looks"
-
-
-def test_a_large_view_is_looked_at_by_a_cursor_that_is_closed() -> None:
-    clock, peer = Clock(), Saying()
-    looks = Looks(peer, clock, lambda name: 1_000_000)
-    peer.answers = {
-        "/v1/views/v/explain": b"",
-        "/v1/views/v/cursor": {"id": "c1"},
-        "/v1/cursors/c1?page=1": {"columns": [{"name": "a"}], "rows": [[1]]},
-        "/v1/cursors/c1": b"",
-    }
-    looks.start()
-    looks.want("v")
-    clock.pump([0.5])
-    assert peer.asked[1:] == ["POST /v1/views/v/cursor", "GET /v1/cursors/c1?page=1", "DELETE /v1/cursors/c1"]
-    assert (looks.found["v"].rows, looks.found["v"].total) == ((("1",),), 1_000_000)
-
-
 def fill(number: int, time_ns: int) -> FillLine:
     return FillLine(number, time_ns, "sobi", "A", "B", 1, 10, "maker", 0, 1)
 
@@ -248,7 +247,7 @@ class Trading:
         self.clock, self.peer = Clock(), Saying()
         self.clock.advance(1_000_000.0)
         self.link = Link(Peer("127.0.0.1:1"), lambda: 0)
-        self.algos = Algos(self.peer, self.link, self.clock, self.clock.seconds, lambda: None)
+        self.algos = Algos(self.peer, self.link, self.clock, lambda: None)
         self.say("run1", fills)
 
     def say(self, run: str, fills: tuple[FillLine, ...]) -> None:
@@ -279,12 +278,13 @@ def test_fills_are_asked_for_once_and_anew_of_another_run() -> None:
 
 def test_a_fill_has_its_own_time_on_the_chart_unless_its_market_has_another_clock() -> None:
     now_ns = 1_000_000 * 10**9
-    rig = Trading((fill(1, now_ns - 300 * 10**9), fill(2, now_ns - 3600 * 10**9)))
+    rig = Trading((fill(1, now_ns - 300 * 10**9), fill(2, now_ns - 2 * 86_400 * 10**9)))
     rig.algos.start()
-    assert [(f.number, at) for f, at in rig.algos.take_placed()] == [(1, 999_700.0)], "an hour ago is off the chart"
+    placed = rig.algos.take_placed(rig.clock.seconds())
+    assert [(f.number, at) for f, at in placed] == [(1, 999_700.0)], "two days ago is off the chart"
     rig.say("run1", (fill(3, now_ns), fill(4, 5)))
     rig.clock.pump([0.3] * 2)
-    placed = rig.algos.take_placed()
+    placed = rig.algos.take_placed(rig.clock.seconds())
     assert [f.number for f, _ in placed] == [3, 4]
     assert placed[0][1] == 1_000_000.0
     assert placed[1][1] == pytest.approx(rig.clock.seconds(), abs=0.4), "of a recorded day: it has just come"
@@ -294,6 +294,7 @@ def test_scales_and_phases_are_the_exchanges_and_a_lot_is_asked_for_once() -> No
     clock, peer, scales = Clock(), Saying(), Scales()
     line = SymbolLine("A", 1, "halted", None, 0, None, 0, None, 0, "0.05")
     peer.answers = {
+        "/v1/status": {"up_s": 5.0},
         "/v1/statistics": Statistics(1, 0, 0, 0, 0, 0, {}, (line, msgspec.structs.replace(line, symbol="B")), 2),
         "/v1/books/A?depth=1": Book("A", "halted", 1, "0.05", "0.001", None, (), ()),
     }

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltabook.dashboard.frames import Ask, Frames, Scope
-from deltabook.dashboard.history import MOST_POINTS, History, Mark, Point
+from deltabook.dashboard.history import Series
 
 ALL: Scope = ("all", "")
+SYMBOL: Scope = ("symbol", "S")
 
 
 def decoded(data: bytes) -> dict[str, Any]:
@@ -19,69 +20,89 @@ def decoded(data: bytes) -> dict[str, Any]:
 
 
 class Reader:
-    """A page: what it has been told, and how far it is."""
+    """A page: what it has been sent, and which frame it has."""
 
-    def __init__(self, symbol: str) -> None:
-        self.symbol, self.have, self.symbol_have = symbol, 0, 0
-        self.sections: dict[str, Any] = {}
-        self.points: list[Any] = []
+    def __init__(self) -> None:
+        self.have = self.symbol_have = 0
+        self.values: dict[str, Any] = {}
+        self.rows: list[Any] = []
+        self.series: dict[int, Any] = {}
 
     def ask(self) -> Ask:
-        return Ask(have=self.have, symbol=self.symbol, symbol_have=self.symbol_have)
+        return Ask(have=self.have, symbol="S", symbol_have=self.symbol_have)
 
     def read(self, data: bytes) -> None:
         frame = decoded(data)
         part = frame["symbol"]
+        assert frame["number"] > self.have
         self.have = self.symbol_have = frame["number"]
-        self.sections |= {name: value for name, value in frame.items() if name in {"a", "b"}}
-        self.sections |= {name: value for name, value in part.items() if name == "c"}
-        self.points = ([] if part["after"] == 0 else self.points) + part.get("points", [])
+        self.values |= {name: value for name, value in frame.items() if name in {"a", "b"}}
+        self.values |= {name: value for name, value in part.items() if name == "c"}
+        if "rows" in part:
+            del self.rows[part["rows"]["count"] :]
+            self.rows += [None] * (part["rows"]["count"] - len(self.rows))
+            for place, row in part["rows"]["rows"]:
+                self.rows[place] = row
+        if "series" in part:
+            news = part["series"]
+            held = {} if news["all"] else self.series
+            self.series = held | {row[0]: row for row in news["rows"]}
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.dictionaries(st.sampled_from("abc"), st.integers(0, 3)), st.booleans(), st.sets(st.integers(0, 2))
-        ),
-        max_size=30,
-    )
+STEPS = st.tuples(
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 3)),
+    st.lists(st.integers(0, 2), max_size=4),
+    st.one_of(st.none(), st.integers(0, 3), st.just("clear")),
+    st.sets(st.integers(0, 2)),
 )
-def test_pages_that_ask_at_any_time_are_told_everything_once(
-    ticks: list[tuple[dict[str, int], bool, set[int]]],
-) -> None:
-    """Of a reader that misses some frames, one that misses others, and one that has all of them."""
-    history = History()
-    frames = Frames(history)
-    readers = [Reader("S") for _ in range(3)]
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_pages_that_ask_at_any_time_are_told_everything_once(steps: list[tuple[Any, ...]]) -> None:
+    """Values, rows and series, of pages that miss different frames."""
+    frames, series = Frames(), Series(100)
+    readers = [Reader() for _ in range(3)]
     said: dict[str, int] = {}
-    points: list[list[float | None]] = []
-    for at, (changes, has_point, asking) in enumerate(ticks):
-        if has_point:
-            history.add("S", frames.number + 1, Point(at, 1.5, None, None, None))
-            points.append([at, 1.5, None, None, None])
+    entered: dict[int, Any] = {}
+    for at, (changes, rows, entry, asking) in enumerate(steps):
+        if entry == "clear":
+            series.clear(frames.number + 1)
+            entered = {}
+        elif entry is not None:
+            key = at // 3  # the same one several times
+            entered[key] = [key, entry]
+            series.put(frames.number + 1, key, (key, entry))
         frames.begin(at)
+        frames.put_series(SYMBOL, {"series": series})
         for name, value in changes.items():
-            frames.put(("symbol", "S") if name == "c" else ALL, name, value)
+            frames.put(SYMBOL if name == "c" else ALL, name, value)
+        frames.put_rows(SYMBOL, "rows", rows)
         said |= changes
         for reader in (readers[number] for number in asking):
             reader.read(frames.frame(reader.ask()))
-            assert reader.sections == said
-            assert reader.points == points
+            assert reader.values == said
+            assert reader.rows == rows
+            assert reader.series == entered
 
 
 def test_what_has_not_changed_is_not_sent_again() -> None:
-    frames = Frames(History())
+    frames = Frames()
     frames.begin(1)
     frames.put(ALL, "a", [1])
+    frames.put_rows(ALL, "b", ["x", "y"])
     first = decoded(frames.frame(Ask()))
-    assert first["a"] == [1]
+    assert (first["a"], first["b"]) == ([1], {"count": 2, "rows": [[0, "x"], [1, "y"]]})
     frames.begin(2)
     frames.put(ALL, "a", [1])
-    assert decoded(frames.frame(Ask(have=first["number"]))) == {"number": first["number"] + 1, "now_ms": 2}
+    frames.put_rows(ALL, "b", ["x", "y"])
+    assert decoded(frames.frame(Ask(have=first["number"]))) == {"number": first["number"] + 1, "market_ms": 2}
+    frames.begin(3)
+    frames.put_rows(ALL, "b", ["x", "z"])
+    assert decoded(frames.frame(Ask(have=first["number"])))["b"] == {"count": 2, "rows": [[1, "z"]]}
 
 
 def test_pages_in_step_share_one_encoded_frame() -> None:
-    frames = Frames(History())
+    frames = Frames()
     frames.begin(1)
     assert frames.frame(Ask(symbol="S")) is frames.frame(Ask(symbol="S"))
     assert frames.frame(Ask(symbol="T")) != frames.frame(Ask(symbol="S"))
@@ -89,32 +110,19 @@ def test_pages_in_step_share_one_encoded_frame() -> None:
 
 
 def test_a_page_that_has_frames_of_an_earlier_process_is_told_everything() -> None:
-    frames, far = Frames(History()), 10_000
+    frames, series, far = Frames(), Series(10), 10_000
+    series.put(frames.number + 1, 1, (1, "x"))
     frames.begin(1)
     frames.put(ALL, "a", 1)
-    frames.put(("symbol", "S"), "c", 2)
+    frames.put(SYMBOL, "c", 2)
+    frames.put_series(SYMBOL, {"series": series})
     frame = decoded(frames.frame(Ask(have=far, symbol="S", symbol_have=far)))
-    assert (frame["a"], frame["symbol"]) == (1, {"name": "S", "after": 0, "c": 2})
-
-
-def test_a_page_draws_no_points_of_an_older_scale() -> None:
-    history = History()
-    frames = Frames(history)
-    history.add("S", frames.number + 1, Point(1, 10_000, None, None, None))
-    frames.begin(1)
-    have = decoded(frames.frame(Ask(symbol="S")))["number"]
-    frames.begin(2)
-    history.forget(frames.number)
-    history.add("S", frames.number, Point(2, 100, None, None, None))
-    frame = decoded(frames.frame(Ask(symbol="S", symbol_have=have)))
-    assert frame["symbol"] == {"name": "S", "after": 0, "points": [[2, 100, None, None, None]]}
-    frames.begin(3)
-    again = decoded(frames.frame(Ask(symbol="S", symbol_have=frame["number"])))
-    assert again["symbol"] == {"name": "S", "after": frame["number"]}
+    assert frame["a"] == 1
+    assert frame["symbol"] == {"name": "S", "c": 2, "series": {"all": True, "rows": [[1, "x"]]}}
 
 
 def test_scopes_that_nobody_asks_for_are_forgotten_and_come_back_whole() -> None:
-    frames = Frames(History())
+    frames = Frames()
     frames.begin(1)
     frames.put(("view", "v"), "about", 1)
     have = frames.number
@@ -124,15 +132,3 @@ def test_scopes_that_nobody_asks_for_are_forgotten_and_come_back_whole() -> None
     frames.put(("view", "v"), "about", 1)
     frames.begin(3)
     assert decoded(frames.frame(Ask(view="v", view_have=have)))["view"] == {"name": "v", "about": 1}
-
-
-def test_a_history_is_bounded_and_marks_go_with_its_points() -> None:
-    history = History()
-    for second in range(MOST_POINTS + 5):
-        history.add("S", second, Point(second, None, None, None, None))
-    history.mark("S", MOST_POINTS, [Mark(3.0, 1.5, "B", "sobi, 3 at 1.50")])
-    points, marks = (decoded(b"{" + part + b"}") for part in history.after("S", 0))
-    assert [point[0] for point in points["points"]] == list(range(5, MOST_POINTS + 5))
-    assert marks["marks"] == [[3.0, 1.5, "B", "sobi, 3 at 1.50"]]
-    assert history.after("S", MOST_POINTS + 5) == []
-    assert history.after("T", 0) == []

@@ -7,7 +7,6 @@ import pytest
 from twisted.internet.task import Clock
 
 from deltabook.dashboard.frames import Ask, Frames, Scope
-from deltabook.dashboard.history import History
 from deltabook.dashboard.pages import FRAME_S, MOST_PAGES, STUCK_S, Page, Pages
 
 ALL: Scope = ("all", "")
@@ -39,14 +38,14 @@ class Rig:
     """Pages on a clock, whose frames say the number of the tick."""
 
     def __init__(self, token: str = "") -> None:
-        self.clock, self.frames, self.ticks = Clock(), Frames(History()), 0
+        self.clock, self.frames, self.ticks = Clock(), Frames(), 0
         self.prepared: list[set[Scope]] = []
         self.is_broken = False
         self.pages = Pages(
             self.frames,
             self.clock,
             prepare=self._prepare,
-            now_ms=lambda: 0,
+            market_ms=lambda: 0,
             refusal=lambda said: "" if said == token else "expected the token, was another",
         )
         self.pages.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
@@ -9,6 +10,7 @@ from typing import Any
 
 from runtime.plan import (
     Aggregate,
+    BoundNode,
     DistinctNode,
     Flow,
     GroupNode,
@@ -58,6 +60,8 @@ def _run(node: Node, done: Sequence[Bag]) -> Bag:
         return _join(node, done[node.left], done[node.right])
     if isinstance(node, SemiNode):
         return _semi(node, done[node.left], done[node.right])
+    if isinstance(node, BoundNode):
+        return _bounded(node, done[node.left], done[node.right])
     if isinstance(node, GroupNode):
         return _group(node, *done[node.input])
     if isinstance(node, DistinctNode):
@@ -100,6 +104,14 @@ def _join(node: JoinNode, left: Bag, right: Bag) -> Bag:
             if one(row) == other(partner) and None not in one(row):
                 result[row + partner] += weight * times
     return left[0] + right[0], result
+
+
+def _bounded(node: BoundNode, left: Bag, right: Bag) -> Bag:
+    (row,), place = right[1], left[0].index(node.value)
+    bound = row[right[0].index(node.bound)]
+    compare = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}[node.op]
+    passing = {row: n for row, n in left[1].items() if None not in (row[place], bound) and compare(row[place], bound)}
+    return left[0], Counter(passing)
 
 
 def _semi(node: SemiNode, left: Bag, right: Bag) -> Bag:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.compiler import NamedSelect
+from runtime.compiler import NamedSelect, SqlError, StreamClauses, StreamSelect
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import LOCAL_DISK, Cut, EpochLogReader
 from runtime.plan import Program, decode_program, encode_program, with_record
 from runtime.service.begun import BegunDirectory
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
+from runtime.service.upstreams import UpstreamConfig
 
 SLOW = NamedSelect("slow", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")
 FAST = NamedSelect("fast", SLOW.sql, lane="express")
@@ -82,3 +83,25 @@ def test_spark_needs_the_epochs_behind_its_version(tmp_path: Path, monkeypatch: 
     assert begun(tmp_path, runs_spark=False)[0] is False
     monkeypatch.setattr("runtime.epochs.EpochLog.first", lambda _: 2)
     assert begun(tmp_path)[0] is True
+
+
+def declared(sql: str) -> StreamSelect:
+    return StreamSelect(NamedSelect("quotes", sql), StreamClauses(100, 10**9, 0))
+
+
+def test_a_stream_over_touches_is_refused_beside_upstreams(tmp_path: Path) -> None:
+    """It would wait for ever: upstreams hand on relations, and touches are none."""
+    upstream = UpstreamConfig("east", tmp_path / "east")
+    quotes = declared("SELECT t, symbol, bid_price FROM touches")
+
+    def begin(directory: Path, upstreams: tuple[UpstreamConfig, ...]) -> None:
+        config = LiveConfig(directory=directory, feed=("127.0.0.1", 1), upstreams=upstreams)
+        BegunDirectory(
+            config, [], [quotes], disk=LOCAL_DISK, now_ns=lambda: 1, on_epoch=lambda _: None, on_update=lambda _: None
+        ).close()
+
+    with pytest.raises(SqlError, match=r"does not read touches, as the upstreams of this runtime \(east\)"):
+        begin(tmp_path / "new", (upstream,))
+    begin(tmp_path / "old", ())
+    with pytest.raises(ServiceError, match="stream quotes: expected a stream that does not read touches"):
+        begin(tmp_path / "old", (upstream,))

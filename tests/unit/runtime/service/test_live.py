@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from twisted.internet.task import Clock
 
-from deltabook.wire.results import FrameDecoder
+from deltabook.wire.results import FrameDecoder, encode_rows
 from runtime.compiler import NamedSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import OriginCounters
@@ -157,10 +158,39 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     feed.gate.open(sink, Position("S1", 1, 0, 0))
     assert feed.gate.offer(RawBuffer(0, 1, b"12345", 0))
     reactor.advance(0.5)
-    runtime._updated(Update(1, 1, {"feed": Cut("S1", 1, 5)}, {}, {}))
+    runtime._updated(Update(1, 1, {"feed": Cut("S1", 1, 5)}, {}, {}), {})
     assert lags()[1] == 500.0
     reactor.advance(10.5)
     assert lags() == (13_000.0, None)
+
+
+def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the thread that says them, and only of views that somebody follows."""
+    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    calls: list[tuple[Any, ...]] = []
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    views = [NamedSelect(name, VIEWS[0].sql, lane="express") for name in ("fast", "other")]
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
+    monkeypatch.setattr(reactor, "callFromThread", lambda *call: calls.append(call))
+    written: list[bytes] = []
+    listener: Any = SimpleNamespace(write=lambda message: written.append(message.encoded(arrow_frame)), flush=list)
+    subscription = runtime.hub.subscribe(["fast"], listener)
+    assert subscription is not None
+    subscription.catch_up()
+    written.clear()
+    table = runtime.hub.result("fast").rows()
+    values = {"symbol": ["ACME"], "v": [1], "weight": [1]}
+    row = pa.table([pa.array(values[each.name]).cast(each.type) for each in table.schema], schema=table.schema)
+    runtime._on_update(Update(1, 1, {}, {"fast": row, "other": row}, {}))
+    ((shown, update, bodies),) = calls
+    assert bodies == {"fast": encode_rows(row)}
+    shown(update, bodies)
+    (frame,) = FrameDecoder().feed(b"".join(written))
+    assert frame.rows is not None
+    assert frame.rows.equals(row)
+    runtime.hub.unsubscribe(subscription)
+    runtime._on_update(Update(2, 1, {}, {"fast": row}, {}))
+    assert calls[1][2] == {}, "nobody follows it any more"
 
 
 @pytest.mark.parametrize("is_taken", [True, False])

@@ -6,8 +6,10 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from runtime.native.structures import Structure
+from runtime.views import strings as view_strings
 from runtime.views.strings import Strings
 
 
@@ -62,3 +64,17 @@ def test_a_pattern_is_forgotten_with_its_last_reader() -> None:
     assert list(strings._tested) == ["a%"]
     del kernel
     assert list(strings._tested) == []
+
+
+@pytest.mark.parametrize("few", [0, 64], ids=["by Arrow", "one by one"])
+def test_few_strings_are_converted_as_many_are(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_strings, "_FEW", few)
+    strings = Strings(["b"])
+    column = pa.array(["a", None, "b", "", "a"])
+    numbers = strings.encode(column.slice(1))
+    valid = np.array([False, True, True, True])
+    assert strings.texts() == ["b", "", "a"]
+    assert numbers.tolist() == [0, 0, 1, 2]
+    assert strings.decode(numbers, valid).equals(column.slice(1))
+    assert strings.decode(numbers).to_pylist() == ["b", "b", "", "a"]
+    assert Strings().decode(np.array([0]), np.array([False])).to_pylist() == [None]

@@ -12,6 +12,7 @@ import pytest
 from runtime.engine.barriers import Barrier
 from runtime.engine.ingest.applying import Applying, ApplyingConfig
 from runtime.engine.ingest.deltas import Deltas
+from runtime.engine.ingest.epochtime import EpochTime
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
@@ -69,14 +70,16 @@ def completed(origin: Origin, formatter: InputFormatter, pieces: int) -> list[Co
 
 
 def step_of(epoch_messages: int, pieces: int) -> tuple[Counted, Applying, list[Completed], Inlet]:
-    adaptor = Counted(ObjectSpace(MemoryStore()), "feed", Retention())
+    space = ObjectSpace(MemoryStore())
+    adaptor = Counted(space, "feed", Retention())
     source = ListSource(0, DATA)
     origin = Origin(0, "feed", source, adaptor, Position("S1", 1, 0))
     formatter = InputFormatter(adaptor.schema)
     origin.attach(Formatting(formatter, 1))
     inlet = Inlet(origin, cast(Any, None), is_held=False)
     config = ApplyingConfig(epoch_messages, lambda: 0, lambda number, reason: None)
-    return adaptor, Applying(config, OriginTable({0: origin}, {0: inlet})), completed(origin, formatter, pieces), inlet
+    applying = Applying(config, OriginTable({0: origin}, {0: inlet}), EpochTime(space, {}))
+    return adaptor, applying, completed(origin, formatter, pieces), inlet
 
 
 @pytest.mark.parametrize("pieces", [2, 7, 23])

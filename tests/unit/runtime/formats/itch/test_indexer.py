@@ -26,13 +26,21 @@ from runtime.formats import (
     Schema,
     SchemaError,
 )
-from runtime.formats.itch import ITCH_FIELDS, ItchFormat, itch_schema
+from runtime.formats.itch import ITCH_FIELDS, ItchFormat, chain, columns, itch_schema
 from tests.generators.itch_buffers import expected_rows, formatted, packets, soup, split
 from tests.generators.itch_day import make_day
 
 Framing = Literal["file", "soupbin"]
 WIDE = itch_schema()
 HOLDS: dict[str, Any] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+@pytest.fixture(params=["one by one", "by columns"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few messages are read one by one and many by columns; every test is one of both."""
+    few = 1 << 30 if request.param == "one by one" else 0
+    monkeypatch.setattr(columns, "_FEW", few)
+    monkeypatch.setattr(chain, "_FEW_BYTES", few)
 
 
 def batches_of(schema: Schema, data: bytes, pushdown: Pushdown | None = None, most: int = 1 << 20) -> list[Any]:

@@ -7,12 +7,14 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.state import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+from runtime.state.columnar import columns as state_columns
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int64": st.integers(-(2**63), 2**63 - 1),
@@ -84,3 +86,15 @@ def test_a_number_of_a_pool_is_never_given_again() -> None:
     again.extend(pool.added_since(1))
     assert again.decode(pool.encode(pa.array(["a", None, "b"]))).to_pylist() == ["a", None, "b"]
     assert len(pool) == len(again) == 3
+
+
+@pytest.mark.parametrize("few", [0, 64], ids=["by Arrow", "one by one"])
+def test_few_strings_are_converted_as_many_are(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_columns, "_FEW", few)
+    pool = StringPool(["b"])
+    column = pa.array(["a", None, "b", "", "a"])
+    numbers = pool.encode(column.slice(1))
+    assert pool.added_since(0) == ["b", "", "a"]
+    assert numbers.tolist() == [-1, 0, 1, 2]
+    assert numbers.dtype == np.int64
+    assert pool.decode(numbers).equals(column.slice(1))

@@ -1,0 +1,154 @@
+"""Candles of every symbol: those of the runtime's derived streams, and what the tape says of the time behind them.
+
+``bars_1s`` and ``bars_1m`` bring a bar when its time is over. The bar that is being made, and all bars of a runtime
+without these streams, are made of the trades of ``tape``; a bar of a stream replaces one that was made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from deltabook.dashboard.history import MOST_MINUTES, MOST_SECONDS, History, Series
+
+__all__ = ["BAR_VIEWS", "Bar", "Bars", "Trade"]
+
+BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
+"""Derived stream → seconds of a bar."""
+KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
+"""Seconds of a bar → of what time bars are kept."""
+_BACKWARDS_NS: Final = 300 * 10**9
+"""A snapshot that ends so long before what is known belongs to another run of the market."""
+
+
+class Trade(msgspec.Struct, frozen=True):
+    """One trade of the market."""
+
+    number: int
+    """The match's, ascending."""
+    time_ns: int
+    """Market time since the UTC epoch, or since midnight, as the feed has it."""
+    price_ticks: int
+    volume_lots: int
+
+
+class Bar(msgspec.Struct, frozen=True, array_like=True):
+    """Trades of one second or minute."""
+
+    begin_s: int
+    """Market time."""
+    open: int
+    high: int
+    low: int
+    close: int
+    """In ticks."""
+    volume: int
+    """In lots."""
+    trades: int
+
+    def with_trade(self, trade: Trade) -> Bar:
+        """The bar behind one more trade."""
+        price = trade.price_ticks
+        high, low = max(self.high, price), min(self.low, price)
+        return Bar(self.begin_s, self.open, high, low, price, self.volume + trade.volume_lots, self.trades + 1)
+
+
+class _Width:
+    """Bars of one width of one symbol."""
+
+    def __init__(self, width_s: int, series: Series) -> None:
+        self._width_s, self._series = width_s, series
+        self._sealed_s = -1
+        """Begin of the newest bar of a stream."""
+        self._made: Bar | None = None
+
+    def clear(self, number: int) -> None:
+        self._series.clear(number)
+        self._sealed_s, self._made = -1, None
+
+    def enter(self, number: int, bar: Bar) -> None:
+        self._sealed_s = max(self._sealed_s, bar.begin_s)
+        self._series.put(number, bar.begin_s, bar)
+
+    def fold(self, number: int, trade: Trade) -> None:
+        begin_s = trade.time_ns // 10**9 // self._width_s * self._width_s
+        if begin_s <= self._sealed_s:
+            return
+        made = self._made
+        if made is not None and made.begin_s == begin_s:
+            self._made = made.with_trade(trade)
+        else:
+            price = trade.price_ticks
+            self._made = Bar(begin_s, price, price, price, price, trade.volume_lots, 1)
+        self._series.put(number, begin_s, self._made)
+
+
+class Bars:
+    """Candles of all symbols that have a history."""
+
+    def __init__(self, history: History, number: Callable[[], int]) -> None:
+        """``number``: that of the next frame."""
+        self.time_ns = 0
+        """Market time of the newest trade, or the last moment of the newest bar; 0: none is known."""
+        self._history, self._number = history, number
+        self._widths: dict[str, dict[int, _Width]] = {}
+        self._newest_ns: dict[str, int] = {}
+        """Symbol → the newest market time of it."""
+        self._folded: dict[str, tuple[int, int]] = {}
+        """Symbol → time and number of the newest trade that is part of a bar."""
+        self._first: dict[str, Bar] = {}
+
+    def enter_bars(self, width_s: int, rows: Iterable[tuple[str, Bar]], *, is_snapshot: bool) -> None:
+        """Enter rows of a stream."""
+        found = sorted(rows, key=lambda row: row[1].begin_s)
+        for symbol, bar in dict(found).items():
+            self._advance(symbol, (bar.begin_s + width_s) * 10**9 - 1, is_snapshot=is_snapshot)
+        number = self._number()
+        for symbol, bar in found:
+            widths = self._of(symbol)
+            if widths is not None:
+                widths[width_s].enter(number, bar)
+                if symbol not in self._first or bar.begin_s <= self._first[symbol].begin_s:
+                    self._first[symbol] = bar
+
+    def enter_trades(self, symbol: str, trades: Sequence[Trade], *, is_snapshot: bool) -> None:
+        """Enter trades, oldest first; those that are known are left out."""
+        widths, number = self._of(symbol), self._number()
+        if widths is None or not trades:
+            return
+        self._advance(symbol, trades[-1].time_ns, is_snapshot=is_snapshot)
+        for trade in trades:
+            at = (trade.time_ns, trade.number)
+            if at > self._folded.get(symbol, (-1, -1)):
+                self._folded[symbol] = at
+                for width in widths.values():
+                    width.fold(number, trade)
+                if symbol not in self._first:
+                    price = trade.price_ticks
+                    self._first[symbol] = Bar(trade.time_ns // 10**9, price, price, price, price, 0, 0)
+
+    def first(self, symbol: str) -> Bar | None:
+        """The oldest bar that was ever entered of this run of the market."""
+        return self._first.get(symbol)
+
+    def _advance(self, symbol: str, time_ns: int, *, is_snapshot: bool) -> None:
+        """Move the market's time. A snapshot that ends long before what is known is of another run of the market."""
+        if is_snapshot and time_ns < self._newest_ns.get(symbol, 0) - _BACKWARDS_NS:
+            self.time_ns = 0
+            self._newest_ns.pop(symbol)
+            self._folded.pop(symbol, None)
+            self._first.pop(symbol, None)
+            for width in self._widths[symbol].values():
+                width.clear(self._number())
+        if self._of(symbol) is not None:
+            self._newest_ns[symbol] = max(self._newest_ns.get(symbol, 0), time_ns)
+        self.time_ns = max(self.time_ns, time_ns)
+
+    def _of(self, symbol: str) -> dict[int, _Width] | None:
+        found = self._widths.get(symbol)
+        charted = self._history.of(symbol) if found is None else None
+        if charted is not None:
+            found = self._widths[symbol] = {1: _Width(1, charted.bars_1s), 60: _Width(60, charted.bars_1m)}
+        return found

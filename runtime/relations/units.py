@@ -1,0 +1,41 @@
+"""Units of prices and volumes by symbol: what a feed counts in, and what relations count in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from runtime.state import StringPool
+
+__all__ = ["SymbolUnits", "Units"]
+
+Integers = npt.NDArray[np.int64]
+Units = Callable[[str | None], tuple[int, int]]
+"""Symbol → the feed's units in a tick, and those in a lot."""
+
+
+class SymbolUnits:
+    """The feed's units in a tick and in a lot, by number of the symbol; follows the pool of symbols as it grows."""
+
+    def __init__(self, symbols: StringPool, units_of: Units) -> None:
+        self._symbols, self._units_of = symbols, units_of
+        self._table: Integers = np.zeros((0, 2), np.int64)
+
+    def table(self) -> Integers:
+        """Units of no symbol, then of each, shape (symbols + 1, 2); another array once there are more symbols."""
+        known = len(self._table)
+        if known != len(self._symbols) + 1:
+            names = [None, *self._symbols.added_since(0)][known:]
+            self._table = np.concatenate([self._table, np.array([self._units_of(name) for name in names], np.int64)])
+        return self._table
+
+    def convert(self, rows: Integers, price: int, volume: int, symbol: int) -> Any:
+        """Make ticks and lots of the feed's units in a matrix of columns, and return a flag for each row: whether a
+        part of a tick or a lot was cut off."""
+        ticks, lots = self.table()[rows[symbol] + 1].T
+        rows[price], tick_rest = np.divmod(rows[price], ticks)
+        rows[volume], lot_rest = np.divmod(rows[volume], lots)
+        return (tick_rest != 0) | (lot_rest != 0)
