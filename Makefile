@@ -20,7 +20,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
+.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -30,7 +30,7 @@ setup: ## create .venv from the lock and find or fetch a Java; quick when up to 
 	@scripts/setup.sh
 
 demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=itch|text
-	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed $(FEED))
+	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed-protocol $(FEED))
 
 screenshots: setup ## take the pictures of the dashboard in docs/ from a demo that runs some minutes
 	@$(PY) -m tests.generators.screenshots
@@ -114,6 +114,9 @@ bench-strategies: setup ## run the strategies on recorded markets, and write doc
 
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor
+
+release: setup ## build wheel and source archive in dist/, try them in a clean environment, and date the changelog's section
+	@scripts/release.sh
 
 lock: setup ## make requirements.lock and those of the image and of Java again
 	@scripts/lock.sh

@@ -50,6 +50,8 @@ class StrategyHost(Context):
         self.on_view_wanted: Callable[[str, str, Lane], None] = lambda view, sql, lane: None
         self.is_started = False
         self.failure = ""
+        self.error: Exception | None = None
+        """What the strategy raised, if it did."""
         self.on_failed: Callable[[], None] = lambda: None
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
         """Hears of every execution, also before the start."""
@@ -122,6 +124,7 @@ class StrategyHost(Context):
                 method(*arguments)
         except Exception as error:  # noqa: BLE001 - a strategy's own code: whatever it raises ends it alone
             self._log.failure("strategy {name} failed", name=self.name)
+            self.error = error
             self.fail(f"{type(error).__name__}: {error}")
         finally:
             self._is_busy = False

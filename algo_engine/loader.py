@@ -1,5 +1,5 @@
-"""Finds strategies by name or file, and turns ``NAME.field=value`` (of one strategy: ``field=value``) into their typed
-parameters."""
+"""Finds strategies by name, file or class, and turns ``NAME.field=value`` (of one strategy: ``field=value``) into their
+typed parameters."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import msgspec
 from algo_engine.errors import ParameterError, StrategyNotFound
 from algo_engine.risk import RiskLimits
 from algo_engine.strategy import Strategy
+from deltabook.wire.suggestions import did_you_mean
 
 __all__ = ["BUILT_IN", "LoadedStrategy", "load_strategies"]
 
@@ -34,15 +35,19 @@ class LoadedStrategy(msgspec.Struct, frozen=True):
     """A strategy that is ready to run."""
 
     name: str
-    """Built-in name, or the file's name without ``.py``."""
+    """Built-in name, the file's name without ``.py``, or the name of the class."""
     strategy: Strategy[Any]
     """With its parameters."""
     limits: RiskLimits
     """From the parameters ``NAME.risk.field``."""
 
 
-def load_strategies(specifications: Iterable[str], parameters: Iterable[str] = ()) -> list[LoadedStrategy]:
-    """Strategies in the order given; raises `StrategyNotFound` or `ParameterError`.
+def load_strategies(
+    specifications: Iterable[str | type[Strategy[Any]]], parameters: Iterable[str] = ()
+) -> list[LoadedStrategy]:
+    """Strategies in the order given: names, paths to files, or classes, which go by their own names.
+
+    Raises `StrategyNotFound` or `ParameterError`.
 
     >>> [loaded.name for loaded in load_strategies(["sobi"], ["sobi.factor=3", "sobi.risk.max_open_orders=5"])]
     ['sobi']
@@ -63,12 +68,17 @@ def load_strategies(specifications: Iterable[str], parameters: Iterable[str] = (
     return loaded
 
 
-def _find(specification: str) -> tuple[str, type[Strategy[Any]]]:
+def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[Any]]]:
+    if not isinstance(specification, str):
+        return _checked_class(specification)
     if specification in BUILT_IN:
         return specification, _only_strategy(importlib.import_module(BUILT_IN[specification]), specification)
     path = Path(specification)
     if path.suffix != ".py":
-        raise StrategyNotFound(f"expected one of {', '.join(BUILT_IN)} or a path to a .py file, was {specification}")
+        meant = did_you_mean(specification, BUILT_IN)
+        raise StrategyNotFound(
+            f"expected one of {', '.join(BUILT_IN)} or a path to a .py file, was {specification}{meant}"
+        )
     if not path.is_file():
         raise StrategyNotFound(f"expected a strategy file, was nothing at {specification}")
     name = re.sub(r"\W", "_", path.stem)
@@ -83,6 +93,12 @@ def _find(specification: str) -> tuple[str, type[Strategy[Any]]]:
         del sys.modules[spec.name]
         raise StrategyNotFound(f"expected a strategy in {path}, was {type(error).__name__}: {error}") from error
     return name, _only_strategy(module, specification)
+
+
+def _checked_class(given: object) -> tuple[str, type[Strategy[Any]]]:
+    if not (isinstance(given, type) and issubclass(given, Strategy)):
+        raise StrategyNotFound(f"expected a subclass of Strategy, a name or a path to a .py file, was {given!r}")
+    return given.__name__, given
 
 
 def _only_strategy(module: ModuleType, where: str) -> type[Strategy[Any]]:

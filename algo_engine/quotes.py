@@ -8,7 +8,7 @@ import msgspec
 
 from algo_engine.contents import ViewChange
 
-__all__ = ["QUOTE_COLUMNS", "QUOTE_VIEW", "Quote", "Quotes"]
+__all__ = ["QUOTE_COLUMNS", "QUOTE_VIEW", "Quote", "Quotes", "mark_ticks"]
 
 QUOTE_VIEW: Final = "best_quote"
 QUOTE_COLUMNS: Final = ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume")
@@ -49,9 +49,13 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
 
     def mark_ticks(self, position_lots: int) -> int | None:
         """The price at which a position could be closed: the bid for a long one, the ask for a short one."""
-        bid, ask = self.bid_price_ticks, self.ask_price_ticks
-        near, far = (bid, ask) if position_lots >= 0 else (ask, bid)
-        return far if near is None else near
+        return mark_ticks(self.bid_price_ticks, self.ask_price_ticks, position_lots)
+
+
+def mark_ticks(bid: int | None, ask: int | None, position_lots: int) -> int | None:
+    """Return the price at which a position could be closed; that of the other side where its own has none."""
+    near, far = (bid, ask) if position_lots >= 0 else (ask, bid)
+    return far if near is None else near
 
 
 class Quotes:

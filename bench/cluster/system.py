@@ -115,7 +115,7 @@ def started(point: Point, recording: Recording, folder: Path, say: Callable[[str
         if point.workers:
             say(f"a cluster of {point.workers} workers starts")
             command = deltabook("cluster", "local", "--workers", str(point.workers), "--cores", "1")
-            command += ["--memory", _WORKER_MEMORY, "--dir", str(folder / "spark")]
+            command += ["--executor-memory", _WORKER_MEMORY, "--dir", str(folder / "spark")]
             cluster = stack.enter_context(running("cluster", command, folder))
             roots[cluster.pid] = "daemon"
             assert cluster.ready is not None

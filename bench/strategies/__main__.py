@@ -35,7 +35,7 @@ def main() -> None:
             text = placed(text, recording, table)
             if recording == "capture" and not quick:
                 for case, result in zip(CASES, results, strict=True):
-                    if result.trades:
+                    if result.fills:
                         draw(case, result, DOCS / "strategies" / f"{case.name}.png")
     if not quick:
         page.write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ from bench.trading.dashboard import measure_dashboard
 from bench.trading.democpu import measure_demo_cpu
 from bench.trading.fanout import measure_fanout, measure_paging
 from bench.trading.firstanswer import measure_first_answer
+from bench.trading.pgcopy import measure_copy
 from bench.trading.ticktotrade import measure_tick_to_trade
 from bench.trading.tuple_queues import measure_tuple_queues
 
@@ -22,6 +23,7 @@ def run(quick: bool) -> list[Record]:
         *measure_demo_cpu(quick),
         *measure_fanout(quick),
         *measure_paging(quick),
+        *measure_copy(quick),
         *measure_dashboard(quick),
         *measure_backtests(quick),
         *measure_sweeps(quick),

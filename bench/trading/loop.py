@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,10 +40,19 @@ def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
 
 
 def until_ready(child: Child) -> dict[str, int]:
-    """Its ports, once it serves; raises `RuntimeError` if it does not."""
+    """Its ports, once it serves, and its Spark is up if it has one; raises `RuntimeError` if it does not."""
     _wait(child, lambda: child.ready is not None, _READY_S, "to be ready")
+    if child.role == "runtime":
+        port = child.ready.ports["http"] if child.ready else 0
+        _wait(child, lambda: _is_spark_up(port), _READY_S, "to have its Spark up")
     assert child.ready is not None
     return child.ready.ports
+
+
+def _is_spark_up(port: int) -> bool:
+    """Whether a runtime's Spark has joined, or it has none."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/status", timeout=_READY_S) as answer:
+        return bool(json.load(answer)["spark"] != "starting")
 
 
 def _wait(child: Child, done: object, limit_s: float, what: str) -> None:

@@ -2,13 +2,17 @@
 
 ```
 config.py ──▶ backtest.py puts the parts together ──▶ result.py figures, curves, orders, trades ──▶ report/ HTML
+                │                                       ├ tables.py      the same as Arrow tables
+                │                                       ├ statistics.py  return, risk, hit rate, turnover, exposure
+                │                                       └ plotting.py    pictures, by matplotlib
                 │ flow.py        recorded files as one stream
                 │ simulation.py  the loop: records and own orders in, answers and deltas out      clock.py
                 ├ deltas.py      what the market says, as deltas of the relations
                 ├ views.py       the views, tuple by tuple
                 ├ session.py     the text protocol between a desk and the market                  latency.py
                 └ recorder.py    what is remembered on the way
-sweep.py      one backtest a point of a grid, over Spark
+sweep.py      one backtest a point of a grid, in processes or over Spark     grid.py   pickling.py
+replaying.py  flow, market and views without strategies, epoch by epoch
 ```
 
 The market is `exchange_server.matching.Market`, so queue positions are real; views are those of the live express lane;
@@ -17,7 +21,14 @@ engine, hosts and desks are the live ones and speak the live bytes. docs/backtes
 
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig, DataFile
-from deltabook.backtest.errors import BacktestError, ConfigurationError, SweepError
+from deltabook.backtest.errors import (
+    BacktestError,
+    ConfigurationError,
+    EpochPassedError,
+    PlottingError,
+    StrategyStopped,
+    SweepError,
+)
 from deltabook.backtest.result import Figures, Result, StrategyFigures
 
 __all__ = [
@@ -26,8 +37,11 @@ __all__ = [
     "BacktestError",
     "ConfigurationError",
     "DataFile",
+    "EpochPassedError",
     "Figures",
+    "PlottingError",
     "Result",
     "StrategyFigures",
+    "StrategyStopped",
     "SweepError",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from algo_engine.desk import Desk
 from algo_engine.engine import Engine
@@ -19,6 +20,7 @@ from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
 from algo_engine.quotes import QUOTE_VIEW, Quotes
 from algo_engine.risk import RiskGate
+from algo_engine.strategy import Strategy
 from algo_engine.trades import MemorySpool
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.config import BacktestConfig
@@ -53,8 +55,8 @@ class Backtest:
     """Strategies against recorded flow, as a library and for `deltabook backtest`; runs once.
 
     ``records`` and ``strategies`` take the place of the configuration's files and names; records must be in the order
-    of their times, and ``instruments`` says what they trade. Raises `ConfigurationError`, or an `AlgoError` of the
-    strategies' own files and parameters.
+    of their times, and ``instruments`` says what they trade. ``classes`` are the strategies of the configuration that
+    are in no file, by name. Raises `ConfigurationError`, or an `AlgoError` of the strategies' own files and parameters.
 
     >>> from exchange_server.replay import Record
     >>> flow = [Record(1, 10, 1, 7, "B", 5, 100, "ACME"), Record(2, 20, 2, 8, "S", 5, 102, "ACME")]
@@ -69,6 +71,7 @@ class Backtest:
         *,
         records: Iterable[Record] | None = None,
         strategies: Sequence[LoadedStrategy] | None = None,
+        classes: Mapping[str, type[Strategy[Any]]] = MappingProxyType({}),
         instruments: Sequence[Instrument] = (),
     ) -> None:
         self.config = config
@@ -77,7 +80,8 @@ class Backtest:
         self._instruments = tuple(instruments) if self._flow is None else self._flow.instruments
         if not self._instruments:
             raise ConfigurationError("expected instruments that the records trade, was none")
-        self.loaded = list(strategies or load_strategies(config.strategies, config.parameters))
+        named = (classes.get(name, name) for name in config.strategies)
+        self.loaded = list(strategies or load_strategies(named, config.parameters))
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
         """Why it ended before its data did, if it did."""

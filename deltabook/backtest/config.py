@@ -31,7 +31,7 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the result depends on; equal configurations of equal files give equal bytes."""
 
     strategies: tuple[str, ...]
-    """Built-in names or paths to files."""
+    """Built-in names, paths to files, or names of classes that are given beside the configuration."""
     data: tuple[DataFile, ...] = ()
     """Files of different symbols are merged by time; files of one symbol are days that follow one another."""
     parameters: tuple[str, ...] = ()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["BacktestError", "ConfigurationError", "SweepError"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltabook.backtest.result import Result
+
+__all__ = ["BacktestError", "ConfigurationError", "EpochPassedError", "PlottingError", "StrategyStopped", "SweepError"]
 
 
 class BacktestError(RuntimeError):
@@ -15,3 +20,19 @@ class ConfigurationError(BacktestError, ValueError):
 
 class SweepError(BacktestError):
     """No point of a sweep could be run."""
+
+
+class StrategyStopped(BacktestError):
+    """A run ended before its data; ``result`` is what it found until then, and the cause what the strategy raised."""
+
+    def __init__(self, reason: str, result: Result) -> None:
+        super().__init__(reason)
+        self.result = result
+
+
+class EpochPassedError(BacktestError, LookupError):
+    """The full result of an epoch was asked for when the replay had gone on."""
+
+
+class PlottingError(BacktestError, ImportError):
+    """The plotting library is not installed."""

@@ -27,8 +27,8 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     """Market time."""
     quotes: tuple[tuple[int | None, int | None], ...]
     """Best bid and ask in ticks, by symbol."""
-    profits: tuple[tuple[int, int, int], ...]
-    """Realised, unrealised, fees in ticks × lots, by strategy."""
+    profits: tuple[tuple[tuple[int, int, int], ...], ...]
+    """Realised, unrealised, fees in ticks × lots, by strategy and symbol."""
     positions: tuple[tuple[int, ...], ...]
     """Lots by strategy and symbol."""
 
@@ -155,10 +155,10 @@ class Recorder:
             (None, None) if quote is None else (quote.bid_price_ticks, quote.ask_price_ticks)
             for quote in map(self._quotes.get, self._symbols)
         )
-        profits = [host.profit() for host in self._hosts]
+        profits = tuple(tuple(_profit(host, symbol) for symbol in self._symbols) for host in self._hosts)
         positions = tuple(tuple(host.position_lots(symbol) for symbol in self._symbols) for host in self._hosts)
         now_ns = self._now_ns()
-        found = Sample(now_ns, quotes, tuple((p.realised, p.unrealised, p.fees) for p in profits), positions)
+        found = Sample(now_ns, quotes, profits, positions)
         if self.samples and self.samples[-1].time_ns == now_ns:
             self.samples[-1] = found
         else:
@@ -231,3 +231,8 @@ class Recorder:
             setattr(s, name, getattr(s, name) + 1)
         word = _NUMBER.sub("…", event.reason.partition(":")[0])[:60] or str(status)
         s.reasons[word] = s.reasons.get(word, 0) + 1
+
+
+def _profit(host: StrategyHost, symbol: str) -> tuple[int, int, int]:
+    profit = host.profit(symbol)
+    return profit.realised, profit.unrealised, profit.fees

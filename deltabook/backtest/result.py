@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from algo_engine.trades import Trade, write_trades
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.flow import SourceFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample
+from deltabook.backtest.statistics import Statistics, falls, statistics_of
+from deltabook.backtest.tables import orders_table, pnl_table, positions_table, trades_table
 from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from deltabook.backtest.backtest import Backtest
 
 __all__ = ["Figures", "Result", "StrategyFigures", "make_result"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+_NAMES: Final = {"order_lives": "orders", "fills": "trades"}
+"""Field → key of the JSON."""
 
 
 class StrategyFigures(msgspec.Struct, frozen=True):
@@ -78,8 +87,12 @@ class Figures(msgspec.Struct, frozen=True):
     """Records without effect, by why."""
 
 
-class Result(msgspec.Struct, frozen=True):
-    """All of it; `to_json` gives the same bytes for the same inputs, in every process."""
+class Result(msgspec.Struct, frozen=True, dict=True):
+    """All of it; `to_json` gives the same bytes for the same inputs, in every process.
+
+    `orders`, `trades`, `pnl` and `positions` are Arrow tables; `stats` computes statistics, `plot` draws. A notebook
+    shows a summary.
+    """
 
     format: int
     """Of this record."""
@@ -99,9 +112,9 @@ class Result(msgspec.Struct, frozen=True):
     """Name → SQL of the views that were kept."""
     curve: list[Sample]
     """Prices, profits and positions over time."""
-    orders: list[OrderLife]
+    order_lives: list[OrderLife]
     """The first ones."""
-    trades: list[Trade]
+    fills: list[Trade]
     """All own executions, in the order of their times."""
     failure: str
     """Why the run ended before its data, empty if it did not."""
@@ -113,6 +126,64 @@ class Result(msgspec.Struct, frozen=True):
         """Records a second."""
         return self.figures.records / self.elapsed_s if self.elapsed_s else 0.0
 
+    @cached_property
+    def orders(self) -> pa.Table:
+        """The orders, a row each: see `deltabook.backtest.tables`."""
+        return orders_table(self)
+
+    @cached_property
+    def trades(self) -> pa.Table:
+        """All own executions, a row each, in the order of their times."""
+        return trades_table(self)
+
+    @cached_property
+    def pnl(self) -> pa.Table:
+        """Profit over time, a row for each sample, strategy and symbol."""
+        return pnl_table(self)
+
+    @cached_property
+    def positions(self) -> pa.Table:
+        """Positions, touch and exposure over time, a row for each sample, strategy and symbol."""
+        return positions_table(self)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """What `stats` returns if nothing is given."""
+        return statistics_of(self)
+
+    def stats(
+        self,
+        *,
+        capital: Decimal | float | None = None,
+        interval_s: float | None = None,
+        days_a_year: float = 252,
+        hours_a_day: float = 6.5,
+    ) -> Statistics:
+        """Return, risk, hit rate, turnover and exposure: see `deltabook.backtest.statistics.statistics_of`."""
+        return statistics_of(
+            self, capital=capital, interval_s=interval_s, days_a_year=days_a_year, hours_a_day=hours_a_day
+        )
+
+    def plot(self, symbol: str = "") -> Figure:
+        """Draw profit, drawdown, position and the fills over the price; of the first symbol if none is given.
+
+        Raises `PlottingError` where matplotlib is not installed, and `ConfigurationError` for a symbol that was not
+        traded.
+        """
+        from deltabook.backtest.plotting import tearsheet
+
+        return tearsheet(self, symbol)
+
+    def _repr_html_(self) -> str:
+        from deltabook.backtest.report.summary import result_html
+
+        return result_html(self)
+
+    def __repr__(self) -> str:
+        f = self.figures
+        names = ", ".join(strategy.name for strategy in self.strategies)
+        return f"<Result of {names}: {f.records} records, {f.own_trades} own trades, profit {f.profit} ticks × lots>"
+
     def to_json(self) -> bytes:
         """All but how long it took."""
         return msgspec.json.format(msgspec.json.encode(_plain(self), enc_hook=str), indent=1) + b"\n"
@@ -123,8 +194,8 @@ class Result(msgspec.Struct, frozen=True):
         written = [directory / name for name in ("result.json", "trades.csv", "trades.parquet", "orders.csv")]
         written[0].write_bytes(self.to_json())
         for path in written[1:3]:
-            write_trades(path, iter(self.trades))
-        _write_orders(written[3], self.orders)
+            write_trades(path, iter(self.fills))
+        _write_orders(written[3], self.order_lives)
         if html:
             from deltabook.backtest.report import write_report
 
@@ -133,8 +204,9 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def _plain(result: Result) -> dict[str, Any]:
-    found = msgspec.structs.asdict(result)
+    found = {_NAMES.get(name, name): value for name, value in msgspec.structs.asdict(result).items()}
     del found["elapsed_s"]
+    found["statistics"] = result.statistics
     return found
 
 
@@ -152,7 +224,7 @@ def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: flo
     recorder, market, encoder = backtest.recorder, backtest.market, backtest.encoder
     samples = recorder.samples
     strategies = [_strategy(backtest, place) for place in range(len(backtest.hosts))]
-    totals = [sum(r + u - f for r, u, f in sample.profits) for sample in samples]
+    totals = [sum(r + u - f for line in sample.profits for r, u, f in line) for sample in samples]
     figures = Figures(
         records=backtest.simulation.records,
         feed_messages=encoder.messages,
@@ -163,7 +235,7 @@ def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: flo
         end_ns=samples[-1].time_ns,
         profit=sum(s.profit for s in strategies),
         fees=sum(s.fees for s in strategies),
-        max_drawdown=_drawdown(totals),
+        max_drawdown=-min(falls(totals)),
         dropped=dict(sorted(market.replay_counts.items())),
     )
     return Result(
@@ -176,8 +248,8 @@ def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: flo
         slow_views=backtest.views.slow,
         views=dict(sorted(backtest.views.sql.items())),
         curve=samples,
-        orders=recorder.orders,
-        trades=sorted(recorder.trades, key=lambda trade: (trade.time_ns, trade.broker_id, trade.sequence)),
+        order_lives=recorder.orders,
+        fills=sorted(recorder.trades, key=lambda trade: (trade.time_ns, trade.broker_id, trade.sequence)),
         failure=backtest.failure,
         elapsed_s=elapsed_s,
     )
@@ -204,17 +276,9 @@ def _strategy(backtest: Backtest, place: int) -> StrategyFigures:
         realised=profit.realised,
         unrealised=profit.unrealised,
         fees=profit.fees,
-        max_drawdown=_drawdown([r + u - f for r, u, f in (sample.profits[place] for sample in recorder.samples)]),
+        max_drawdown=-min(falls(sum(r + u - f for r, u, f in sample.profits[place]) for sample in recorder.samples)),
         max_position_lots=largest,
         position_lots=held,
         orders=recorder.statistics[host.name],
         failure=host.failure,
     )
-
-
-def _drawdown(profits: Sequence[int]) -> int:
-    highest = worst = 0
-    for profit in profits:
-        highest = max(highest, profit)
-        worst = max(worst, highest - profit)
-    return worst

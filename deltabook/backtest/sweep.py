@@ -1,36 +1,53 @@
-"""One backtest for each point of a grid, spread over a Spark cluster.
+"""One backtest for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
 A point is a task: its configuration goes there as data, its figures come back, and its whole result is the bytes that
 `deltabook backtest` with the same parameters gives. Workers open the files by the same names, from the same directory:
-on a cluster they lie on a volume that all have. A point that fails says why, and the others go on.
+on a cluster they lie on a volume that all have. Strategies that are in no file go there as pickled classes, by value
+where they are from a notebook or a script. A point that fails says why, and the others go on.
 """
 
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
+import os
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from algo_engine.errors import AlgoError
 from algo_engine.loader import load_strategies
+from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.errors import BacktestError, SweepError
 from deltabook.backtest.grid import Axis, points_of
+from deltabook.backtest.pickling import pickled_classes, unpickled_classes
+from deltabook.backtest.tables import sweep_table
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.requirements import missing_requirement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Point", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
+
+Classes = Mapping[str, type[Strategy[Any]]]
+"""Strategies that are in no file, by name."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -52,6 +69,8 @@ class Point(msgspec.Struct, frozen=True):
     """Executions."""
     filled_lots: int = 0
     """Executed."""
+    sharpe: float | None = None
+    """Of a year, see `deltabook.backtest.statistics`; None where there is none."""
     sha256: str = ""
     """Of the point's ``result.json``."""
     error: str = ""
@@ -75,6 +94,29 @@ class SweepResult(msgspec.Struct, frozen=True):
         """The points by profit, the best first; those that failed are left out."""
         return sorted((p for p in self.points if not p.error), key=lambda p: (-p.profit, p.number))
 
+    def parameters_of(self, point: Point) -> dict[str, str]:
+        """The values of a point by parameter, as `deltabook.run_backtest` takes them."""
+        return {key: value for (key, _), value in zip(self.axes, point.values, strict=True)}
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each point: the values of the axes, as texts, and its figures, NULL where it failed."""
+        return sweep_table(self)
+
+    def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
+        """Draw a figure of the points over two parameters, the first two if none are given, or over one alone.
+
+        Where there are more, a field shows the best of the others. Raises `PlottingError` where matplotlib is not
+        installed, and `ConfigurationError` for a figure or a parameter that there is none of.
+        """
+        from deltabook.backtest.plotting import sweep_plot
+
+        return sweep_plot(self, figure, across, down)
+
+    def _repr_html_(self) -> str:
+        from deltabook.backtest.report.summary import sweep_html
+
+        return sweep_html(self)
+
     def to_json(self) -> bytes:
         """All but how long it took."""
         plain = msgspec.structs.asdict(self)
@@ -92,13 +134,19 @@ class SweepResult(msgspec.Struct, frozen=True):
         return [path, write_sweep_report(directory / "sweep.html", self)]
 
 
-def run_point(config: BacktestConfig, number: int, values: tuple[str, ...], folder: str = "") -> Point:
+def run_point(
+    config: BacktestConfig,
+    number: int,
+    values: tuple[str, ...],
+    folder: str = "",
+    classes: Classes = MappingProxyType({}),
+) -> Point:
     """One backtest; with a folder its whole result and its report are written there.
 
     Never raises for what a point can do wrong.
     """
     try:
-        result = Backtest(config).run()
+        result = Backtest(config, classes=classes).run()
         # A strategy that was stopped says nothing of its parameters, even where others have gone on.
         stopped = [
             f"{strategy.name} was stopped: {strategy.failure}" for strategy in result.strategies if strategy.failure
@@ -125,15 +173,19 @@ def run_point(config: BacktestConfig, number: int, values: tuple[str, ...], fold
         orders=sum(each.submitted for each in orders),
         fills=sum(each.fills for each in orders),
         filled_lots=sum(each.filled_lots for each in orders),
+        sharpe=result.statistics.total.sharpe,
         sha256=hashlib.sha256(data).hexdigest(),
     )
 
 
 class Sweep:
-    """A grid of backtests; raises `ConfigurationError` for one that has no points or too many."""
+    """A grid of backtests; raises `ConfigurationError` for one that has no points or too many.
 
-    def __init__(self, config: BacktestConfig, axes: Sequence[Axis]) -> None:
-        self.config, self.axes = config, tuple(axes)
+    ``classes`` are the strategies of the configuration that are in no file, by name.
+    """
+
+    def __init__(self, config: BacktestConfig, axes: Sequence[Axis], classes: Classes = MappingProxyType({})) -> None:
+        self.config, self.axes, self._classes = config, tuple(axes), dict(classes)
         self.points = points_of(axes)
         """Values by point."""
 
@@ -147,11 +199,12 @@ class Sweep:
         spark: SparkConfig | None = None,
         on_progress: Callable[[int, int], None] = lambda done, of: None,
         folder: Path | None = None,
+        jobs: int = 0,
     ) -> SweepResult:
-        """Run all points on Spark; ``folder`` gets each point's result as JSON.
+        """Run all points: in ``jobs`` processes, of which 1 is this one; on Spark without a number of them.
 
-        ``on_progress`` hears how many are done, on this thread. Raises `SweepError` if Spark cannot be had, or if every
-        point fails.
+        ``folder`` gets each point's result as JSON. ``on_progress`` hears how many are done, on this thread. Raises
+        `SweepError` if Spark or processes cannot be had, or if every point fails.
         """
         begin_s = time.perf_counter()
         if folder is not None:
@@ -161,10 +214,26 @@ class Sweep:
             raise SweepError(f"expected a file at {unseen}, was none")
         target, place = "" if folder is None else str(folder.resolve()), str(Path.cwd())
         tasks = [(self.config_of(values), n, values, target, place) for n, values in enumerate(self.points, 1)]
-        points = sorted(_on_spark(tasks, spark or SparkConfig(), on_progress), key=lambda point: point.number)
+        found = self._run_tasks(tasks, spark or SparkConfig(), on_progress, jobs)
+        points = sorted(found, key=lambda point: point.number)
         if all(point.error for point in points):
             raise SweepError(f"expected a point that can be run, was none: {points[0].error}")
         return SweepResult(self.config, self.axes, points, time.perf_counter() - begin_s)
+
+    def _run_tasks(
+        self,
+        tasks: Sequence[tuple[Any, ...]],
+        spark: SparkConfig,
+        on_progress: Callable[[int, int], None],
+        jobs: int,
+    ) -> list[Point]:
+        if jobs == 1:
+            return _in_this_process(tasks, self._classes, on_progress)
+        pickled = pickled_classes(self._classes)
+        encoded = [msgspec.msgpack.encode(_plain((*task, pickled))) for task in tasks]
+        if jobs:
+            return _in_processes(encoded, jobs, on_progress)
+        return _on_spark(encoded, spark, on_progress)
 
     def _check_parameters(self) -> None:
         """Raise `SweepError` if no point can have its strategies: before Spark is started, which takes long."""
@@ -172,7 +241,7 @@ class Sweep:
         for values in self.points:
             config = self.config_of(values)
             try:
-                load_strategies(config.strategies, config.parameters)
+                load_strategies((self._classes.get(name, name) for name in config.strategies), config.parameters)
             except AlgoError as error:
                 reason = reason or str(error)
             else:
@@ -186,9 +255,37 @@ def _unseen(config: BacktestConfig) -> str:
     return next((str(path) for path in files if not path.is_file()), "")
 
 
-def _on_spark(
-    tasks: Sequence[tuple[Any, ...]], config: SparkConfig, on_progress: Callable[[int, int], None]
+def _in_this_process(
+    tasks: Sequence[tuple[Any, ...]], classes: Classes, on_progress: Callable[[int, int], None]
 ) -> list[Point]:
+    points = []
+    for config, number, values, folder, _ in tasks:
+        points.append(run_point(config, number, values, folder, classes))
+        on_progress(len(points), len(tasks))
+    return points
+
+
+def _in_processes(tasks: Sequence[bytes], jobs: int, on_progress: Callable[[int, int], None]) -> list[Point]:
+    """Processes begin afresh and inherit nothing: a fork would have the locks of threads that it does not have."""
+    points: list[Point] = []
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=multiprocessing.get_context("spawn"))
+    try:
+        for done in as_completed([pool.submit(_task, task) for task in tasks]):
+            points.append(msgspec.msgpack.decode(done.result(), type=Point))
+            on_progress(len(points), len(tasks))
+    except BrokenProcessPool as error:
+        raise SweepError(
+            "expected the processes of the sweep to go on, was one that ended; a script that starts a sweep does so "
+            'below `if __name__ == "__main__":`'
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return points
+
+
+def _on_spark(tasks: Sequence[bytes], config: SparkConfig, on_progress: Callable[[int, int], None]) -> list[Point]:
+    if missing := missing_requirement(os.environ):
+        raise SweepError(missing)
     from runtime.spark.session import start_session, stop_session
 
     with tempfile.TemporaryDirectory(prefix="deltabook-sweep-") as folder:
@@ -198,7 +295,7 @@ def _on_spark(
             raise SweepError(str(error)) from error
         try:
             context = session.sparkContext
-            rows = context.parallelize([msgspec.msgpack.encode(_plain(task)) for task in tasks], len(tasks))
+            rows = context.parallelize(list(tasks), len(tasks))
             return _collected(context, rows.map(_task), len(tasks), on_progress)
         finally:
             stop_session(session)
@@ -211,12 +308,15 @@ def _plain(task: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _task(data: bytes) -> bytes:
     """On a worker: the point of a task, as bytes."""
-    config, number, values, folder, place = msgspec.msgpack.decode(data)
+    config, number, values, folder, place, pickled = msgspec.msgpack.decode(data)
     given = msgspec.convert(config, BacktestConfig, dec_hook=lambda type_, value: type_(value))
-    return msgspec.msgpack.encode(_point_at(place, given, number, tuple(values), folder))
+    point = _point_at(place, given, number, tuple(values), folder, unpickled_classes(pickled))
+    return msgspec.msgpack.encode(point)
 
 
-def _point_at(place: str, config: BacktestConfig, number: int, values: tuple[str, ...], folder: str) -> Point:
+def _point_at(  # noqa: PLR0917 - what a task is made of
+    place: str, config: BacktestConfig, number: int, values: tuple[str, ...], folder: str, classes: Classes
+) -> Point:
     """A point where the sweep was started, as its files may be named from there; a worker runs a task at a time."""
     try:
         with chdir(place):
@@ -224,7 +324,7 @@ def _point_at(place: str, config: BacktestConfig, number: int, values: tuple[str
                 return Point(number, values, error=_not_here(unseen))
             if folder and not Path(folder).is_dir():
                 return Point(number, values, error=_not_here(folder))
-            return run_point(config, number, values, folder)
+            return run_point(config, number, values, folder, classes)
     except OSError:
         return Point(number, values, error=_not_here(place))
 

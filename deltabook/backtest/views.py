@@ -8,16 +8,25 @@ from typing import Any
 
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
+from deltabook.wire.suggestions import did_you_mean
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
-from runtime.plan import EPOCH_TIME, View
+from runtime.plan import EPOCH_TIME, Column, View
 from runtime.views.shard import Kernels, ShardState
 
-__all__ = ["BacktestViews", "Change", "find_views"]
+__all__ = ["BacktestViews", "Change", "find_views", "named_sql"]
 
 Row = tuple[Any, ...]
 Change = tuple[str, list[Row], list[int]]
 """View, rows, and how many of each came (+) or went (-)."""
+
+
+def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
+    """Return views by their names in lower case; raises `ConfigurationError` for one whose SQL is no text."""
+    for name, sql in views.items():
+        if not isinstance(sql, str):
+            raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")
+    return {name.lower(): sql for name, sql in views.items()}
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
@@ -52,15 +61,16 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
         path = folder / f"{name}.sql"
         if not path.is_file():
             files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # those have none
-            known = ", ".join(sorted({*given, *files}))
-            raise ConfigurationError(f"expected one of the views {known}, was {name}")
+            known = sorted({*given, *files})
+            meant = did_you_mean(name, known)
+            raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
         try:
             script = read_script(path)
         except SqlError as error:
             raise ConfigurationError(f"{path}: {error}") from error
         if any(stream.name == name for stream in script.derived):
             raise ConfigurationError(
-                f"expected a view in {path}, was the derived stream {name}, which no backtest keeps"
+                f"expected a view in {path}, was the derived stream {name}, which neither a backtest nor a replay keeps"
             )
         selects = [select for select in script.selects if select.name == name]
         if len(selects) != 1:
@@ -113,6 +123,8 @@ class BacktestViews:
         """View → why DuckDB recomputes it, which takes about a millisecond a step."""
         self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
         """View → names of its columns, and the digits behind the point of those that are scaled integers."""
+        self.types: dict[str, tuple[Column, ...]] = {}
+        """View → its columns with their types."""
         self.sql: dict[str, str] = {}
         """View → what it says."""
         self._groups: list[_Group] = []
@@ -141,6 +153,7 @@ class BacktestViews:
             self._place[view.name] = len(self._place)
             self.sql[view.name] = view.sql
             scales = {column.name: column.scale for column in view.columns if column.scale}
+            self.types[view.name] = view.columns
             self.columns[view.name] = tuple(column.name for column in view.columns), scales
 
     def drop(self, name: str) -> None:

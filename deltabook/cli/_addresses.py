@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import OptionError
 
 __all__ = ["address"]
 
 
 def address(text: str, option: str) -> tuple[str, int]:
-    """Host and port; raises `ConfigurationError` with the option's name for anything else, a URL say."""
+    """Host and port; raises `OptionError` with the option's name for anything else, a URL say."""
     host, _, port = text.rpartition(":")
     if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
-        raise ConfigurationError(f"expected HOST:PORT for {option}, was {text!r}")
+        raise OptionError(f"expected HOST:PORT for {option}, was {text!r}")
     return host, int(port)

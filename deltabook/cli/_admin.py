@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
 from deltabook.wire import admin
 from deltabook.wire.access import check_way_of_token
@@ -52,7 +52,7 @@ class AdminPort:
 
 def _whereabouts(directory: Path | None) -> str:
     if directory is None:
-        raise ConfigurationError("expected --admin HOST:PORT or --dir DIRECTORY of a running exchange, was neither")
+        raise OptionError("expected --admin HOST:PORT or --dir DIRECTORY of a running exchange, was neither")
     path = directory / admin.PORTS_FILE
     try:
         listening = msgspec.json.decode(path.read_bytes(), type=admin.Listening)

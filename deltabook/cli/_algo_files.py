@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._ports import print_json
+from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 
 __all__ = ["trades", "verify"]
@@ -24,7 +25,7 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
     from algo_engine.trades import SPOOL, read_trades, write_trades
 
     if out.suffix not in {".csv", ".parquet"}:
-        raise ConfigurationError(f"expected a .csv or .parquet file for --out, was {out}")
+        raise OptionError(f"expected a .csv or .parquet file for --out, was {out}")
     found = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}
     if not found:
         raise ConfigurationError(f"expected the --dir of `deltabook algo run`, was {directory}, which has no strategy")
@@ -38,7 +39,7 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
 
 @click.command()
 @click.option("--dir", "directory", required=True, type=_FOLDER, help="Directory of the strategies.")
-@click.option("--exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
+@click.option("--exchange-dir", "exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
 @click.option("--fees", default="", help="Compare every fee with this schedule, as given to `algo run`.")
 @click.option("--while-running", is_flag=True, help="What the strategies have not heard yet is no problem.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
@@ -51,7 +52,9 @@ def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_j
     from algo_engine.fees import read_fees
     from deltabook.audit import audit
 
-    found = audit(directory, exchange, read_fees(fees) if fees else None, is_running=while_running)
+    schedule = read_fees(fees) if fees else None
+    with progress("applying the exchange's requests again"):
+        found = audit(directory, exchange, schedule, is_running=while_running)
     if as_json:
         print_json(found)
     else:

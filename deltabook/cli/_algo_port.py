@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
 from deltabook.wire import strategies
 from deltabook.wire.access import check_way_of_token
@@ -49,7 +49,7 @@ class StatusPort:
 
 def _whereabouts(directory: Path | None) -> str:
     if directory is None:
-        raise ConfigurationError("expected --algo HOST:PORT or --dir DIRECTORY of running strategies, was neither")
+        raise OptionError("expected --algo HOST:PORT or --dir DIRECTORY of running strategies, was neither")
     path = directory / strategies.PORTS_FILE
     try:
         listening = msgspec.json.decode(path.read_bytes(), type=strategies.Listening)

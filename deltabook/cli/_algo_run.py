@@ -43,7 +43,7 @@ __all__ = ["run"]
 @click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Of the first strategy.")
 @click.option("--keep-views", is_flag=True, help="Leave views that strategies added when they stop.")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Status port, 0 for any; without it there is none.")
-@click.option("--http-interface", default="127.0.0.1", help="Where it listens.")
+@click.option("--interface", "http_interface", default="127.0.0.1", help="Where it listens.")
 @click.option("--token-file", default="", help="File with the token that the status port asks for.")
 @click.option("--tls-cert", default="", help="PEM file with the status port's certificate.")
 @click.option("--tls-key", default="", help="PEM file with its key.")

@@ -26,7 +26,7 @@ __all__ = ["local"]
 @click.command("local")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, help="How many.")
 @click.option("--cores", type=click.IntRange(1, 256), default=1, help="Of each: tasks at a time.")
-@click.option("--memory", type=MEMORY, default="1g", help="Of each: for the heaps of its executors.")
+@click.option("--executor-memory", "memory", type=MEMORY, default="1g", help="Of each: for the heaps of its executors.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the master, 0 for any.")
 @click.option("--ui-port", type=click.IntRange(0, 65535), default=0, help="Of the master's page, 0 for any.")
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._ports import print_json
+from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 from deltabook.wire import admin
 from deltabook.wire.attribution import LARGEST_BROKER
@@ -19,6 +20,8 @@ __all__ = ["export_itch", "hash_of", "passwd", "verify"]
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 _json = click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
 _ITCH: Final = "itch"
+_SHOWN_EVERY: Final = 10_000
+"""Requests between two changes of what a terminal shows."""
 
 
 def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> admin.StateHash:
@@ -91,8 +94,10 @@ def export_itch(directory: Path, file: Path, as_json: bool) -> None:
                 out.write(b"".join(framed_messages(data)))
 
         walk.on_output = write
-        for _ in walk.each():
-            pass
+        with progress("applying the journal's requests") as advance:
+            for number, _ in enumerate(walk.each(), 1):
+                if not number % _SHOWN_EVERY:
+                    advance(number, "")
     messages = walk.messages[_ITCH]
     if as_json:
         print_json({"file": str(file), "messages": messages, "inputs": walk.inputs})

@@ -115,9 +115,11 @@ def book(port: LazyPort, as_json: bool, symbol: str, depth: int) -> None:
 @click.argument(
     "journal", metavar="[DIR]", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
-@click.option("--at", type=click.IntRange(0), help="With DIR: after so many requests; else after all.")
+@click.option("--at-request", "at", type=click.IntRange(0), help="With DIR: after so many requests; else after all.")
 @click.option("--at-message", type=click.IntRange(1), help="With DIR: after this message of the feed.")
-@click.option("--feed", type=click.Choice(["text", "itch"]), default="text", help="Whose messages are counted.")
+@click.option(
+    "--feed-protocol", "feed", type=click.Choice(["text", "itch"]), default="text", help="Whose messages are counted."
+)
 @admin_options
 def show_hash(  # noqa: PLR0917 - click passes every option by name
     port: LazyPort, as_json: bool, journal: Path | None, at: int | None, at_message: int | None, feed: str
@@ -125,13 +127,13 @@ def show_hash(  # noqa: PLR0917 - click passes every option by name
     """Show the hash of the market's state: of a running exchange, or made of the journal in DIR, which is only read."""
     if journal is None:
         if at is not None or at_message is not None:
-            raise click.UsageError("expected the directory of a journal with --at and --at-message, was none")
+            raise click.UsageError("expected the directory of a journal with --at-request and --at-message, was none")
         found = port().get(admin.HASH_PATH, admin.StateHash)
     else:
         from deltabook.cli._exchange_files import hash_of
 
         if at is not None and at_message is not None:
-            raise click.UsageError("expected --at or --at-message, was both")
+            raise click.UsageError("expected --at-request or --at-message, was both")
         found = hash_of(journal, at, at_message, feed)
     if as_json:
         print_json(found)

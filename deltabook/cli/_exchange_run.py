@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 import msgspec
 
+from deltabook.cli._errors import OptionError
 from deltabook.cli._groups import DefaultCommand
 from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, parse_speed
 from deltabook.cli._run_id import given_run_id
@@ -27,8 +28,8 @@ _REPLAY: Final = {
     "replay_mode": "mode",
     "speed": "speed",
     "symbol": "symbol",
-    "replay_stocks": "stocks",
-    "replay_day": "day",
+    "stocks": "stocks",
+    "day": "day",
 }
 """Option → field of the replay's configuration."""
 _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_auction": "closing_s"}
@@ -133,7 +134,9 @@ def _limits(path: str) -> PortLimits:
     help="Background agents on the symbols of a JSON file, on the `default` symbols, or `none`.  "
     "[default: `none` with --replay, else `default`]",
 )
-@click.option("--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively or calibrated.")
+@click.option(
+    "--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively, calm or calibrated."
+)
 @click.option("--seed", default=1, help="Seed of the agents.")
 @click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents.")
 @click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to play.")
@@ -147,9 +150,9 @@ def _limits(path: str) -> PortLimits:
 @click.option("--replay-mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option("--replay-stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
+@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
 @click.option(
-    "--replay-day",
+    "--day",
     default="",
     metavar="YYYY-MM-DD",
     help="Day of a file whose times count from midnight.",
@@ -211,4 +214,8 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     settings["replay"] = replay if plays else None
     settings["day"] = {field: settings.pop(option) for option, field in _DAY.items()}
     settings["run_id"] = given_run_id()
-    run_exchange(msgspec.convert(settings, ExchangeConfig))
+    try:
+        config = msgspec.convert(settings, ExchangeConfig)
+    except ValueError as error:  # of msgspec, and of the checks of the settings themselves
+        raise OptionError(str(error)) from error
+    run_exchange(config)

@@ -8,7 +8,10 @@ from typing import Any
 
 import click
 
-__all__ = ["DefaultCommand", "LazyGroup", "hide_empty_defaults"]
+from deltabook.cli._sections import group_help
+from deltabook.wire.suggestions import did_you_mean
+
+__all__ = ["DefaultCommand", "LazyGroup", "check_command", "tidy_help"]
 
 
 class DefaultCommand(click.Command):
@@ -22,14 +25,25 @@ class DefaultCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def hide_empty_defaults(command: click.Command) -> None:
-    """Help says no default that is nothing."""
+def tidy_help(command: click.Command) -> None:
+    """Have the help of a command show no default that is nothing, and many options in sections."""
+    group_help(command)
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.default == "":
             parameter.show_default = False
     if isinstance(command, click.Group):
         for part in command.commands.values():
-            hide_empty_defaults(part)
+            tidy_help(part)
+
+
+def check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise `click.UsageError` for a name that is no command of a group, with the one that was meant."""
+    name = args[0]
+    known = group.list_commands(ctx)
+    if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+        raise click.UsageError(
+            f"expected one of the commands {', '.join(known)}, was {name!r}{did_you_mean(name, known)}", ctx
+        )
 
 
 class LazyGroup(click.Group):
@@ -53,6 +67,12 @@ class LazyGroup(click.Group):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        check_command(self, ctx, args)
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self._places, *super().list_commands(ctx)})
 
@@ -61,7 +81,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._places[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"deltabook.cli.{module}"), attribute)
-        hide_empty_defaults(command)
+        tidy_help(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

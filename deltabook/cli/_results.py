@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._ports import is_other_port
 from deltabook.wire.access import check_way_of_token, read_token
 from deltabook.wire.errors import AccessError
@@ -51,7 +51,7 @@ class ResultsPort:
         Raises `ConfigurationError` for no address and for files that are not what they should be.
         """
         if where is None:
-            raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
+            raise OptionError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
         address(where, "--results")
         self.where = where
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]

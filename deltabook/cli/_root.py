@@ -13,9 +13,10 @@ from typing import Any, Final, NoReturn
 import click
 
 from deltabook import __version__
+from deltabook.cli._completion import completion_option
 from deltabook.cli._config import read_defaults
-from deltabook.cli._errors import ConfigurationError
-from deltabook.cli._groups import hide_empty_defaults
+from deltabook.cli._errors import ConfigurationError, OptionError
+from deltabook.cli._groups import check_command, tidy_help
 from deltabook.cli._logging import start_logging
 from deltabook.cli._run_id import RUN_ID
 from deltabook.wire.errors import RunIdError
@@ -36,6 +37,7 @@ COMMANDS: Final = {
     "health": "Say whether a part of the system does its work.",
     "inspect": "Say what a run directory or a backup holds.",
     "kernels": "Compile the shipped queries to machine code.",
+    "new": "Write a commented strategy or view that runs, to begin with.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "reader": "Have a running runtime read more files, streams and feeds.",
     "replay": "Play a recorded file through an exchange.",
@@ -60,7 +62,10 @@ def _one_line(error: BaseException) -> str:
 
 
 class _Root(click.Group):
-    """Loads a sub-command's module when it is named, and turns every error into one line and exit code 1."""
+    """Loads a sub-command's module when it is named, and turns every error into one line and an exit code.
+
+    The code is 2 for a command line that is wrong, 1 for everything else.
+    """
 
     _role = ""
     """The sub-command that runs, if it is a long-running process of the system."""
@@ -68,6 +73,7 @@ class _Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        check_command(self, ctx, args)
         name, found, rest = super().resolve_command(ctx, args)
         self._role = name if name in _ROLES else ""
         return name, found, rest
@@ -80,7 +86,7 @@ class _Root(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name}").command
-        hide_empty_defaults(command)
+        tidy_help(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,12 +101,16 @@ class _Root(click.Group):
         if not kwargs.pop("standalone_mode", True):
             return run(*args, standalone_mode=False, **kwargs)
         try:
-            result = run(*args, standalone_mode=False, **{"prog_name": "deltabook", **kwargs})
+            result = run(*args, standalone_mode=False, **{**kwargs, "prog_name": "deltabook"})
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(2)
+        except click.UsageError as error:
+            _fail(_with_help(error), error, role="", code=2)
         except click.ClickException as error:
             _fail(error.format_message(), error, role="")
+        except OptionError as error:
+            _fail(_one_line(error), error, role=self._role, code=2)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
         except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
@@ -108,11 +118,19 @@ class _Root(click.Group):
         sys.exit(result if isinstance(result, int) else 0)
 
 
-def _fail(reason: str, error: BaseException, *, role: str) -> NoReturn:
+def _with_help(error: click.UsageError) -> str:
+    """The message of a wrong command line in one line, and what shows the right ones."""
+    text = " ".join(error.format_message().split())
+    if error.ctx is None:
+        return text
+    return f"{text} (`{error.ctx.command_path} --help` shows what there is)"
+
+
+def _fail(reason: str, error: BaseException, *, role: str, code: int = 1) -> NoReturn:
     if "--debug" in sys.argv:
         traceback.print_exception(error)
     click.echo(f"deltabook {role}: failed: {reason}" if role else f"deltabook: error: {reason}", err=True)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def _read_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -145,6 +163,14 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
     show_default="a new one",
     metavar="ID",
     help="Name of all that is started together, in every log line.",
+)
+@click.option(
+    "--install-completion",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=completion_option,
+    help="Have the shell complete commands and options, and exit.",
 )
 @click.version_option(__version__, prog_name="deltabook")
 @click.pass_context

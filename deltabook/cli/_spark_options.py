@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import OptionError
 from deltabook.cli._run_id import given_run_id
 from deltabook.wire.access import is_loopback
 from runtime.spark.config import SparkConfig
@@ -59,9 +59,7 @@ _OPTIONS: Final = (
     click.option("--executor-memory", type=MEMORY, default="1g", help="Heap of an executor's Java."),
     click.option("--executor-cores", type=_COUNT, help="Tasks at a time in an executor, else all cores of a worker."),
     click.option("--max-cores", type=_COUNT, help="Cores taken in all, else all that a standalone cluster has."),
-    click.option(
-        "--spark-secret-file", default="", metavar="FILE", help="What the cluster's processes have in common."
-    ),
+    click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster."),
     click.option("--spark-ui/--no-spark-ui", default=False, help="Whether Spark's own pages are served."),
     click.option("--spark-ui-port", type=_PORT, default=0, help="Where, 0 for any."),
     click.option(
@@ -80,20 +78,20 @@ _OPTIONS: Final = (
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` as settings of Spark; raises `ConfigurationError`."""
+    """``KEY=VALUE`` as settings of Spark; raises `OptionError`."""
     settings: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.startswith("spark."):
-            raise ConfigurationError(f"expected spark.KEY=VALUE for --spark-conf, was {key!r}")
+            raise OptionError(f"expected spark.KEY=VALUE for --spark-conf, was {key!r}")
         settings[key] = value
     return settings
 
 
 def check_pages(interface: str, *, is_private: bool) -> None:
-    """Raise `ConfigurationError` for pages without a token that strangers could see."""
+    """Raise `OptionError` for pages without a token that strangers could see."""
     if not is_loopback(interface) and not is_private:
-        raise ConfigurationError(
+        raise OptionError(
             f"expected Spark's pages on loopback, as they have no token, was {interface}; "
             "--private-network says that nobody else is in the network"
         )

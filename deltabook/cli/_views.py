@@ -23,6 +23,7 @@ from deltabook.cli._tables import print_table
 from deltabook.cli._watching import WatchScreen, shown
 from deltabook.wire.results import Frame, FrameDecoder
 from deltabook.wire.service import CURSORS_PATH, VIEWS_PATH, Cursor, NewCursor
+from deltabook.wire.suggestions import did_you_mean
 from runtime.plan import Column
 
 __all__ = ["TABLE_ROWS", "print_rows", "running_views", "show_view", "watch_views"]
@@ -76,6 +77,7 @@ def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:
             known = ", ".join(sorted(views)) or "none, as there is no view"
             raise ConfigurationError(
                 f"expected one of the views of the runtime at {results.where} ({known}), was {name!r}"
+                f"{did_you_mean(name.lower(), views)}"
             )
     return [views[name.lower()] for name in names]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltabook.cli._backtest_options import backtest_options, config_of
+from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, 
     """
     from deltabook.backtest import Backtest, BacktestError
 
-    result = Backtest(config_of(strategies, options)).run()
+    backtest = Backtest(config_of(strategies, options))
+    with progress("playing the records"):
+        result = backtest.run()
     written = result.write(directory) if directory is not None else []
     if as_json:
         sys.stdout.buffer.write(result.to_json())
@@ -49,6 +52,8 @@ def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, 
 
 
 def _print(result: Result) -> None:
+    from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
+
     names = [
         "strategy",
         "profit",
@@ -70,6 +75,10 @@ def _print(result: Result) -> None:
              maker, position]
         )  # fmt: skip
     print_table("profits in ticks × lots", names, rows, left=["strategy", "position"])
+    print_table(
+        f"statistics: {statistics_note(result.statistics)}", STATISTICS_HEAD, statistics_rows(result.statistics),
+        left=["of"],
+    )  # fmt: skip
     f = result.figures
     click.echo(
         f"{f.records:,} records, {f.market_trades:,} trades, {f.own_trades:,} own; "

@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from runtime.spark.requirements import check_requirements
+
 __all__ = ["command"]
 
 _MIB: Final = 1024 * 1024
@@ -19,6 +21,7 @@ def command() -> None:
     A small view is run on Spark, and what its Java has loaded is kept in the virtual environment, some 170 MB: with it
     Spark starts in half the time. Set-up runs this command; nothing happens where the archive is there already.
     """
+    check_requirements()
     from runtime.service.classarchive import make_archive
 
     begun_s = time.monotonic()

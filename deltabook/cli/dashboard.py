@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import OptionError
 from deltabook.cli._run_id import given_run_id
 
 __all__ = ["command"]
@@ -13,16 +13,22 @@ __all__ = ["command"]
 
 @click.command()
 @click.option("--results", default="", metavar="HOST:PORT", help="The runtime's results service.")
-@click.option("--results-token-file", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--results-token-file", default="", metavar="FILE", help="File with the token that the runtime asks for.")
 @click.option(
-    "--results-ca-file", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then."
+    "--results-ca-file", default="", metavar="FILE", help="PEM file with the authority of a runtime that speaks TLS."
 )
 @click.option("--algo", default="", metavar="HOST:PORT", help="The status port of strategies.")
-@click.option("--algo-token-file", default="", metavar="FILE", help="The token that it asks for.")
-@click.option("--algo-ca-file", default="", metavar="FILE", help="PEM file of its authority.")
+@click.option("--algo-token-file", default="", metavar="FILE", help="File with the token that the strategies ask for.")
+@click.option(
+    "--algo-ca-file", default="", metavar="FILE", help="PEM file with the authority of strategies that speak TLS."
+)
 @click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
-@click.option("--exchange-token-file", default="", metavar="FILE", help="The token that it asks for.")
-@click.option("--exchange-ca-file", default="", metavar="FILE", help="PEM file of its authority.")
+@click.option(
+    "--exchange-token-file", default="", metavar="FILE", help="File with the token that the admin port asks for."
+)
+@click.option(
+    "--exchange-ca-file", default="", metavar="FILE", help="PEM file with the authority of an exchange that speaks TLS."
+)
 @click.option(
     "--peers",
     default="",
@@ -40,7 +46,7 @@ __all__ = ["command"]
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the page, 0 for any.")
 @click.option("--interface", default="127.0.0.1", help="Where; beyond loopback with token and TLS alone.")
 @click.option(
-    "--private-network",
+    "--private-name",
     "private_names",
     multiple=True,
     metavar="NAME",
@@ -84,7 +90,7 @@ def command(
         if given:
             address(given, option)
     if bool(results) == bool(peers):
-        raise ConfigurationError(f"expected either --results or --peers, was {'both' if peers else 'none'}")
+        raise OptionError(f"expected either --results or --peers, was {'both' if peers else 'none'}")
 
     def peer(where: str, name: str, token: str, ca: str = "") -> Peer:
         return Peer(where, token, ca, "" if where else peers, name)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 import click
 import msgspec
@@ -33,9 +33,19 @@ from deltabook.demo import (
 )
 from deltabook.demo.plan import SCALES
 from deltabook.demo.screen import summary_table
+from deltabook.wire.installation import install_command
 from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE
+from runtime.spark.requirements import missing_requirement
 
 __all__ = ["command"]
+
+_SECONDS: Final = 30.0
+_CHAOS_SECONDS: Final = 120.0
+_CHAOS_EVERY_S: Final = 30.0
+_WITHOUT_SPARK: Final = (
+    "all views run on the express lane; deltabook[spark] adds Spark as the lane of record, deltabook[java] the Java "
+    f"that it needs: {install_command('spark', 'java')}"
+)
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -61,13 +71,16 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 
 @click.command("demo")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=30.0, help="Counted from the first view update."
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Counted from the moment at which every lane publishes.  [default: 30, with --chaos 120]",
 )
 @click.option(
     "--flow", type=click.Choice(["agents", "capture"]), default="agents", help="Simulated traders, or recorded BTC/USD."
 )
 @click.option(
-    "--feed",
+    "--feed-protocol",
+    "feed",
     type=click.Choice(["text", "itch"]),
     help="What the runtime reads the market from.  [default: itch of the agents, text of the capture]",
 )
@@ -77,45 +90,66 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
     type=click.Path(path_type=Path, file_okay=False),
     help="Empty folder for the run; default: a fresh one under ./runs.",
 )
+@click.option(
+    "--spark/--no-spark", "wants_spark", default=None, help="Keep views on Spark too; else done where it is installed."
+)
+@click.option("--chaos", is_flag=True, help="Kill the runtime every 30 s (kill -9), to watch it recover.")
 @click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with so many workers.")
 @click.option("--master", default="", metavar="URL", help="Use this Spark cluster; neither: Spark within the runtime.")
-@click.option("--spark-secret-file", default="", metavar="FILE", help="The secret of that cluster.")
+@click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster.")
+@click.option(
+    "--pg-port",
+    type=click.IntRange(0, 65535),
+    help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
 def command(
     context: click.Context,
-    seconds: float,
+    seconds: float | None,
     flow: str,
     feed: str | None,
     folder: Path | None,
+    wants_spark: bool | None,
+    chaos: bool,
     workers: int,
     master: str,
     spark_secret_file: str,
+    pg_port: int | None,
     as_json: bool,
 ) -> None:
     """Start exchange, runtime and strategies, show their figures, stop them.
+
+    A part that dies is started again. Without Spark, all views run on the express lane.
 
     The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
     """
     if workers and master:
         raise click.UsageError("expected --workers or --master, was both")
+    place = SparkPlace(workers, master, str(Path(spark_secret_file).resolve()) if spark_secret_file else "")
+    is_without_spark = _is_without_spark(wants_spark, place)
     figures: Figures | None = None
     try:
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
-        spark = SparkPlace(workers, master, str(Path(spark_secret_file).resolve()) if spark_secret_file else "")
-        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark)
+        spark = None if is_without_spark else place
+        stages = make_stages(
+            run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark, pg_port=pg_port
+        )
         supervisor = Supervisor(
             stages,
             run_folder,
             _screen(as_json),
-            seconds=seconds,
+            seconds=seconds or (_CHAOS_SECONDS if chaos else _SECONDS),
             environ=_child_environ(os.environ),
             scale=SCALES[chosen],
+            chaos_s=_CHAOS_EVERY_S if chaos else 0.0,
         )
         figures = supervisor.figures
         click.echo(f"demo: run folder {run_folder}", err=as_json)
+        if is_without_spark and wants_spark is None:
+            click.echo(f"demo: {_WITHOUT_SPARK}", err=as_json)
         supervisor.run()
     except InterruptedDemoError as error:
         _report("interrupted", "" if figures is None else figures.summary(), figures, as_json)
@@ -130,6 +164,19 @@ def command(
     shortfalls = figures.shortfalls()
     _report("failed" if shortfalls else "ok", "; ".join(shortfalls) or figures.summary(), figures, as_json)
     context.exit(1 if shortfalls else 0)
+
+
+def _is_without_spark(wants_spark: bool | None, place: SparkPlace) -> bool:
+    """Whether the demo runs on the express lane alone; raises `click.UsageError` for a wish that cannot be had."""
+    is_placed = bool(place.workers or place.master)
+    if wants_spark is False and is_placed:
+        raise click.UsageError("expected --workers and --master with Spark alone, was --no-spark")
+    if wants_spark is False:
+        return True
+    missing = missing_requirement(os.environ)
+    if missing and (wants_spark or is_placed):
+        raise click.ClickException(missing)
+    return bool(missing)
 
 
 def _screen(as_json: bool) -> Screen:

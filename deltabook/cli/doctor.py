@@ -15,6 +15,7 @@ from typing import Final, Literal
 import click
 import msgspec
 
+from deltabook.wire.installation import IS_CHECKOUT, install_command
 from runtime.spark.java import JavaNotFoundError, find_java
 
 __all__ = ["Check", "command", "examine"]
@@ -62,7 +63,8 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:2])) -> Chec
     found = f"{platform.python_version()} at {sys.executable}"
     if version >= (3, 11):
         return Check("python", "ok", found)
-    return Check("python", "missing", found, "install Python 3.11 or later; make setup PYTHON=/path/to/python3.11")
+    how = "; make setup PYTHON=/path/to/python3.11" if IS_CHECKOUT else ""
+    return Check("python", "missing", found, f"install Python 3.11 or later{how}")
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
@@ -70,7 +72,9 @@ def check_java(environ: Mapping[str, str]) -> Check:
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
-        return Check("java", "missing", str(error), "run make setup, or install Java 17 or 21 and set JAVA_HOME")
+        found = f"{str(error).partition(';')[0]}: views run on the express lane alone"
+        mend = f"run {install_command('java')}, or install Java 17 or 21 and set JAVA_HOME"
+        return Check("java", "warning", found, mend)
     return Check("java", "ok", f"version {java.version} from {java.source}: {java.path}")
 
 
@@ -82,9 +86,8 @@ def check_spark() -> Check:
             versions[package] = metadata.version(package)
             import_module(module)
         except metadata.PackageNotFoundError:
-            return Check(
-                "spark", "missing", f"no package {package}", "run make setup, or pip install 'deltabook[spark]'"
-            )
+            found = f"no package {package}: views run on the express lane alone"
+            return Check("spark", "warning", found, f"run {install_command('spark')}")
         except Exception as error:  # noqa: BLE001 (whatever a package that is not whole raises)
             found = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
             return Check("spark", "missing", found, f"pip install --force-reinstall {package}")
@@ -133,7 +136,8 @@ def check_memory() -> Check:
 
 def check_disk(folder: Path) -> Check:
     """Disk for the logs, journals and checkpoints of runs."""
-    mend = f"free some space where {folder} is; make clean removes old runs"
+    old_runs = "; make clean removes old runs" if IS_CHECKOUT else "; ./runs holds those of earlier demos"
+    mend = f"free some space where {folder} is{old_runs}"
     mebibytes = shutil.disk_usage(folder).free // _MIB
     return _graded("disk", mebibytes, "MiB", needed=_DISK_NEEDED_MIB, wanted=_DISK_WANTED_MIB, mend=mend)
 
@@ -172,7 +176,7 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
     mend = f"make the folder writable by its owner alone, or name another one in {FOLDER_VARIABLE}"
     if not status.is_on:
         found = f"off, views are interpreted: {status.reason}; {where}"
-        return Check(name, "warning", found, mend if status.llvmlite else "run make setup")
+        return Check(name, "warning", found, mend if status.llvmlite else f"run {install_command()}")
     if trouble:
         return Check(name, "warning", f"views that are not compiled yet are interpreted: {trouble}; {where}", mend)
     if damaged:

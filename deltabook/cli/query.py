@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from deltabook.cli._asking import ask_question
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._views import TABLE_ROWS, print_rows, running_views, show_view, watch_views
@@ -110,8 +110,11 @@ def _said(stream: StreamDeclaration) -> tuple[object, ...]:
 @spark_options()
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at every so many messages.")
 @click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
+@click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
 @_lane
+@click.option(
+    "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
+)
 @click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Run directory, kept.")
 def run(
     files: tuple[Path, ...],
@@ -123,9 +126,14 @@ def run(
     every_epoch: bool,
     workers: int,
     lane: Lane | None,
+    runs_spark: bool | None,
     directory: Path | None,
 ) -> None:
-    """Run the streams that the scripts declare to their end; print the rows of derived streams and SELECTs."""
+    """Run the streams that the scripts declare to their end; print the rows of derived streams and SELECTs.
+
+    Where Spark runs it keeps every view, and the rows are those that it has; views of the express lane are kept there
+    as well, and compared at every version.
+    """
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
 
@@ -152,6 +160,7 @@ def run(
             ingest=IngestConfig(workers=workers, epoch_messages=epoch_messages),
             spark=msgspec.structs.replace(spark, max_epochs_per_batch=1 if every_epoch else 1_000_000),
             derived=derived,
+            runs_spark=runs_spark,
         )
         for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
             print_rows(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json=as_json)
@@ -244,9 +253,7 @@ def _new_selects(
     file: Path | None, sql: str | None, name: str | None
 ) -> tuple[list[NamedSelect], tuple[StreamSelect, ...]]:
     if (file is None) == (sql is None):
-        raise ConfigurationError(
-            "expected either a FILE of views or --sql, was " + ("none" if file is None else "both")
-        )
+        raise OptionError("expected either a FILE of views or --sql, was " + ("none" if file is None else "both"))
     if sql is None:
         assert file is not None
         script = read_script(file)
@@ -262,10 +269,10 @@ def _new_selects(
         raise ConfigurationError(f"expected at least one SELECT in {where}, was none")
     if name is not None:
         if len(selects) != 1:
-            raise ConfigurationError(f"expected one SELECT in {where} for --name, was {len(selects)}")
+            raise OptionError(f"expected one SELECT in {where} for --name, was {len(selects)}")
         return [replace(selects[0], name=name.lower())], script.derived
     if unnamed := [one for one in selects if one.name.startswith(_NO_FILE)]:
-        raise ConfigurationError(f"expected --name for what --sql adds, was none for {unnamed[0].sql!r}")
+        raise OptionError(f"expected --name for what --sql adds, was none for {unnamed[0].sql!r}")
     return selects, script.derived
 
 
@@ -449,7 +456,7 @@ def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arr
     The SQL is DuckDB's; AS OF EPOCH n at its end is the same as --epoch n.
     """
     if as_json and as_arrow:
-        raise ConfigurationError("expected either --json or --arrow, was both")
+        raise OptionError("expected either --json or --arrow, was both")
     ask_question(results(), sql, epoch, "arrow" if as_arrow else "json" if as_json else "table", rows)
 
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import OptionError
 from deltabook.cli._results import LazyResults, results_options
 from deltabook.cli._tables import print_table
 from deltabook.wire.catalogue import TIMEOUT_SECONDS
@@ -89,7 +89,7 @@ def add(  # noqa: PLR0917 - click passes every option by name
     'lots int64' --results 127.0.0.1:8080
     """
     if not _NAME.fullmatch(name):
-        raise ConfigurationError(f"expected a name of small letters, digits and _ for the reader, was {name!r}")
+        raise OptionError(f"expected a name of small letters, digits and _ for the reader, was {name!r}")
     wanted = NewReader(
         name,
         _connection(path, connect, at_most_once=at_most_once),
@@ -101,7 +101,7 @@ def add(  # noqa: PLR0917 - click passes every option by name
         _kept(keep_rows, keep_time),
     )
     if adaptor == "rows" and not columns:
-        raise ConfigurationError("expected --column for each column of the rows, was none")
+        raise OptionError("expected --column for each column of the rows, was none")
     body = msgspec.json.encode(wanted)
     _print_change("added", results().ask("POST", "/v1/readers", body), as_json)
 
@@ -125,7 +125,9 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
 
 @command.command("drop")
 @click.argument("name")
-@click.option("--rows", type=click.Choice(["leave", "stay"]), default="leave", help="What becomes of its rows.")
+@click.option(
+    "--existing-rows", "rows", type=click.Choice(["leave", "stay"]), default="leave", help="What becomes of its rows."
+)
 @click.option("--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait for that.")
 @results_options()
 @_json
@@ -138,10 +140,10 @@ def drop(name: str, rows: Literal["leave", "stay"], timeout: float, results: Laz
 
 def _connection(path: str | None, connect: str | None, *, at_most_once: bool) -> Connection:
     if (path is None) == (connect is None):
-        raise ConfigurationError("expected either --file or --connect, was " + ("none" if path is None else "both"))
+        raise OptionError("expected either --file or --connect, was " + ("none" if path is None else "both"))
     if path is not None:
         if at_most_once:
-            raise ConfigurationError("expected --at-most-once of a stream only, was --file")
+            raise OptionError("expected --at-most-once of a stream only, was --file")
         return FileConnection(path)
     host, port = address(connect or "", "--connect")
     return SocketConnection(host, port, "at-most-once" if at_most_once else "")
@@ -150,14 +152,14 @@ def _connection(path: str | None, connect: str | None, *, at_most_once: bool) ->
 def _pair(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise ConfigurationError(f"expected {option} NAME=TEXT, was {text!r}")
+        raise OptionError(f"expected {option} NAME=TEXT, was {text!r}")
     return name, value
 
 
 def _column(text: str) -> NewColumn:
     found = _COLUMN.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(f"expected --column 'NAME TYPE[(SCALE)] [null]', was {text!r}")
+        raise OptionError(f"expected --column 'NAME TYPE[(SCALE)] [null]', was {text!r}")
     name, type_, scale, null = found.groups()
     try:
         return msgspec.convert(
@@ -171,23 +173,21 @@ def _column(text: str) -> NewColumn:
         )
     except msgspec.ValidationError as error:
         if not error.args[0].endswith("`$.type`"):
-            raise ConfigurationError(f"--column {text!r}: {error}") from None
+            raise OptionError(f"--column {text!r}: {error}") from None
         types = ", ".join(get_args(get_type_hints(NewColumn)["type"]))
-        raise ConfigurationError(f"expected a type out of {types} for --column {name}, was {type_!r}") from None
+        raise OptionError(f"expected a type out of {types} for --column {name}, was {type_!r}") from None
 
 
 def _kept(rows: int | None, time: str | None) -> RowsKept | None:
     if rows is None:
         if time is not None:
-            raise ConfigurationError(
-                "expected --keep-rows with --keep-time, was none: how many rows are there at most?"
-            )
+            raise OptionError("expected --keep-rows with --keep-time, was none: how many rows are there at most?")
         return None
     if time is None:
         return RowsKept(rows)
     column, span = _pair(time, "--keep-time")
     if not span.isdecimal():
-        raise ConfigurationError(f"expected --keep-time COLUMN=SPAN with a whole number, was {time!r}")
+        raise OptionError(f"expected --keep-time COLUMN=SPAN with a whole number, was {time!r}")
     return RowsKept(rows, column, int(span))
 
 

@@ -16,7 +16,7 @@ __all__ = ["command"]
 @click.command("replay")
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
 @click.option("--format", type=click.Choice(FORMATS), default="dbtoaster", help="Of the file.")
-@click.option("--mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
+@click.option("--replay-mode", "mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol that it becomes.")
 @click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")

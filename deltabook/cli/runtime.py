@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.python.failure import Failure
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._logging import log_with
 from deltabook.cli._run_id import given_run_id
 from deltabook.cli._serving import security_options
@@ -64,7 +64,7 @@ def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[Na
         selects += script.selects
         streams += [each for each in script.derived if each not in streams]
     if files and not (selects or streams):
-        raise ConfigurationError(f"expected at least one SELECT in {option}, was none in {files!r}")
+        raise OptionError(f"expected at least one SELECT in {option}, was none in {files!r}")
     return [replace(select, lane=lane) for select in selects] if lane is not None else selects, streams
 
 
@@ -75,7 +75,7 @@ def _tick_units(tick: str) -> int:
     except InvalidOperation:
         units = Decimal(0)
     if not units.is_finite() or units < 1 or units != units.to_integral_value():
-        raise ConfigurationError(f"expected a tick of whole ten-thousandths for --feed-tick, was {tick!r}")
+        raise OptionError(f"expected a tick of whole ten-thousandths for --feed-tick, was {tick!r}")
     return int(units)
 
 
@@ -91,7 +91,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     for each in given:
         name, _, directory = each.partition("=")
         if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or name == FEED or not directory:
-            raise ConfigurationError(
+            raise OptionError(
                 f"expected NAME=DIR for --upstream, with a name of lower-case letters, digits and _ that is not "
                 f"{FEED!r}, was {each!r}"
             )
@@ -149,6 +149,11 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
 )
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
+@click.option(
+    "--pg-port",
+    type=click.IntRange(0, 65535),
+    help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
+)
 @click.option("--interface", default="127.0.0.1", help="Where results are served; off loopback with token and TLS.")
 @security_options
 @click.option("--requests-per-s", type=click.FloatRange(1), default=1000.0, help="Requests of one client address.")
@@ -203,7 +208,9 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     default=64_000,
     help="Size of --dir at which the feed is paused.",
 )
-@click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 with --express.")
+@click.option(
+    "--threads", "workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 with --express."
+)
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
 @click.option(
     "--stop-seconds",
@@ -227,6 +234,7 @@ def command(
     express: str,
     runs_spark: bool | None,
     http_port: int,
+    pg_port: int | None,
     interface: str,
     security: PortSecurity,
     requests_per_s: float,
@@ -266,7 +274,7 @@ def command(
     volume.
     """
     if feed is None and not upstream:
-        raise ConfigurationError("expected --feed or --upstream, was neither")
+        raise OptionError("expected --feed or --upstream, was neither")
     # What steps over few messages at a time holds the interpreter lock: a second thread would only take it away.
     most_workers = workers or (1 if express else 2)
     limits = SiteLimits(
@@ -275,7 +283,7 @@ def command(
         requests_per_s=requests_per_s,
         burst=int(2 * requests_per_s),
     )
-    allow_files(limits.connections + _FILES_BESIDE)
+    allow_files(limits.connections * (1 if pg_port is None else 2) + _FILES_BESIDE)
     config = LiveConfig(
         directory=directory,
         feed=address(feed, "--feed") if feed else None,
@@ -286,6 +294,7 @@ def command(
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,
+        pg_port=pg_port,
         security=security,
         limits=limits,
         cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
@@ -364,8 +373,8 @@ class _Process:
 
     def _ready(self, port: int) -> None:
         quicken()
-        pages = self._runtime.spark_ui_port
-        self._reporter.ready({"http": port} if pages is None else {"http": port, "spark-ui": pages})
+        postgres = self._runtime.pg_port
+        self._reporter.ready({"http": port} if postgres is None else {"http": port, "postgres": postgres})
 
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)

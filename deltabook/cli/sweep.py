@@ -1,4 +1,4 @@
-"""`deltabook sweep`: a backtest for each point of a grid of parameters, spread over Spark."""
+"""`deltabook sweep`: a backtest for each point of a grid of parameters, in processes or spread over Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from deltabook.cli._backtest_options import backtest_options, config_of
+from deltabook.cli._progress import progress
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._tables import print_table
 from runtime.spark.config import SparkConfig
@@ -33,6 +34,7 @@ _SHOWN: Final = 20
 )
 @backtest_options
 @spark_options(shards=False)
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes on this machine, in place of Spark.")
 @click.option(
     "--out",
     "directory",
@@ -45,6 +47,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     grids: tuple[str, ...],
     spark: SparkConfig,
+    jobs: int | None,
     directory: Path | None,
     keep_results: bool,
     as_json: bool,
@@ -53,7 +56,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     """Run a backtest for every combination of parameters.
 
     A point's result is what `deltabook backtest` gives with its parameters, byte for byte. A point that fails is named
-    with its reason, and the others go on.
+    with its reason, and the others go on. Points are tasks of Spark, or of processes with --jobs.
     """
     if keep_results and directory is None:
         raise click.UsageError("--keep-results needs --out")
@@ -62,7 +65,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
     sweep = Sweep(config_of(strategies, options), [parse_axis(grid) for grid in grids])
     folder = directory / "points" if directory is not None and keep_results else None
-    result = _run(sweep, spark, folder)
+    result = _run(sweep, spark, folder, jobs or 0)
     written = result.write(directory) if directory is not None else []
     if as_json:
         sys.stdout.buffer.write(result.to_json())
@@ -73,16 +76,10 @@ def command(  # noqa: PLR0917 - click passes every option by name
         click.echo(str(path))
 
 
-def _run(sweep: Sweep, spark: SparkConfig, folder: Path | None) -> SweepResult:
+def _run(sweep: Sweep, spark: SparkConfig, folder: Path | None, jobs: int) -> SweepResult:
     """With a progress bar where somebody sees it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("points", total=len(sweep.points))
-        return sweep.run(spark, lambda done, _: progress.update(task, completed=done), folder)
+    with progress("processes are starting" if jobs else "Spark is starting", len(sweep.points)) as advance:
+        return sweep.run(spark, lambda done, _: advance(done, "points"), folder, jobs)
 
 
 def _print(result: SweepResult) -> None:

@@ -20,6 +20,7 @@ import msgspec
 
 from deltabook.cluster.errors import ClusterError
 from deltabook.wire.access import is_loopback
+from deltabook.wire.installation import install_command
 from runtime.spark.java import find_java
 from runtime.spark.logs import log4j_properties
 from runtime.spark.metrics import daemon_metrics
@@ -97,14 +98,19 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 def spark_home() -> Path:
-    """Where this Python's Spark is."""
-    import pyspark
-
+    """Where this Python's Spark is; raises `ClusterError` where it is not installed."""
+    try:
+        import pyspark
+    except ModuleNotFoundError:
+        raise ClusterError(
+            f"expected the package pyspark, was none: `{install_command('spark')}` installs it"
+        ) from None
     return Path(pyspark.__file__).parent
 
 
 def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
     """Write the settings and say what to start; raises `ClusterError`, `SparkLaneError`, `JavaNotFoundError`."""
+    home = spark_home()
     interface = _address(config)
     secret = read_secret(Path(config.secret_file)) if config.secret_file else ""
     if config.role != "history" and not secret and not is_loopback(interface):
@@ -121,14 +127,14 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
     role = f"spark-{config.role}"
     logs.write_text(log4j_properties(None, json_lines=config.logs_json, run_id=config.run_id, role=role) + _LOGS)
     arguments = _arguments(config, interface, directory)
-    command = [str(spark_home() / "bin" / "spark-class"), _CLASSES[config.role], "--properties-file", str(settings)]
+    command = [str(home / "bin" / "spark-class"), _CLASSES[config.role], "--properties-file", str(settings)]
     kept = {name: value for name, value in environ.items() if not name.startswith(_FOREIGN) and name != SECRET_VARIABLE}
     return Launch(
         (*command, *arguments),
         {
             **kept,
             "JAVA_HOME": str(java),
-            "SPARK_HOME": str(spark_home()),
+            "SPARK_HOME": str(home),
             "SPARK_CONF_DIR": str(directory),
             "SPARK_DAEMON_MEMORY": config.memory,
             "SPARK_DAEMON_JAVA_OPTS": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logs}",

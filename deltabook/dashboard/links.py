@@ -84,6 +84,7 @@ class Link:
         since_ms = line.since_ms if line.state == state else self._now_ms()
         try:
             address = self._peer.where() if self._peer else ""
+            words = (self._peer.news() if self._peer and words else "") or words
         except DashboardError as error:
             address, words = line.address, words or str(error)
         self._line = msgspec.structs.replace(line, state=state, words=words, address=address, since_ms=since_ms)

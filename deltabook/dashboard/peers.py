@@ -33,16 +33,24 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Raises `DashboardError` for another file.
         """
-        if not self.listed_in:
-            return self.address
+        return self._read().get(self.name, "") if self.listed_in else self.address
+
+    def news(self) -> str:
+        """Return why the peer is not there, if its file says so under ``NAME.news``, else nothing.
+
+        Raises `DashboardError` for another file.
+        """
+        return self._read().get(f"{self.name}.news", "") if self.listed_in else ""
+
+    def _read(self) -> dict[str, str]:
         try:
             with Path(self.listed_in).open("rb") as file:
                 data = file.read(_MOST_BYTES)
         except FileNotFoundError:
-            return ""
+            return {}
         except OSError as error:
             raise DashboardError(f"expected addresses in {self.listed_in}, was {error.strerror}") from None
         try:
-            return msgspec.json.decode(data, type=dict[str, str]).get(self.name, "")
+            return msgspec.json.decode(data, type=dict[str, str])
         except msgspec.DecodeError as error:
             raise DashboardError(f"expected name: HOST:PORT as JSON in {self.listed_in}, was {error}") from None

@@ -12,7 +12,14 @@ __all__ = ["Figures"]
 Figure = int | float | str | None
 
 _REQUIRED: Final = ("messages", "epochs", "view_updates", "orders_sent", "orders_filled")
-_OF_THE_MOMENT: Final = ("lag_ms", "rows_per_s")
+_COUNTS: Final = {
+    "runtime": ("messages", "epoch", "view_updates"),
+    "algo": ("orders_sent", "orders_filled"),
+}
+"""Counts of a role, which do not go back when it is started again."""
+_OF_A_PROCESS: Final = frozenset({"view_updates"})
+"""Those that begin with the process; all others go on where its directory ends."""
+_OF_THE_MOMENT: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
 _RATE_SPAN_S: Final = 0.5
 """Rates are taken over at least this time, so that a burst of status lines does not make them jump."""
 
@@ -24,6 +31,8 @@ class Figures:
         self._clock = clock
         self._scale = scale
         self._roles: dict[str, Mapping[str, Figure]] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._lasts: dict[tuple[str, str], int] = {}
         self._statuses: dict[str, int] = {}
         self._started_at: float | None = None
         self._mark: tuple[float, int] = (clock(), 0)
@@ -35,14 +44,23 @@ class Figures:
 
     def take(self, role: str, figures: Mapping[str, Figure], statuses: int) -> None:
         """Take in the figures of a role; `statuses` is how many status events they come from."""
-        if self._statuses.get(role) == statuses:
-            return
+        if not statuses or self._statuses.get(role) == statuses:
+            return  # a part that was started again and has not reported yet leaves what it said last
         self._statuses[role] = statuses
         self._roles[role] = figures
+        for name in _COUNTS.get(role, ()):
+            if isinstance(value := figures.get(name), int | float):
+                self._count_on(role, name, int(value))
         elapsed_s = self._clock() - self._mark[0]
         if role == "runtime" and elapsed_s >= _RATE_SPAN_S and not self._at_finish:
-            self.messages_per_s = (self.messages - self._mark[1]) / elapsed_s
+            self.messages_per_s = max(0, self.messages - self._mark[1]) / elapsed_s
             self._mark = (self._clock(), self.messages)
+
+    def _count_on(self, role: str, name: str, value: int) -> None:
+        key = role, name
+        before, last = self._counts.get(key, 0), self._lasts.get(key, 0)
+        self._lasts[key] = value
+        self._counts[key] = before + max(0, value - last) if name in _OF_A_PROCESS else max(before, value)
 
     def start(self) -> None:
         """The demo's seconds count from now."""
@@ -66,6 +84,22 @@ class Figures:
     def elapsed_s(self) -> float:
         """Seconds since `start`; 0 before."""
         return 0.0 if self._started_at is None else self._clock() - self._started_at
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the demo began."""
+        return self._clock() - self._made_at
+
+    @property
+    def spark(self) -> str:
+        """off, starting or up; off before the runtime has said."""
+        return str(self.value("runtime", "spark") or "off")
+
+    def lags(self) -> str:
+        """How old what the lanes publish is, as a person reads it."""
+        express = f"express {self.text('runtime', 'express_lag_ms')} ms"
+        spark = {"starting": ", Spark is starting", "up": f", Spark {self.text('runtime', 'lag_ms')} ms"}
+        return express + spark.get(self.spark, "")
 
     def text(self, role: str, name: str) -> str:
         """A figure as a person reads it."""
@@ -99,8 +133,7 @@ class Figures:
         return self._roles.get(role, {}).get(name)
 
     def _count(self, role: str, name: str) -> int:
-        value = self.value(role, name)
-        return int(value) if isinstance(value, int | float) else 0
+        return self._counts.get((role, name), 0)
 
     @property
     def messages(self) -> int:

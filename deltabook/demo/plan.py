@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from deltabook.demo.errors import DemoError
 from deltabook.wire.symbols import Instrument
+from queries import query_path
 
 __all__ = [
     "EXPRESS",
@@ -31,7 +32,7 @@ __all__ = [
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]
 Ports = Mapping[str, int]
-"""``ROLE.purpose`` → port."""
+"""``ROLE.purpose`` → port; of a process that is started again also its own of before."""
 
 VIEWS: Final = (
     "book_depth",
@@ -62,8 +63,8 @@ SCALES: Final[dict[Flow, Instrument]] = {
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
 """What the runtime reads a flow from, if nobody says so: ITCH where it can list the symbols."""
 PEERS_FILE: Final = "peers.json"
-"""Of the run folder: what the dashboard calls a process → its HOST:PORT, of those that are up."""
-_QUERIES: Final = Path(__file__).parents[2] / "queries"
+"""Of the run folder: what the dashboard calls a process → its HOST:PORT, of those that were up; ``NAME.news``: why one
+is not there now."""
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (
     "--format",
@@ -84,7 +85,7 @@ class Stage:
     role: str
     """dashboard, exchange, runtime or algo: names its log and its status events."""
     command: Callable[[Ports], Sequence[str]]
-    """Its command line, given the ports of the processes that are up."""
+    """Its command line, given the ports of the processes that are up, and its own if it is started again."""
     stop_order: int
     """Those with a lower number are stopped first."""
     peer: tuple[str, str] | None = None
@@ -121,7 +122,8 @@ def make_stages(
     feed: Feed | None = None,
     *,
     run_id: str = "",
-    spark: SparkPlace = SparkPlace(),
+    spark: SparkPlace | None = SparkPlace(),
+    pg_port: int | None = None,
 ) -> list[Stage]:
     """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
@@ -129,59 +131,70 @@ def make_stages(
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
-    any case. ``run_id`` is the name that all of them go by, ``spark`` where the views are kept. Raises `DemoError` for
-    a capture as ITCH.
+    any case. ``run_id`` is the name that all of them go by. ``spark`` is where the views are kept; None: all of them in
+    the express lane alone. ``pg_port`` is where the runtime listens for clients of PostgreSQL. Raises `DemoError` for a
+    capture as ITCH.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
-    files = {view: str(_QUERIES / f"{view}.sql") for view in VIEWS}
-    views, express = ([files[view] for view in VIEWS if (view in EXPRESS) is on] for on in (False, True))
-    streams = [str(_QUERIES / f"{stream}.sql") for stream in STREAMS]
+    files = {view: str(query_path(view)) for view in VIEWS}
+    on_express = VIEWS if spark is None else EXPRESS
+    views, express = ([files[view] for view in VIEWS if (view in on_express) is on] for on in (False, True))
+    # The exchange's session begins with the flow, some seconds from now.
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    streams = [str(query_path(stream)) for stream in STREAMS]
 
     def deltabook(*arguments: str) -> list[str]:
         return [sys.executable, "-m", "deltabook", *(("--run-id", run_id) if run_id else ()), *arguments]
 
+    def port(ports: Ports, option: str, name: str) -> list[str]:
+        return [option, str(ports.get(name, 0))]
+
     def exchange(ports: Ports) -> list[str]:
-        del ports
         start = ["--start-on", "1", "--start-on-brokers", str(len(STRATEGIES))]
-        ports_wanted = ["--port", "0", "--admin-port", "0", *(["--itch-port", "0"] if feed == "itch" else [])]
-        return deltabook("exchange", "--dir", str(folder / "exchange"), *ports_wanted, *start, *source, *_COMMON)
+        ports_wanted = [*port(ports, "--port", "exchange.text"), *port(ports, "--admin-port", "exchange.admin")]
+        ports_wanted += port(ports, "--itch-port", "exchange.itch") if feed == "itch" else []
+        style = [] if source else ["--agent-style", "calm"]
+        where = ["--dir", str(folder / "exchange"), *ports_wanted]
+        return deltabook("exchange", *where, *start, *source, *style, *_COMMON)
 
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
-        where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
-        lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express), *spark.options(ports)]
+        where = ["--dir", str(folder / "runtime"), *port(ports, "--http-port", "runtime.http")]
+        where += [] if pg_port is None else ["--pg-port", str(ports.get("runtime.postgres", pg_port))]
+        lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express)]
+        lanes += ["--no-spark"] if spark is None else spark.options(ports)
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def cluster(ports: Ports) -> list[str]:
-        del ports
+        assert spark is not None
         where = ["--workers", str(spark.workers), "--dir", str(folder / "cluster")]
+        where += port(ports, "--port", "cluster.master")
         return deltabook("cluster", "local", *where, *_COMMON)
 
     def protocol() -> list[str]:
         if feed == "text":
             return []
-        # The exchange's session begins with the flow, some seconds from now.
-        day = datetime.now(UTC).strftime("%Y-%m-%d")
         return ["--feed-protocol", "itch", "--feed-tick", SCALES[flow].tick_size, "--feed-day", day]
 
     def algo(ports: Ports) -> list[str]:
         results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"
-        ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo"), "--http-port", "0"]
+        ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo")]
+        ends += port(ports, "--http-port", "algo.http")
         parameters = [part for each in PARAMETERS[flow] for part in ("--param", each)]
         return deltabook("algo", "run", *STRATEGIES, *parameters, *ends, *_COMMON)
 
     def dashboard(ports: Ports) -> list[str]:
-        del ports
-        return deltabook("dashboard", "--peers", str(folder / PEERS_FILE), "--http-port", "0", *_COMMON)
+        where = ["--peers", str(folder / PEERS_FILE), *port(ports, "--http-port", "dashboard.http")]
+        return deltabook("dashboard", *where, *_COMMON)
 
     # Strategies stop first, so that they can take their orders back; the runtime after the exchange, so that it sees
     # the feed's end, and its cluster after it.
     return [
         Stage("dashboard", dashboard, 0, page="http"),
-        *([Stage("cluster", cluster, 4)] if spark.workers else []),
+        *([Stage("cluster", cluster, 4)] if spark is not None and spark.workers else []),
         Stage("exchange", exchange, 2, ("exchange", "admin")),
         Stage("runtime", runtime, 3, ("results", "http")),
         Stage("algo", algo, 1, ("algo", "http")),

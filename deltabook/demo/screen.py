@@ -14,7 +14,8 @@ from deltabook.demo.figures import Figures
 
 __all__ = ["LineScreen", "LiveScreen", "Screen", "summary_table"]
 
-_WAITING_SPAN_S: Final = 5.0
+_LINE_SPAN_S: Final = 5.0
+"""Between two lines of figures where there is no terminal."""
 _RECENT_LINES: Final = 6
 _STRATEGY_COLUMNS: Final = {
     "orders_sent": "orders sent",
@@ -43,28 +44,27 @@ class Screen(ABC):
 
 
 class LineScreen(Screen):
-    """One line a second, for logs and pipes."""
+    """What happens, and a line of figures every few seconds, for logs and pipes."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._said_waiting_s = 0.0
+        self._drawn_s = 0.0
 
     def say(self, line: str) -> None:
         self._write(f"demo: {line}")
 
     def draw(self, figures: Figures) -> None:
-        if not figures.is_started:
-            # Set-up takes a while and has no figures: a sign of life now and then is enough.
-            if figures.waited_s - self._said_waiting_s >= _WAITING_SPAN_S:
-                self._said_waiting_s = figures.waited_s
-                self._write(f"demo: waiting, {figures.waited_s:.0f} s")
+        if figures.age_s - self._drawn_s < _LINE_SPAN_S:
             return
-        runtime = {name: figures.text("runtime", name) for name in ("feed_sequence", "epoch", "lag_ms", "rows_per_s")}
+        self._drawn_s = figures.age_s
+        at = f"demo: {figures.age_s:4.0f} s"
+        if not figures.view_updates:
+            self._write(f"{at}  waiting for a first view update")
+            return
         self._write(
-            f"demo: {figures.elapsed_s:5.1f} s  feed {runtime['feed_sequence']}  epoch {runtime['epoch']}"
-            f"  lag {runtime['lag_ms']} ms  {figures.messages_per_s:,.0f} messages/s  {runtime['rows_per_s']} rows/s"
-            f"  {figures.text('runtime', 'views')} views, {figures.view_updates} updates"
-            f"  orders {figures.orders_sent} sent {figures.orders_filled} filled"
+            f"{at}  {figures.messages_per_s:,.0f} messages/s  epoch {figures.text('runtime', 'epoch')}"
+            f"  lag: {figures.lags()}  {figures.text('runtime', 'views')} views, {figures.view_updates:,} updates"
+            f"  orders: {figures.orders_sent:,} sent, {figures.orders_filled:,} filled"
             f"  position {figures.position(figures.value('algo', 'position_lots'))}"
             f"  P&L {figures.money(figures.value('algo', 'pnl'))}"
         )
@@ -92,8 +92,8 @@ class LiveScreen(Screen):
         self._show()
 
     def draw(self, figures: Figures) -> None:
-        seconds = f"{figures.elapsed_s:.0f} s" if figures.is_started else f"waiting, {figures.waited_s:.0f} s"
-        self._body = summary_table(figures, f"Deltabook: {seconds}  {figures.page}".rstrip())
+        spark = "  Spark is starting: 20 s as a rule" if figures.spark == "starting" else ""
+        self._body = summary_table(figures, f"Deltabook: {figures.age_s:.0f} s  {figures.page}{spark}".rstrip())
         self._show()
 
     def close(self) -> None:
@@ -120,12 +120,12 @@ def _loop_table(figures: Figures) -> Table:
         ]),
         ("runtime", [
             (figures.text(runtime, "epoch"), "epoch"),
-            (figures.text(runtime, "lag_ms"), "ms lag"),
-            (figures.text(runtime, "rows_per_s"), "rows/s"),
+            (figures.text(runtime, "express_lag_ms"), "ms lag, express"),
+            (figures.text(runtime, "lag_ms"), "ms lag, Spark"),
         ]),
         ("views", [
             (figures.text(runtime, "views"), "views"),
-            (figures.text(runtime, "view_updates"), "updates"),
+            (f"{figures.view_updates:,}", "updates"),
             (figures.text(runtime, "published_epoch"), "published epoch"),
         ]),
         ("orders", [

@@ -2,8 +2,9 @@
 
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)
-first view update ──▶ run for `seconds` ──▶ stop: SIGTERM ──▶ wait, bounded ──▶ SIGKILL to the group
-signals: first = stop now, second = kill now; a child that ends by itself = stop the others and fail
+first view update ──▶ Spark is up ──▶ run for `seconds` ──▶ stop: SIGTERM ──▶ wait, bounded ──▶ SIGKILL to the group
+a child that dies later: start it again on its ports, see `RestartLimit`; one that is given up fails the demo
+signals: first = stop now, second = kill now
 ```
 
 One thread, one selector: it sleeps until a child says something, a child ends, a signal comes or a time is up.
@@ -17,7 +18,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ from deltabook.demo.child import Child
 from deltabook.demo.errors import ChildError, DemoError, InterruptedDemoError
 from deltabook.demo.figures import Figures
 from deltabook.demo.plan import PEERS_FILE, Stage
+from deltabook.demo.restarts import RestartLimit
 from deltabook.demo.screen import Screen
 from deltabook.wire.status import Ready
 from deltabook.wire.symbols import Instrument
@@ -54,6 +56,20 @@ class Limits:
     """Between two drawings of the screen when nothing new was said."""
 
 
+class _Part:
+    """A stage, and the child that is it now."""
+
+    def __init__(self, stage: Stage, child: Child, now_s: float) -> None:
+        self.stage, self.child = stage, child
+        self.started_s = now_s
+        self.limit = RestartLimit()
+        self.has_been_ready = False
+        self.is_coming_back = False
+        """Whether it has died, and its successor is not ready yet."""
+        self.is_killed = False
+        """Whether it was killed on purpose."""
+
+
 class Supervisor:
     """Runs the children of one demo.
 
@@ -73,7 +89,9 @@ class Supervisor:
         scale: Instrument | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        chaos_s: float = 0.0,
     ) -> None:
+        """``chaos_s``: seconds between two kills of the runtime; 0 for none."""
         self._stages = stages
         self._folder = folder
         self._screen = screen
@@ -81,7 +99,11 @@ class Supervisor:
         self._environ = environ
         self._limits = limits or Limits()
         self._clock = clock
-        self._children: list[Child] = []
+        self._chaos_s = chaos_s
+        self._chaos_at = 0.0
+        self._parts: dict[str, _Part] = {}
+        self._ports: dict[str, int] = {}
+        self._peers: dict[str, str] = {}
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
         self._stopping = False
@@ -99,52 +121,111 @@ class Supervisor:
                     self._stop_all()
                 self._check_ends()
         finally:
-            for child in self._children:
-                child.close()
+            for part in self._parts.values():
+                part.child.close()
             self._selector.close()
             self._screen.close()
         return self.figures
 
     def _start_all(self) -> None:
-        ports: dict[str, int] = {}
-        peers: dict[str, str] = {}
         for stage in self._stages:
             self._screen.say(f"starting {stage.role}")
-            ready = self._start(stage, ports)
-            ports |= {f"{stage.role}.{name}": port for name, port in ready.ports.items()}
+            ready = self._start(stage)
             opened = "".join(f", {name} port {port}" for name, port in sorted(ready.ports.items()))
             self._screen.say(f"{stage.role} is up (pid {ready.pid}{opened})")
             if stage.page:
                 self.figures.page = f"http://127.0.0.1:{ready.ports[stage.page]}/"
                 self._screen.say(f"look at {self.figures.page} in a browser")
-            if stage.peer is not None:
-                name, port = stage.peer
-                peers[name] = f"127.0.0.1:{ready.ports[port]}"
-                self._write_peers(peers)
 
-    def _write_peers(self, peers: Mapping[str, str]) -> None:
+    def _write_peers(self) -> None:
         """All at once: whoever reads the file sees the old one or the new one."""
         path = self._folder / PEERS_FILE
         draft = path.with_suffix(".draft")
-        draft.write_bytes(msgspec.json.encode(peers))
+        draft.write_bytes(msgspec.json.encode(self._peers))
         draft.replace(path)
 
-    def _start(self, stage: Stage, ports: Mapping[str, int]) -> Ready:
-        child = Child(stage.role, stage.command(ports), self._folder / f"{stage.role}.log", self._environ)
-        self._children.append(child)
+    def _launch(self, stage: Stage) -> Child:
+        child = Child(stage.role, stage.command(self._ports), self._folder / f"{stage.role}.log", self._environ)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
+        return child
+
+    def _start(self, stage: Stage) -> Ready:
+        part = self._parts[stage.role] = _Part(stage, self._launch(stage), self._clock())
         what = f"{stage.role} to be ready"
-        self._wait(lambda: child.ready is not None, self._limits.ready_s, what, stage.role)
-        assert child.ready is not None
-        return child.ready
+        self._wait(lambda: part.child.ready is not None, self._limits.ready_s, what, stage.role)
+        return self._take_ready(part)
+
+    def _take_ready(self, part: _Part) -> Ready:
+        ready = part.child.ready
+        assert ready is not None
+        part.has_been_ready, part.is_coming_back = True, False
+        self._ports |= {f"{part.stage.role}.{name}": port for name, port in ready.ports.items()}
+        if part.stage.peer is not None:
+            name, port_name = part.stage.peer
+            self._peers[name] = f"127.0.0.1:{ready.ports[port_name]}"
+            self._peers.pop(f"{name}.news", None)
+            self._write_peers()
+        return ready
+
+    def _look_after(self, part: _Part) -> None:
+        """Start a part again that has ended, and notice when it is back."""
+        role = part.stage.role
+        if part.child.exit_code is not None:
+            self._drain(part.child)
+            self._restart(part)
+        elif part.is_coming_back and part.child.ready is not None:
+            ready = self._take_ready(part)
+            self._screen.say(f"{role} is up again (pid {ready.pid}) after {self._clock() - part.started_s:.1f} s")
+        elif part.is_coming_back and self._clock() - part.started_s > self._limits.ready_s:
+            raise DemoError(f"expected {role} to be up again within {self._limits.ready_s:g} s, was not")
+
+    def _restart(self, part: _Part) -> None:
+        """Raises `ChildError` for a part that is given up."""
+        child, role = part.child, part.stage.role
+        lived_s = self._clock() - part.started_s
+        if not part.has_been_ready:
+            raise ChildError(f"{role}: {child.reason()}", child.log_lines())
+        if not part.is_killed and not part.limit.may_restart(lived_s):
+            raise ChildError(f"{role}: {child.reason()}, again and again", child.log_lines())
+        reason = child.reason()
+        if part.stage.peer is not None:
+            self._peers[f"{part.stage.peer[0]}.news"] = f"It has died ({reason}) and is started again."
+            self._write_peers()
+        self._screen.say(f"{role} has died ({reason}) and is started again")
+        with suppress(KeyError):  # its output has ended, and was taken from the selector with it
+            self._selector.unregister(child.stdout)
+        child.close()
+        part.child, part.started_s, part.is_coming_back, part.is_killed = (
+            self._launch(part.stage),
+            self._clock(),
+            True,
+            False,
+        )
+
+    def _cause_chaos(self) -> None:
+        """Kill the runtime if it is time to."""
+        part = self._parts.get("runtime")
+        if not self._chaos_s or part is None or part.is_coming_back or not self.figures.is_started:
+            return
+        self._chaos_at = self._chaos_at or self._clock() + self._chaos_s
+        if self._clock() >= self._chaos_at:
+            self._chaos_at = self._clock() + self._chaos_s
+            self._screen.say(f"chaos: kill -9 {part.child.pid} (runtime)")
+            part.is_killed = True
+            part.child.kill()
 
     def _watch(self) -> None:
-        first_s = self._limits.first_update_s
-        self._wait(lambda: self.figures.view_updates > 0, first_s, "a first view update", "runtime")
-        self.figures.start()
-        self._screen.say(f"first view update; running for {self._seconds:g} s")
+        figures, first_s = self.figures, self._limits.first_update_s
+        self._wait(lambda: figures.view_updates > 0, first_s, "a first view update", "runtime")
+        self._screen.say(f"first view update after {figures.waited_s:.1f} s")
+        if figures.spark == "starting":
+            self._screen.say("Spark is starting: 20 s as a rule; the express lane shows the market meanwhile")
+            self._wait(lambda: figures.spark != "starting", self._limits.ready_s, "Spark to be up", "runtime")
+            self._screen.say(f"Spark is up after {figures.waited_s:.1f} s")
+        figures.start()
+        self._screen.say(f"running for {self._seconds:g} s")
         self._wait(lambda: False, self._seconds)
-        self.figures.finish()
+        figures.finish()
         self._screen.say("stopping")
 
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
@@ -173,8 +254,8 @@ class Supervisor:
                     self._selector.unregister(key.fileobj)
             else:
                 os.read(key.fd, 4096)
-        for child in self._children:
-            self.figures.take(child.role, child.figures, child.statuses)
+        for part in self._parts.values():
+            self.figures.take(part.stage.role, part.child.figures, part.child.statuses)
         if self._clock() - self._drawn_at >= self._limits.tick_s:
             self._drawn_at = self._clock()
             self._screen.draw(self.figures)
@@ -182,10 +263,9 @@ class Supervisor:
             return
         if self._signals:
             raise InterruptedDemoError(self._signals[0])
-        for child in self._children:
-            if child.exit_code is not None:
-                self._drain(child)
-                raise ChildError(f"{child.role}: {child.reason()}", child.log_lines())
+        self._cause_chaos()
+        for part in tuple(self._parts.values()):
+            self._look_after(part)
 
     def _drain(self, child: Child) -> None:
         """Take in what an ended child has said last, a bounded amount."""
@@ -195,11 +275,11 @@ class Supervisor:
 
     def _stop_all(self) -> None:
         self._stopping = True
-        order = {stage.role: stage.stop_order for stage in self._stages}
-        for child in sorted(self._children, key=lambda child: order[child.role]):
+        for part in sorted(self._parts.values(), key=lambda part: part.stage.stop_order):
+            child = part.child
             self._stop(child)
             self._drain(child)
-            self.figures.take(child.role, child.figures, child.statuses)
+            self.figures.take(part.stage.role, child.figures, child.statuses)
 
     def _stop(self, child: Child) -> None:
         def ended() -> bool:
@@ -217,7 +297,10 @@ class Supervisor:
         return len(self._signals) > 1
 
     def _check_ends(self) -> None:
-        for child in self._children:
+        for part in self._parts.values():
+            child = part.child
+            if part.is_coming_back:
+                continue  # it was interrupted in the midst of its start
             code = child.exit_code
             if code == -signal.SIGKILL:
                 limit = f"{self._limits.stop_s:g} s"

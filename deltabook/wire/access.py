@@ -137,20 +137,24 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise AccessError(f"expected TLS for a port that is not on loopback, was no certificate at {interface}")
         self.access()
         if self.tls_cert:
-            self._context_factory()
+            self.context_factory()
+
+    def token(self) -> str:
+        """The token that the port asks for, empty for none; raises `AccessError`."""
+        return read_token(self.token_file) if self.token_file else ""
 
     def access(self) -> Access:
         """Who is let in; raises `AccessError`."""
-        return Access(read_token(self.token_file) if self.token_file else "", self.origins, self.private_names)
+        return Access(self.token(), self.origins, self.private_names)
 
     def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:
         """Open the port for a factory, with TLS if there is a key; raises `AccessError` and what the reactor does."""
         self.check(interface)
         if not self.tls_cert:
             return reactor.listenTCP(port, site, interface=interface)
-        return reactor.listenSSL(port, site, self._context_factory(), interface=interface)
+        return reactor.listenSSL(port, site, self.context_factory(), interface=interface)
 
-    def _context_factory(self) -> Any:
+    def context_factory(self) -> Any:
         """TLS 1.2 or newer; the key belongs to the certificate; raises `AccessError`."""
         # Who needs no TLS need not load OpenSSL.
         from cryptography.hazmat.primitives.serialization import load_pem_private_key

@@ -30,6 +30,7 @@ __all__ = [
     "NewCursor",
     "OriginLine",
     "Page",
+    "PostgresLine",
     "RecordLine",
     "Result",
     "RuntimeStatus",
@@ -348,6 +349,25 @@ class SiteLine(msgspec.Struct, frozen=True):
     """Of answers that are being sent."""
 
 
+class PostgresLine(msgspec.Struct, frozen=True):
+    """Figures of the port that speaks PostgreSQL's protocol."""
+
+    connections: int
+    """Open now."""
+    sessions: int
+    """That were let in since the start."""
+    refused_connections: int
+    questions: int
+    failed_statements: int
+    cancelled_statements: int
+    subscribers: int
+    """Now."""
+    copied_rows: int
+    """By COPY, those of subscribers that have ended among them."""
+    held_bytes: int
+    """Of answers, those of open cursors among them."""
+
+
 class Statistics(msgspec.Struct, frozen=True):
     """What a runtime does and holds."""
 
@@ -365,3 +385,5 @@ class Statistics(msgspec.Struct, frozen=True):
     site: SiteLine
     origins: dict[str, OriginLine]
     engine: EngineLine
+    postgres: PostgresLine | None = None
+    """Null where there is no port of PostgreSQL's clients."""

@@ -192,11 +192,14 @@ _CALIBRATED: Final = AgentSettings(
     large=LargeSettings(weight=0.005, clips=40, slices=40, turns=100),
 )  # fmt: skip
 
+_CALM: Final = AgentSettings(value=ValueSettings(volatility_steps=0.06, volatility_spread=0.4))
 PRESETS: Final[Mapping[str, AgentSettings]] = MappingProxyType(
     {
         "lively": AgentSettings(),
+        "calm": _CALM,
         "calibrated": _CALIBRATED,
     }
 )
-"""By name: `lively` is a shallow book that trades a lot and leans now and then, for strategies to act on; `calibrated`
-looks like half an hour of BTC/USD (docs/market.md)."""
+"""By name: `lively` is a shallow book that trades a lot and leans now and then, for strategies to act on; `calm` is
+the same with an eighth of its moves, for people to look at; `calibrated` looks like half an hour of BTC/USD
+(docs/market.md)."""

@@ -8,13 +8,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.formats import FEED_SCHEMA, Schema
 from runtime.native.kernels import Kernels
-from runtime.plan import Relation
-from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.adaptor import Offsets, Prepared
 from runtime.relations.errors import FeedGapError
-from runtime.relations.market import RecentTrades, action_codes, without_heartbeats
+from runtime.relations.market import MarketAdaptor, action_codes, without_heartbeats
 from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
 from runtime.state import ObjectSpace
@@ -24,7 +22,7 @@ __all__ = ["FeedAdaptor"]
 _HEARTBEAT: Final = ord("H")
 
 
-class FeedAdaptor(Adaptor):
+class FeedAdaptor(MarketAdaptor):
     """Sequenced feed messages in, deltas out; checks that no message is missing.
 
     An epoch may end before a heartbeat, which says that all requests before it are complete, and between two messages
@@ -43,10 +41,8 @@ class FeedAdaptor(Adaptor):
         gives_touches: bool = False,
     ) -> None:
         """``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
-        self._book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
-        self._book.switch_touches(gives_touches)
-        self._trades = RecentTrades(space, name, retention)
-        self._next = next_sequence
+        book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
+        super().__init__(book, space, name, retention, next_sequence, gives_touches=gives_touches)
         self._dead = 0
         self._gaps = 0
         self._repeated = 0
@@ -54,22 +50,6 @@ class FeedAdaptor(Adaptor):
     @property
     def schema(self) -> Schema:
         return FEED_SCHEMA
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        return (*MARKET_RELATIONS, TOUCHES) if self.gives_touches else MARKET_RELATIONS
-
-    @property
-    def gives_touches(self) -> bool:
-        return self._book.gives_touches
-
-    def switch_touches(self, on: bool) -> None:
-        self._book.switch_touches(on)
-
-    @property
-    def next_sequence(self) -> int:
-        """Number of the first message that was not applied yet."""
-        return self._next
 
     def allow_missing(self, messages: int) -> None:
         """So many messages were set aside as malformed: their numbers may be missing."""
@@ -103,14 +83,8 @@ class FeedAdaptor(Adaptor):
         self._trades.take(deltas)
         return deltas
 
-    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
-        return self._trades.expire()
-
-    def leave(self) -> Mapping[str, pa.RecordBatch]:
-        return {**self._book.clear(), **self._trades.clear()}
-
     def counters(self) -> Mapping[str, int]:
-        return {**self._book.counts(), "gaps": self._gaps, "repeated": self._repeated}
+        return {**super().counters(), "gaps": self._gaps, "repeated": self._repeated}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that were not applied before; raises `FeedGapError` if others are missing."""

@@ -23,14 +23,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from deltabook.wire.attribution import LARGEST_BROKER, broker_of
-from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
 from runtime.native.kernels import Kernels
-from runtime.plan import Relation
-from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.adaptor import Offsets, Prepared
 from runtime.relations.errors import FeedGapError
-from runtime.relations.market import RecentTrades, action_codes, valid_flags, without_heartbeats
+from runtime.relations.market import MarketAdaptor, action_codes, valid_flags, without_heartbeats
 from runtime.relations.orderbook import ITCH, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
 from runtime.state import ObjectSpace
@@ -91,7 +89,7 @@ class Scale(msgspec.Struct, frozen=True):
     """Shares in a lot."""
 
 
-class ItchAdaptor(Adaptor):
+class ItchAdaptor(MarketAdaptor):
     """Rows of the wide ITCH relation in, deltas out; the same relations as those of the text feed.
 
     A message's number is its position among the sequenced messages of the session, from 1, malformed ones counted; it
@@ -118,10 +116,9 @@ class ItchAdaptor(Adaptor):
         self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
         is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
         units = self._units if is_scaled else None
-        self._book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels, units=units)
-        self._book.switch_touches(gives_touches)
-        self._trades = RecentTrades(space, name, retention)
-        self._next = self._base = next_sequence
+        book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels, units=units)
+        super().__init__(book, space, name, retention, next_sequence, gives_touches=gives_touches)
+        self._base = next_sequence
         self._unsequenced = 0
         self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0}
         self._brokers: dict[str, int] = {}
@@ -134,22 +131,6 @@ class ItchAdaptor(Adaptor):
     def pushdown(self) -> Pushdown:
         """The columns that it reads."""
         return Pushdown(_NEEDED)
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        return (*MARKET_RELATIONS, TOUCHES) if self.gives_touches else MARKET_RELATIONS
-
-    @property
-    def gives_touches(self) -> bool:
-        return self._book.gives_touches
-
-    def switch_touches(self, on: bool) -> None:
-        self._book.switch_touches(on)
-
-    @property
-    def next_sequence(self) -> int:
-        """Number of the first message that was not applied yet."""
-        return self._next
 
     def opened(self, sequence: int) -> None:
         self._base, self._unsequenced = max(1, sequence), 0
@@ -189,14 +170,8 @@ class ItchAdaptor(Adaptor):
         self._trades.take(deltas)
         return deltas
 
-    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
-        return self._trades.expire()
-
-    def leave(self) -> Mapping[str, pa.RecordBatch]:
-        return {**self._book.clear(), **self._trades.clear()}
-
     def counters(self) -> Mapping[str, int]:
-        return {**self._book.counts(), **self._counts, "off_scale": self._book.off_scale}
+        return {**super().counters(), **self._counts, "off_scale": self._book.off_scale}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that were not applied before; counts those that are missing, which are the malformed ones."""

@@ -1,19 +1,23 @@
-"""What the adaptors of market feeds share: where an epoch may end, and the trades that stay."""
+"""What the adaptors of order books and market feeds share: the book, TOUCHES, where an epoch may end, and the trades
+that stay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.relations.adaptor import Offsets, Prepared
-from runtime.relations.orderbook import TRADES_SCHEMA
+from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
+from runtime.plan import Relation
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.errors import AdaptorError
+from runtime.relations.orderbook import TRADES_SCHEMA, OrderBookAdaptor
 from runtime.relations.retention import Retained, Retention
 from runtime.state import KeyColumn, ObjectSpace
 
-__all__ = ["RecentTrades", "action_codes", "valid_flags", "without_heartbeats"]
+__all__ = ["BookAdaptor", "MarketAdaptor", "RecentTrades", "action_codes", "valid_flags", "without_heartbeats"]
 
 
 class RecentTrades:
@@ -37,6 +41,62 @@ class RecentTrades:
         """Forget all of them; gives their deltas."""
         held = self._retained.clear()
         return {} if held is None else {"trades": held}
+
+
+class BookAdaptor(Adaptor):
+    """Adaptor that fills relations from one order book, and TOUCHES while it is switched on."""
+
+    def __init__(self, book: OrderBookAdaptor, relations: Sequence[Relation], *, gives_touches: bool) -> None:
+        """Raises `AdaptorError` for touches beside a relation of that name."""
+        self._book = book
+        self._relations = tuple(relations)
+        self.switch_touches(gives_touches)
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return (*self._relations, TOUCHES) if self.gives_touches else self._relations
+
+    @property
+    def gives_touches(self) -> bool:
+        return self._book.gives_touches
+
+    def switch_touches(self, on: bool) -> None:
+        """Raises `AdaptorError` if one of its other relations is called as the touches."""
+        if on and any(relation.name == TOUCHES.name for relation in self._relations):
+            raise AdaptorError(f"expected no stream called {TOUCHES.name} beside the touches of a book, was one")
+        self._book.switch_touches(on)
+
+    def counters(self) -> Mapping[str, int]:
+        return self._book.counts()
+
+
+class MarketAdaptor(BookAdaptor):
+    """Adaptor of a sequenced feed of a whole market: BIDS, ASKS and, for as long as they are retained, TRADES."""
+
+    def __init__(
+        self,
+        book: OrderBookAdaptor,
+        space: ObjectSpace,
+        name: str,
+        retention: Retention,
+        next_sequence: int,
+        *,
+        gives_touches: bool,
+    ) -> None:
+        super().__init__(book, MARKET_RELATIONS, gives_touches=gives_touches)
+        self._trades = RecentTrades(space, name, retention)
+        self._next = next_sequence
+
+    @property
+    def next_sequence(self) -> int:
+        """Number of the first message that was not applied yet."""
+        return self._next
+
+    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
+        return self._trades.expire()
+
+    def leave(self) -> Mapping[str, pa.RecordBatch]:
+        return {**self._book.clear(), **self._trades.clear()}
 
 
 def without_heartbeats(

@@ -17,9 +17,9 @@ from runtime.compiler.relations import TOUCHES
 from runtime.formats import Field, Schema
 from runtime.native.kernels import Kernels
 from runtime.plan import Relation
-from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.adaptor import Offsets, Prepared
 from runtime.relations.errors import AdaptorError
-from runtime.relations.market import action_codes
+from runtime.relations.market import BookAdaptor, action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
 from runtime.state import ObjectSpace
 
@@ -47,8 +47,11 @@ class BookStream(msgspec.Struct, frozen=True):
     """The side that it takes."""
 
 
-class TraceAdaptor(Adaptor):
-    """Trace lines in, deltas of the declared streams out; every line is a message of its own."""
+class TraceAdaptor(BookAdaptor):
+    """Trace lines in, deltas of the declared streams out; every line is a message of its own.
+
+    Touches have the empty string as their symbol.
+    """
 
     def __init__(
         self,
@@ -70,8 +73,8 @@ class TraceAdaptor(Adaptor):
                     f"{stream.relation.name}, was {len(stream.relation.columns)}"
                 )
         self._streams = tuple(streams)
-        self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers), kernels=kernels)
-        self.switch_touches(gives_touches)
+        book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers), kernels=kernels)
+        super().__init__(book, [stream.relation for stream in streams], gives_touches=gives_touches)
         self._symbol = self._book.symbols.encode(pa.array([""]))
         self._messages = messages
         self._schema = schema
@@ -79,21 +82,6 @@ class TraceAdaptor(Adaptor):
     @property
     def schema(self) -> Schema:
         return self._schema
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        streams = tuple([stream.relation for stream in self._streams])
-        return (*streams, TOUCHES) if self.gives_touches else streams
-
-    @property
-    def gives_touches(self) -> bool:
-        return self._book.gives_touches
-
-    def switch_touches(self, on: bool) -> None:
-        """Raises `AdaptorError` if a stream is called as the relation. Its symbol is the empty string."""
-        if on and any(stream.relation.name == TOUCHES.name for stream in self._streams):
-            raise AdaptorError(f"expected no stream called {TOUCHES.name} beside the touches of a trace, was one")
-        self._book.switch_touches(on)
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
@@ -117,9 +105,6 @@ class TraceAdaptor(Adaptor):
         )
         named = {s.relation.name: self._renamed(s, deltas[s.book]) for s in self._streams if s.book in deltas}
         return named | ({TOUCHES.name: deltas["touches"]} if "touches" in deltas else {})
-
-    def counters(self) -> Mapping[str, int]:
-        return self._book.counts()
 
     @staticmethod
     def _renamed(stream: BookStream, deltas: pa.RecordBatch) -> pa.RecordBatch:

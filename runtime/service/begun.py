@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -22,6 +23,8 @@ from runtime.service.inputs import check_inputs
 from runtime.service.rundirectory import DirectoryLock
 from runtime.service.sparkhost import SparkHost
 from runtime.service.upstreams import missing_of
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.requirements import missing_requirement
 
 __all__ = ["BegunDirectory"]
 
@@ -42,7 +45,8 @@ class BegunDirectory:
     ) -> None:
         """``on_epoch`` hears of epochs on the committer, ``on_update`` of the express lane's versions on a worker.
 
-        Raises `ServiceError` for a directory that is in use, or was begun with something else.
+        Raises `ServiceError` for a directory that is in use, or was begun with something else, and `SparkLaneError`
+        where Spark is to run and is not installed.
         """
         self._config = config
         directory = config.directory
@@ -79,6 +83,8 @@ class BegunDirectory:
             self._check_streams()
             self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
             """Whether Spark is to run."""
+            if self.runs_spark and (missing := missing_requirement(os.environ)):
+                raise SparkLaneError(f"{missing}; --no-spark with --express alone runs without Spark")
             self._place_express_views()
             undone.pop_all()
 

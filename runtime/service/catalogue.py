@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from twisted.internet.defer import Deferred, DeferredLock
 
+from deltabook.wire.suggestions import did_you_mean
 from runtime.compiler import NamedSelect, StreamSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, Sections
 from runtime.engine.streams import with_streams
@@ -233,7 +234,7 @@ class Catalogue:
             if all(view.name != name for view in program.views):
                 names = [*(stream.name for stream in program.streams), *(view.name for view in program.views)]
                 known = ", ".join(names) or "no view"
-                raise UnknownViewError(f"expected one of the views {known}, was {name!r}")
+                raise UnknownViewError(f"expected one of the views {known}, was {name!r}{did_you_mean(name, names)}")
             if readers := readers_of(program.views, name):
                 raise CatalogueError(
                     f"expected a view that no other view reads, was {name!r}, which {', '.join(readers)} "

@@ -38,10 +38,12 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where results are served; another than loopback needs a token and TLS."""
     http_port: int = 0
     """Port of the results service, 0 for any."""
+    pg_port: int | None = None
+    """Port for clients of PostgreSQL on the same interface, 0 for any; None: there is none."""
     security: PortSecurity = PortSecurity()
-    """Who may use that port."""
+    """Who may use these ports."""
     limits: SiteLimits = SiteLimits()
-    """What the port puts up with."""
+    """What each of the ports puts up with."""
     cursors: CursorLimits = CursorLimits()
     """Results that are looked at page by page."""
     asking: AskLimits = AskLimits()

@@ -6,10 +6,8 @@ from typing import Final
 
 __all__ = ["EpochPace"]
 
-_MOST_BEHIND: Final = 32
-"""Number of sealed epochs that Spark has not published at which no more are closed."""
 _LONGEST_INTERVALS: Final = 10
-"""Number of intervals after which an epoch is closed whatever Spark does, and whatever it costs."""
+"""Number of intervals after which an epoch is closed while few wait for Spark, whatever it costs."""
 _COST_SHARE: Final = 10
 """Without Spark, an epoch lasts so many times as long as it takes to close one."""
 
@@ -19,7 +17,9 @@ class EpochPace:
 
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
     and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
-    free. So while Spark has an epoch to publish, none is closed for up to ten intervals: the open epoch grows.
+    free. So while Spark has an epoch to publish, none is closed for ten intervals: the open epoch grows. While Spark
+    starts or hangs, an epoch is closed after as many intervals as epochs wait for it: those that it has to catch up on
+    grow with the square root of the time only, and the feed is committed all the same.
 
     Without Spark nobody waits for an epoch: views are published step by step, and what an epoch adds is that less is
     read again after a crash, and what derived streams give at its end. A barrier holds up the feed and a commit takes
@@ -41,11 +41,13 @@ class EpochPace:
         waited_s = now_s - self._closed_s
         if waited_s < self._interval_s * 0.999:  # a timer may be early by a rounding
             return False
-        is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s * 0.999
         if published is None:
+            is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s * 0.999
             if not is_late and waited_s < _COST_SHARE * (spent_s - self._spent_s):
                 return False
-        elif published < sealed and (not is_late or sealed - published >= _MOST_BEHIND):
-            return False
+        elif published < sealed:
+            intervals = max(_LONGEST_INTERVALS, sealed - published)
+            if waited_s < intervals * self._interval_s * 0.999:
+                return False
         self._closed_s, self._spent_s = now_s, spent_s
         return True

@@ -47,7 +47,7 @@ class ExpressLane:
 
     def first(self, program: Program) -> Sections:
         """What the views of a new catalogue say to begin with; saved with the epoch that is sealed next."""
-        views = self._views()
+        views = self._views(is_compared=any(view.on_spark for view in program.views))
         views.begin(lane_program(program, "express"))
         return views.close()
 

@@ -16,6 +16,7 @@ from runtime.service.hub import Hub
 from runtime.service.inputs import Inputs
 from runtime.service.lag import Lags
 from runtime.service.metrics import EngineMetrics, Rate
+from runtime.service.sparkhost import SparkHost
 from runtime.service.upkeep import Upkeep
 
 __all__ = ["RuntimeFigures", "RuntimeParts"]
@@ -37,8 +38,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, eq=False):
     agreement: LaneAgreement
     term: int
     """Of the claim on the run directory."""
-    spark_restarts: Callable[[], int]
-    """How often the Spark lane was started again after a failure."""
+    spark: SparkHost
     sealed: Callable[[], int]
     """The newest epoch."""
     now_s: Callable[[], float]
@@ -60,7 +60,8 @@ class RuntimeFigures:
         writer, hub, ingest, upkeep, feed = parts.writer, parts.hub, parts.ingest, parts.upkeep, parts.inputs.feed
         counters, now_s = parts.inputs.counters(), parts.now_s()
         has_express = any(view.lane == "express" for view in hub.views)
-        waited_s = parts.freshness.waited_s(hub.version, now_s) if "spark" in parts.lanes else None
+        spark = "off" if "spark" not in parts.lanes else "up" if parts.spark.is_up else "starting"
+        waited_s = parts.freshness.waited_s(hub.version, now_s) if spark == "up" else None
         upstreams = parts.inputs.upstreams
         return {
             "feed_sequence": feed.origin.cut().sequence if feed else 0,
@@ -68,6 +69,7 @@ class RuntimeFigures:
             "published_epoch": min(hub.epoch(lane) for lane in parts.lanes),
             "express_epoch": hub.epoch("express"),
             "express_step": hub.step("express"),
+            "spark": spark,
             "lag_ms": parts.lags.spark_ms(now_s, waited_s),
             "express_lag_ms": parts.lags.express_ms(now_s) if has_express else None,
             "messages": writer.recovered.messages if writer.recovered else 0,
@@ -85,7 +87,7 @@ class RuntimeFigures:
             "paused": int(parts.inputs.is_paused),
             "upkeep_failed": upkeep.failed,
             "upkeep_failures": upkeep.failures,
-            "spark_restarts": parts.spark_restarts(),
+            "spark_restarts": parts.spark.restarts,
             "lanes_differ": len(parts.agreement.differing()),
             "lane_comparisons": parts.agreement.comparisons,
             "lane_differences": parts.agreement.differences,
@@ -100,6 +102,7 @@ class RuntimeFigures:
         parts = self._parts
         return {
             **self.line(),
+            "spark_ui_port": parts.spark.ui_port,
             "origins": parts.ingest.counters(),
             "engine": parts.engine.figures(),
             "upstreams": parts.inputs.upstreams.status(),

@@ -189,6 +189,10 @@ class Hub:
             return True
         return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
+    def has_version(self, name: str) -> bool:
+        """Whether a view's lane has published a version: false for Spark's views until its first one; `KeyError`."""
+        return self._views[name].lane != "spark" or self.version > 0
+
     def lane_of(self, name: str) -> Lane:
         """The lane of a view; raises `KeyError`."""
         return self._views[name].lane

@@ -1,48 +1,55 @@
 # mypy: disable-error-code="no-untyped-call"
-# twisted.web is typed in part only.
-"""Where the results of a runtime are served: the port, from its check to its end."""
+# Twisted is typed in part only.
+"""Where a runtime is reached: a port, from its check to its end."""
 
 from __future__ import annotations
 
 import socket
 from typing import Any
 
-from twisted.web.server import Site
-
 from deltabook.wire.errors import AccessError
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
 
-__all__ = ["ResultsPort"]
+__all__ = ["ServicePort"]
 
 
-class ResultsPort:
-    """One port; closed until `open`. On the reactor's thread."""
+class ServicePort:
+    """One port on the runtime's interface; closed until `open`. On the reactor's thread."""
 
-    def __init__(self, reactor: Any, config: LiveConfig) -> None:
-        """Raises `ServiceError` for a port that is taken or open to strangers, before anything is begun.
+    def __init__(self, reactor: Any, config: LiveConfig, number: int) -> None:
+        """``number`` is 0 for any port.
 
-        Not tried with the reactor, which would give the port back only once it runs.
+        Raises `ServiceError` for a port that is taken or open to strangers, before anything is begun. Not tried with
+        the reactor, which would give the port back only once it runs.
         """
         self._reactor = reactor
         self._config = config
+        self._number = number
         self._port: Any = None
         try:
             config.security.check(config.interface)
         except AccessError as error:
             raise ServiceError(str(error)) from None
-        if config.http_port:
+        if number:
             where = config.interface
             try:
                 family = socket.AF_INET6 if ":" in where else socket.AF_INET
-                socket.create_server((where, config.http_port), family=family).close()
+                socket.create_server((where, number), family=family).close()
             except OSError as error:
-                raise ServiceError(f"expected a free port, was {where}:{config.http_port}: {error}") from None
+                raise ServiceError(f"expected a free port, was {where}:{number}: {error}") from None
 
-    def open(self, site: Site) -> int:
-        """Serve; gives the number of the port."""
+    def open(self, factory: Any, *, begins_plain: bool = False) -> int:
+        """Serve; gives the number of the port.
+
+        Connections are encrypted from their first byte where there is a key, unless the protocol ``begins_plain`` and
+        turns to TLS itself.
+        """
         config = self._config
-        self._port = config.security.listen(self._reactor, config.http_port, site, config.interface)
+        if begins_plain:
+            self._port = self._reactor.listenTCP(self._number, factory, interface=config.interface)
+        else:
+            self._port = config.security.listen(self._reactor, self._number, factory, config.interface)
         number: int = self._port.getHost().port
         return number
 

@@ -1,19 +1,22 @@
 """A live runtime: one feed, one catalogue of views, for as long as it is wanted.
 
-Start: the catalogue is compiled, the state recovered, Spark started and the newest version published; only then are
-the results served and the feed opened, so that nobody sees a version older than one seen before. Where no view is of
-the Spark lane there is no Spark to be waited for.
+Start: the catalogue is compiled and the state recovered; then the results are served and the feed is opened at once.
+Spark joins in the background. Until it has published every epoch that was sealed before the start, nothing is sent of
+views of the Spark lane: a subscriber never sees a version older than one that it has seen before. A runtime whose Spark
+does not start ends with the reason, since nothing would keep the version of record.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from prometheus_client.metrics_core import Metric
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -45,9 +48,11 @@ from runtime.service.http import ServiceParts, results_site
 from runtime.service.hub import Hub
 from runtime.service.inputs import Inputs
 from runtime.service.lag import Lags
-from runtime.service.listening import ResultsPort
+from runtime.service.listening import ServicePort
 from runtime.service.metrics import EngineMetrics, Noted, RuntimeMetrics, origin_metrics, view_metrics
+from runtime.service.metrics.postgres import postgres_metrics
 from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
+from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.readers import ReaderService
 from runtime.service.rundirectory import left_as_found
 from runtime.service.signoflife import SignOfLife
@@ -65,6 +70,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveRuntime"]
 
+_SPARK: Final[tuple[Lane, ...]] = ("spark",)
 _HEARTBEAT_SECONDS: Final = 1.0
 _STALE_SECONDS: Final = 10.0
 
@@ -74,6 +80,9 @@ class LiveRuntime(IngestListener):
 
     ``on_failure`` is called once, with one line, when it cannot go on; `stop` must still be called.
     """
+
+    pg_port: int | None = None
+    """Port of PostgreSQL's clients, once it is open; None where there is none."""
 
     def __init__(
         self,
@@ -91,7 +100,7 @@ class LiveRuntime(IngestListener):
         self._noted = Noted(config.directory, config.upkeep.limit_megabytes * 1_000_000, time.time_ns)
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
-            self._port = ResultsPort(reactor, config)
+            self._port, self._pg_port = _ports(reactor, config)
             self._begun = BegunDirectory(
                 config,
                 selects,
@@ -146,6 +155,7 @@ class LiveRuntime(IngestListener):
             streams=self._streams.pipeline,
             statistics=statistics,
         )
+        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._observe(statistics)
         self.catalogue = Catalogue(
             reactor,
@@ -168,9 +178,14 @@ class LiveRuntime(IngestListener):
             in_thread=self._in_thread,
             limits=config.asking,
         )
-        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._watch = Watch(
-            config, self.hub, self._inputs, self._freshness, lanes=(*self._lanes, "stream"), sealed=lambda: self._sealed
+            config,
+            self.hub,
+            self._inputs,
+            self._freshness,
+            lanes=(*self._lanes, "stream"),
+            sealed=lambda: self._sealed,
+            is_spark_starting=lambda: self._runs_spark and not self._spark.is_up,
         )
         self._sign = SignOfLife(config.directory, self._in_thread)
         self._pace = EpochPace(config.epoch_ms / 1000)
@@ -179,10 +194,9 @@ class LiveRuntime(IngestListener):
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
         self._sealed = self._writer.epoch
-        self._stopping = False
-        self._ingesting = False
+        self._stopping = self._ingesting = False
         self._clean_stop: CleanStop | None = None
-        self._starting: Deferred[Any] | None = None
+        self._spark_start: Deferred[None] = succeed(None)  # fires when Spark is up, or its start has ended otherwise
 
     def _observe(self, statistics: Statistics) -> None:
         """Make what reports the runtime's figures and metrics."""
@@ -207,7 +221,7 @@ class LiveRuntime(IngestListener):
                 agreement=self.agreement,
                 term=self._begun.claim.term,
                 streams=self._streams.figures,
-                spark_restarts=lambda: self._spark.restarts,
+                spark=self._spark,
                 sealed=lambda: self._sealed,
                 now_s=self._reactor.seconds,
             )
@@ -224,20 +238,33 @@ class LiveRuntime(IngestListener):
             self._metrics.add(told)
 
     def start(self) -> Deferred[int]:
-        """Fires with the port of the results service once everything runs."""
-        if self._runs_spark:
-            self._log.info("starting Spark on {master}, which takes some 10 s", master=self._config.spark.master)
-            self._spark.prepare(self.catalogue.program)
-            self._starting = self._in_thread(self._start_spark)
-        else:
-            self._starting = succeed(None)
-        started: Deferred[int] = Deferred()
-        self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
-        return started
+        """Fire with the port of the results service once results are served; Spark joins later."""
+        started: Deferred[int] = maybeDeferred(self._serve)
+        return started.addCallback(self._begin_spark) if self._runs_spark else started
 
-    def _start_spark(self) -> None:
+    def _begin_spark(self, port: int) -> int:
+        self._log.info(
+            "Spark is starting on {master}: 20 s as a rule; its views follow, all others are served meanwhile",
+            master=self._config.spark.master,
+        )
+        self._spark.prepare(self.catalogue.program)
+        epoch = self._sealed
+        self._spark_start = self._in_thread(lambda: self._start_spark(epoch))
+        self._spark_start.addCallbacks(self._spark_joined, self._spark_failed)
+        return port
+
+    def _start_spark(self, epoch: int) -> None:
         self.agreement.begin()
-        self._spark.start(self._writer.epoch)
+        self._spark.start(epoch)
+
+    def _spark_joined(self, _: object) -> None:
+        self._watch.beat(self._reactor.seconds())
+
+    def _spark_failed(self, failure: Failure) -> None:
+        if self._stopping:
+            return  # it was given up
+        reason = " ".join(str(failure.value).split()) or type(failure.value).__name__
+        self._fail(f"Spark did not start: {reason}")
 
     def _prepare(self, old: Program, new: Program) -> None:
         self._express.prepare(old, new)
@@ -268,25 +295,19 @@ class LiveRuntime(IngestListener):
         if self._beats.running:
             self._beats.stop()
         self._port.close()
+        if self._pg_port is not None:
+            self._pg_port.close()
         self._asker.stop()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
-        starting = self._starting or Deferred()
-        if self._starting is None:
-            starting.callback(None)
 
         def ended(result: object) -> None:
             if isinstance(result, Failure):
                 self._log.failure("stopping", failure=result)
             stopped.callback(None)
 
-        starting.addBoth(lambda _: self._in_thread(self._stop_parts).addBoth(ended))
+        self._spark_start.addBoth(lambda _: self._in_thread(self._stop_parts).addBoth(ended))
         return stopped
-
-    @property
-    def spark_ui_port(self) -> int | None:
-        """Port of Spark's own pages, once it runs; None where they are not served."""
-        return self._spark.ui_port
 
     @property
     def epoch(self) -> int:
@@ -351,8 +372,6 @@ class LiveRuntime(IngestListener):
     # On the reactor's thread
 
     def _serve(self) -> int:
-        if self._stopping:
-            raise ServiceError("stopped while it was starting")
         control, config = Control(self.hub, self.catalogue), self._config
         self.readers.begin(self._ingest, self.catalogue)
         parts = ServiceParts(
@@ -366,6 +385,10 @@ class LiveRuntime(IngestListener):
             agreement=self.agreement,
             asker=self._asker if config.asking.at_once else None,
         )
+        postgres = self._serve_postgres()
+        parts = msgspec.structs.replace(parts, postgres=postgres.figures if postgres is not None else None)
+        if self._runs_spark:
+            self.hub.hold(_SPARK)
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         lanes: tuple[Lane, ...] = (*self._lanes, "stream")
         for lane in lanes:
@@ -375,6 +398,28 @@ class LiveRuntime(IngestListener):
         self._ingesting = True
         self._ingest.start()
         return port
+
+    def _serve_postgres(self) -> PostgresFactory | None:
+        """Serve clients of PostgreSQL, if a port is given for them."""
+        config, port = self._config, self._pg_port
+        if port is None:
+            return None
+        parts = PostgresParts(
+            hub=self.hub, asker=self._asker, relations=lambda: self.catalogue.relations, in_thread=self._in_thread
+        )
+        security = config.security
+        factory = PostgresFactory(
+            parts,
+            security.access(),
+            config.limits,
+            self._reactor,
+            random=secrets.token_bytes,
+            token=security.token(),
+            tls=security.context_factory() if security.tls_cert else None,
+        )
+        self.pg_port = port.open(factory, begins_plain=True)
+        self._metrics.add(lambda: postgres_metrics(factory.figures()))
+        return factory
 
     def beat(self) -> None:
         """Say that the service lives, to those whose views are fresh; end if the directory is another's now."""
@@ -448,6 +493,16 @@ class LiveRuntime(IngestListener):
             parts.callback(self._spark.stop)
             if self._ingesting:
                 parts.callback(self._ingest.stop)
+
+
+def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort | None]:
+    """The port of results, and that of PostgreSQL's clients if there is one; raises `ServiceError`."""
+    results = ServicePort(reactor, config, config.http_port)
+    if config.pg_port is None:
+        return results, None
+    if not config.asking.at_once:
+        raise ServiceError("expected questions (--questions of 1 or more) for clients of PostgreSQL, was none")
+    return results, ServicePort(reactor, config, config.pg_port)
 
 
 class _Draining(StopParts):

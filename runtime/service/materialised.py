@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.plan import Column
 
-__all__ = ["FullRows", "json_rows"]
+__all__ = ["FullRows", "json_rows", "with_point"]
 
 _INT64_LIMIT: Final = 2**63
 _DIGITS: Final = 38
@@ -68,7 +68,7 @@ class FullRows:
         """Rows at these positions, with Arrow's decimals in place of integers that have a scale."""
         fields, arrays = [], []
         for column, held in zip(self.columns, self._at(begin, end).columns, strict=True):
-            array = _decimals(held, column.scale) if column.scale else held
+            array = with_point(held, column.scale) if column.scale else held
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -105,7 +105,7 @@ def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
     return rows.json(0, len(rows))
 
 
-def _decimals(held: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
+def with_point(held: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
     """The same digits with a point in them; exact, as every int64 has at most 19 of 38."""
     whole = held.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(held.type) else held
     type_ = pa.decimal128(_DIGITS, scale)
@@ -116,7 +116,7 @@ def _decimals(held: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
 def _json_values(held: pa.ChunkedArray, column: Column, *, as_text: bool) -> list[Any]:
     """A column at once: a page of a browser is made of a thousand values, and most need no look at each."""
     if column.scale:
-        exact: list[Any] = _decimals(held, column.scale).to_pylist()
+        exact: list[Any] = with_point(held, column.scale).to_pylist()
         return [None if value is None else f"{value:f}" for value in exact] if as_text else exact
     values: list[Any]
     if column.type in {"int64", "int128"}:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -25,18 +26,32 @@ from runtime.engine.ingest import (
 from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.cache import default_kernels
-from runtime.plan import EPOCH_TIME, Column, Program, View, columns_of, encode_program, lane_program, stream_views
+from runtime.plan import (
+    EPOCH_TIME,
+    Column,
+    Program,
+    View,
+    columns_of,
+    encode_program,
+    lane_program,
+    stream_views,
+    with_record,
+)
+from runtime.service.agreement import LaneAgreement
 from runtime.service.catalogue import begun_program
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows
 from runtime.service.rundirectory import left_as_found
 from runtime.service.scripts import script_inputs, script_origins, script_times
+from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.kernels import request_kernels
-from runtime.spark.lane import Published, SparkLane
-from runtime.spark.session import SparkConfig, start_session, stop_session
+from runtime.spark.requirements import missing_requirement
 from runtime.views.materialised import MaterialisedView
+
+if TYPE_CHECKING:
+    from runtime.spark.lane import Published, SparkLane
 
 __all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
 
@@ -123,14 +138,22 @@ class ScriptRun:
         ingest: IngestConfig,
         spark: SparkConfig,
         derived: Sequence[StreamSelect] = (),
+        runs_spark: bool | None = None,
     ) -> None:
+        """``runs_spark``: whether Spark keeps all views; None: if there are views without the express lane.
+
+        Raises `ServiceError` if Spark is not to run and there are such views, and what `begun_program` raises.
+        """
         self._directory = directory
         self._streams = streams
         self._ingest_config = ingest
         self._spark_config = spark
-        self.program: Program = begun_program(
-            selects, [s.relation() for s in streams], derived, script_inputs(streams), mode
-        )
+        program = begun_program(selects, [s.relation() for s in streams], derived, script_inputs(streams), mode)
+        alone = [view.name for view in program.views if view.lane == "spark"]
+        if runs_spark is False and alone:
+            raise ServiceError(f"expected views of the express lane for --no-spark, was {alone[0]!r} among them")
+        self._runs_spark = bool(alone) if runs_spark is None else runs_spark
+        self.program: Program = with_record(program, on_spark=self._runs_spark)
         self.counts = Counts(0, 0, 0, 0, {}, {})
         self._failures: dict[str, str] = {}
 
@@ -138,15 +161,23 @@ class ScriptRun:
         """Run, and give each view's result at the end, or at every version that is published.
 
         ``on_starting`` is called when the input is in and Spark's start, the longest wait, begins.
-        A view that fails has no result from there on; `ServiceError` names all of these views at the end.
+        Where Spark runs, its results are the ones that are given, and those of the express lane are compared with
+        them at every version. A view that fails has no result from there on; `ServiceError` names all of these views
+        at the end, and those of which the lanes differ.
         Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
+        if self._runs_spark and (missing := missing_requirement(os.environ)):
+            raise SparkLaneError(f"{missing}; --lane express runs without Spark")
         last = self._ingest()
         yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
-        yield from self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
-        spark = lane_program(self.program, "spark").views
-        if spark:
-            yield from self._spark_results({view.name: view for view in spark}, last, every_epoch, on_starting)
+        express = self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
+        if self._runs_spark:
+            for _ in express:  # notes which of them have failed
+                pass
+            kept = {view.name: view for view in self.program.views}
+            yield from self._spark_results(kept, last, every_epoch, on_starting)
+        else:
+            yield from express
         if self._failures:
             raise ServiceError("; ".join(self._failures.values()))
 
@@ -176,6 +207,9 @@ class ScriptRun:
     def _spark_results(
         self, kept: Mapping[str, View], last: int, every_epoch: bool, on_starting: Callable[[], None]
     ) -> Iterator[Result]:
+        from runtime.spark.lane import SparkLane
+        from runtime.spark.session import start_session, stop_session
+
         views = {name: MaterialisedView(view.columns, kernels=default_kernels()) for name, view in kept.items()}
         versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
         request_kernels(self.program, self._spark_config.shards)
@@ -189,12 +223,15 @@ class ScriptRun:
             results=results,
             on_published=versions.put,
         )
+        agreement = LaneAgreement(results, EpochLogReader(self._directory / "epochs"))
         try:
+            agreement.begin()
             lane.start()
             version = 0
             while views and version < last:
                 published = self._next(versions, lane)
                 version = published.to_epoch
+                agreement.published(published)
                 views = self._without_failed(views, published.failed, version)
                 for name, view in views.items():
                     view.apply(published.changes.get(name), version)
@@ -203,6 +240,8 @@ class ScriptRun:
         finally:
             lane.stop()
             stop_session(session)
+        for name, each in agreement.differing().items():
+            self._failures[name] = f"view {name}: the lanes differ from epoch {each.since} on; Spark's answer is shown"
 
     def _ingest(self) -> int:
         """Bring everything in; gives the last epoch."""
@@ -254,7 +293,7 @@ class ScriptRun:
             writer.add_sections(express.first(self.program))
             writer.seal({}, control=encode_program(self.program))
             origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))
-            return writer, origins, express.begin()
+            return writer, origins, express.begin(is_compared=self._runs_spark)
         except BaseException:
             writer.close()
             raise

@@ -28,13 +28,13 @@ __all__ = ["SparkHost"]
 _log: Final = Logger()
 _MOST_FAILURES: Final = 3
 """Of the streaming query at one version, which are answered by another start."""
-_FIRST_VERSION_SECONDS: Final = 120.0
-_CLUSTER_SECONDS: Final = 600.0
-"""The same on a cluster, whose workers may be started after us."""
+_FIRST_VERSION_SECONDS: Final = 600.0
+"""For the start of Spark until its first version: a cluster's workers may be started after us, a machine may be busy;
+everything else is served meanwhile."""
 
 
 class SparkHost:
-    """Spark for a run directory. `start` and `stop` run one after the other, `give_up` at any time, on any thread.
+    """Spark for a run directory. `start` and `stop` run one after the other, all others at any time, on any thread.
 
     Spark's modules are imported by `start`: a runtime without Spark views needs none of them.
     """
@@ -76,6 +76,11 @@ class SparkHost:
         results = directory / "results"
         return ResultLog.newest_in(results) if results.is_dir() else 0
 
+    @property
+    def is_up(self) -> bool:
+        """Whether Spark has joined: it runs, and has published what `start` has waited for."""
+        return self._is_up
+
     def prepare(self, program: Program) -> None:
         """Have the kernels of a program compiled in the background, which is about to be the newest of the log."""
         from runtime.spark.kernels import request_kernels
@@ -91,9 +96,10 @@ class SparkHost:
         session_s = time.monotonic()
         if url := self._session.sparkContext.uiWebUrl:
             self.ui_port = urlsplit(url).port
+            _log.info("Spark's pages are at port {port}", port=self.ui_port)
         if self._stopping:
             return
-        give_up_s = time.monotonic() + (_FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
+        give_up_s = begun_s + _FIRST_VERSION_SECONDS
         while not self._is_up:
             lane = self._begin_lane()
             query_s = time.monotonic()
@@ -198,11 +204,15 @@ class SparkHost:
             self._pace.listened_to(is_listened_to)
 
     def finish(self, epoch: int, timeout_s: float) -> None:
-        """Return once an epoch is published and committed; raises `SparkLaneError` where that does not come about."""
+        """Return once an epoch is published and committed; raises `SparkLaneError` where that does not come about.
+
+        A Spark that is still starting is not waited for.
+        """
         with self._changing:
-            lane = self._lane
-        if lane is not None:
-            lane.finish(epoch, timeout_s)
+            lane = self._lane if self._is_up else None
+        if lane is None:
+            raise SparkLaneError("Spark was still starting")
+        lane.finish(epoch, timeout_s)
 
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""

@@ -29,21 +29,24 @@ class Watch:
         *,
         lanes: tuple[Lane, ...],
         sealed: Callable[[], int],
+        is_spark_starting: Callable[[], bool],
     ) -> None:
-        """``lanes`` are those that run, ``sealed`` says the newest epoch."""
+        """``lanes`` are those that run, ``sealed`` gives the newest epoch."""
         self._config = config
         self._hub = hub
         self._inputs = inputs
         self._freshness = freshness
         self._lanes = lanes
         self._sealed = sealed
+        self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Subscribers hear nothing of a lane while the feed is lost or Spark lags: its views are not the market."""
+        """Hold back a lane while the feed is lost, or Spark starts or lags: its views are not the market.
+
+        Subscribers of the other lanes get a heartbeat.
+        """
         hub = self._hub
-        version = hub.version if "spark" in self._lanes else self._sealed()
-        is_spark_fresh = self._freshness.is_fresh(version, now_s)
-        stale = self._lanes if not self._inputs.is_heard else () if is_spark_fresh else ("spark",)
+        stale = self._stale_lanes(now_s)
         if hub.held != frozenset(stale):
             if stale:
                 lanes = " and ".join(stale)
@@ -52,6 +55,13 @@ class Watch:
                 self._log.info("views are fresh again")
             hub.hold(stale)
         hub.heartbeat()
+
+    def _stale_lanes(self, now_s: float) -> tuple[Lane, ...]:
+        if not self._inputs.is_heard:
+            return self._lanes
+        version = self._hub.version if "spark" in self._lanes else self._sealed()
+        is_fresh = self._freshness.is_fresh(version, now_s)
+        return ("spark",) if self._is_spark_starting() or not is_fresh else ()
 
     def full(self, is_full: bool, used_megabytes: int) -> None:
         """The run directory has reached its limit, or there is room again."""

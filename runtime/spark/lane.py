@@ -209,7 +209,9 @@ class SparkLane:
             reason = f"the streaming query failed: {_last_reason(str(error))}"
         except Exception as error:  # noqa: BLE001 (py4j raises its own when the JVM is gone)
             reason = f"Spark is gone: {type(error).__name__}"
-        if reason is None and not self._stopped:  # as when a master has taken the application away: no error is raised
+        if self._stopped:
+            reason = None  # what a query fails with that is being stopped is no failure
+        elif reason is None:  # as when a master has taken the application away: no error is raised
             reason = "the streaming query was stopped by Spark"
         with self._published:
             self._failure = reason

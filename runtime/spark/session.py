@@ -12,7 +12,7 @@ import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -37,31 +37,10 @@ __all__ = ["SparkConfig", "start_session", "stop_session"]
 
 _LOGS: Final = ("output.log", "spark.log")
 _UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
+_WITHOUT_INTERRUPTS: Final = ("/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+"""Runs the command behind it with SIGINT ignored, which pyspark would do between fork and exec."""
 _DEFAULT_SUBMIT: Final = "pyspark-shell"
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): (.+)")
-
-
-@contextmanager
-def _output_to(path: Path) -> Iterator[None]:
-    """Point file descriptors 1 and 2 at a file while the JVM is launched: it keeps what it inherits.
-
-    The JVM and its Python workers print a few lines a batch, which belong neither among status lines nor in a terminal.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    held = os.dup(1), os.dup(2)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.dup2(file, 1)
-        os.dup2(file, 2)
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for saved, original in zip(held, (1, 2), strict=True):
-            os.dup2(saved, original)
-            os.close(saved)
-        os.close(file)
 
 
 def _reason(error: str, directory: Path) -> str:
@@ -89,8 +68,12 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _own_jvm(niceness: int) -> Iterator[None]:
-    """Lower the priority of the JVM that is launched within the block, which its threads and Python workers inherit.
+def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
+    """Have the JVM that is launched within the block print to a file, and lower its priority.
+
+    Its threads and Python workers inherit both: they print a few lines a batch, which belong neither among status lines
+    nor in a terminal. It is launched without Python code between fork and exec, since the threads of a runtime that
+    serves already may hold any lock.
 
     It is ended if the block is interrupted, or fails before pyspark knows of it.
     An interrupted launch is unknown to pyspark, and its JVM cannot write its port for want of a folder and never ends.
@@ -98,8 +81,11 @@ def _own_jvm(niceness: int) -> Iterator[None]:
     """
     launched: list[subprocess.Popen[bytes]] = []
 
-    def popen(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(*arguments, **options)
+    def popen(command: Sequence[str], *, env: Mapping[str, str], **_: Any) -> subprocess.Popen[bytes]:
+        with output.open("ab") as file:
+            process = subprocess.Popen(
+                (*_WITHOUT_INTERRUPTS, *command), stdin=subprocess.PIPE, stdout=file, stderr=file, env=env
+            )
         launched.append(process)
         if niceness:
             with suppress(OSError):  # it may have ended already; what it is for does not depend on it
@@ -168,9 +154,8 @@ def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, s
     try:
         with (
             _environment(values),
-            _output_to(directory / "output.log"),
             _own_interrupts(),
-            _own_jvm(config.niceness if config.is_local else 0),
+            _own_jvm(config.niceness if config.is_local else 0, directory / "output.log"),
         ):
             yield
     finally:

@@ -275,3 +275,32 @@ def test_a_dashboard_that_goes_is_said_so(peers: Peers, browser: Browser) -> Non
     browser.until(is_in("lost"))
     assert "What is shown is of" in browser.ask("document.getElementById('notice-words').innerText")
     assert not browser.ask("document.getElementById('retry').hidden")
+
+
+def test_a_view_whose_lanes_differ_has_a_chip_until_they_agree_again(peers: Peers, browser: Browser) -> None:
+    """And a view that has failed says that first."""
+    market(peers)
+    chip = "document.querySelector('#views .chip')"
+    agreed = {"epoch": 7, "behind_epochs": 0, "comparison": "equal", "compared_epoch": 7, "differs_since": 0}
+    differing = {**agreed, "comparison": "differs", "differs_since": 6}
+    quote = [("ACME", 9_999, 8, 10_001, 7)]
+    with dashboard(peers.address) as process:
+        browser.open(address(process))
+        peers.keep("best_quote", quote, record=agreed)
+        browser.until(says("views", "best_quote"))
+        assert browser.ask(f"{chip} === null")
+        peers.keep("best_quote", quote, record=differing)
+        browser.until(f"{chip}?.innerText === '✕ differs from Spark'")
+        assert browser.ask(rows("views"))[0][:3] == ["best_quote", "express", "✕ differs from Spark"]
+        assert browser.ask(f"{chip}.dataset.state") == "failed"
+        title = browser.ask(f"{chip}.parentElement.title")
+        assert title == "Spark, whose answer is the one of record, has other rows."
+        assert browser.ask("document.querySelectorAll('#views .chip').length") == 1, "the other views agree"
+        peers.keep("best_quote", quote, record=differing, failed="too large")
+        browser.until(f"{chip}?.innerText === '✕ failed'")
+        assert browser.ask(f"{chip}.parentElement.title") == "too large"
+        peers.keep("best_quote", quote, record=agreed)
+        browser.until(f"{chip} === null")
+        assert browser.ask(rows("views"))[0][:3] == ["best_quote", "express", "linear"]
+        assert browser.ask("document.querySelector('#views tr').cells[2].title") == ""
+        assert browser.complaints == []

@@ -57,7 +57,7 @@ def test_agents_strategies_and_dashboard_run_for_two_minutes(make_cluster: MakeC
             report.enter("memory after two minutes", name.removeprefix(f"{cluster.project}-"), used / 1e6, "MB")
         cluster.stop("algo")
         # Exits with 1, and so raises, if an order, a fill or money is lost or there twice.
-        where = ("--dir", f"{STATE}/algo", "--exchange", f"{STATE}/exchange")
+        where = ("--dir", f"{STATE}/algo", "--exchange-dir", f"{STATE}/exchange")
         cluster.execute("runtime", "deltabook", "algo", "verify", *where)
         cluster.stop()
         assert {service: cluster.container(service).exit_code for service in OURS} == dict.fromkeys(OURS, 0)

@@ -218,7 +218,7 @@ class Trial:
 
     def verify_orders(self, *options: str) -> None:
         """`deltabook algo verify`: raises `EngineError` if an order, a fill or money is lost or there twice."""
-        where = ("--dir", f"{STATE}/algo", "--exchange", f"{STATE}/exchange")
+        where = ("--dir", f"{STATE}/algo", "--exchange-dir", f"{STATE}/exchange")
         self.cluster.execute("probe", "deltabook", "algo", "verify", *where, *options)
 
     def views(self, names: Sequence[str]) -> tuple[int, dict[str, Rows]]:

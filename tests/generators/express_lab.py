@@ -63,8 +63,14 @@ class ExpressLab:
         relations: Sequence[Relation],
         selects: Sequence[NamedSelect],
         oracles: Mapping[str, str] | None = None,
+        *,
+        has_streams: bool = False,
     ) -> None:
-        """``oracles``: view → SQL that DuckDB answers in place of the view's own."""
+        """``oracles``: view → SQL that DuckDB answers in place of the view's own.
+
+        ``has_streams``: rows of derived streams may come behind what closes an epoch.
+        """
+        self._has_streams = has_streams
         self.directory = directory
         self.relations = {relation.name: relation for relation in relations}
         self.program: Program = with_record(compile_program(selects, relations), on_spark=True)
@@ -92,7 +98,7 @@ class ExpressLab:
         filling = Filling(self.log, self.snapshots)
         cuts = {"feed": Cut("s", len(self._committed), 0)}
         self.views = ExpressViews(self.state, filling, self.epoch, cuts, is_compared=True)
-        self.pipeline = ExpressPipeline(self.views, self._publish)
+        self.pipeline = ExpressPipeline(self.views, self._publish, has_streams=self._has_streams)
         if self.epoch < 0:
             self.views.begin(lane_program(self.program, "express"))
             first = self.views.close()
@@ -169,19 +175,33 @@ class ExpressLab:
         old, new = (lane_program(each, "express") for each in (self.program, program))
         self.pipeline.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
 
-    def barrier(self, program: Program | None = None) -> None:
-        """Close the epoch; with a program, it is the catalogue from this epoch on."""
+    def barrier(self, program: Program | None = None, streamed: Sequence[Change] = ()) -> None:
+        """Close the epoch; with a program, it is the catalogue from this epoch on.
+
+        ``streamed``: what derived streams add to the epoch, behind the deltas that close it.
+        """
         record = b"" if program is None else encode_program(program)
         self.program = program or self.program
         begun = len(self.updates)
         self._execute([self._deltas((), closes=self.epoch + 1)])
+        if streamed:
+            self._execute([self._deltas(streamed)])
         context = _Context()
         before = len(self.updates)
         self.pipeline.start_drain(Barrier(self.epoch + 1, record or None), context)
         self._show(self.updates[before:])
-        assert all(update.closes and update.epoch == self.epoch + 1 for update in self.updates[begun:])
+        is_open = [not update.closes for update in self.updates[begun:]]
+        assert is_open == ([True] * (1 + bool(streamed)) + [False] if self._has_streams else [False] * len(is_open))
+        ends = {update.epoch for update in self.updates[begun:] if update.closes}
+        assert ends == {self.epoch + 1}, "the epoch ends with the number that closes it, and once everything is inside"
         (sections,) = context.emitted
         self._seal(self._batches(self._open), cast(Sections, sections), record)
+
+    def drain(self) -> None:
+        """A barrier to which nothing came: it must give nothing."""
+        context = _Context()
+        self.pipeline.start_drain(Barrier(self.epoch + 1), context)
+        assert not context.emitted
 
     def _seal(self, relations: Mapping[str, pa.RecordBatch], sections: Sections, record: bytes) -> None:
         said = sections.batches()

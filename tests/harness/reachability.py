@@ -252,7 +252,8 @@ def _parsed(name: str, path: Path) -> SourceModule:
             module.definitions[node.name] = _class(module, node)
         elif isinstance(node, _FUNCTIONS):
             _define(module, node.name, node)
-            if _is_registered(module, node):
+            # Python itself calls a module's `__getattr__`.
+            if _is_registered(module, node) or _is_exempt(node.name):
                 module.body.append(ast.Name(node.name, ast.Load()))
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -89,6 +89,12 @@ class Running(Process):
         assert self._ready is not None
         return self._ready
 
+    def joined(self) -> status.Ready:
+        """Wait until a runtime serves, and its Spark, if it has one, is up."""
+        ready = self.ready()
+        self.figures(lambda figures: figures.get("spark") != "starting", "Spark that is up")
+        return ready
+
     def figures(self, claim: Callable[[Figures], bool] = bool, words: str = "figures") -> Figures:
         """Wait until the figures are as claimed; those figures."""
         self._await(lambda: bool(self._figures) and claim(self._figures), words)
@@ -211,7 +217,7 @@ class Results:
 
     def __init__(self, process: Running) -> None:
         self._process = process
-        self._port = process.ready().ports["http"]
+        self._port = process.joined().ports["http"]
 
     def get(self, path: str) -> Any:
         """What a path answers, from JSON."""
@@ -236,7 +242,7 @@ class Results:
                     rows[frame.header.view] = as_rows(frame.rows)
         connection.close()
         versions = {(head.to_epoch, head.feed.get("feed", ("", 0))[1]) for head in heads}
-        assert len(versions) == 1, "views of one moment have one version"
+        assert len(versions) == 1, f"views of one moment have one version, were {versions}"
         epoch, sequence = versions.pop()
         return Version(epoch, sequence, rows)
 

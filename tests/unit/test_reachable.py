@@ -52,6 +52,9 @@ def documented() -> Iterator[tuple[str, str, set[str]]]:
                     yield from ((node.module or "", alias.name, names) for alias in node.names)
                 elif isinstance(node, ast.Import):
                     yield from ((alias.name, "", names) for alias in node.names)
+                elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                    # Of a name that is no module this is nowhere to be found.
+                    yield node.value.id, node.attr, names
 
 
 def mentioned() -> Iterator[str]:

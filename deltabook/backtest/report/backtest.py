@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from algo_engine.loader import BUILT_IN
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.report.document import document, escaped, figure, section, table, tiles
 from deltabook.backtest.report.figures import Money, chart_data
+from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
 
 if TYPE_CHECKING:
     from deltabook.backtest.result import Result, StrategyFigures
 
-__all__ = ["command_of", "write_report"]
+__all__ = ["command_of", "failure_words", "moment", "result_tiles", "write_report"]
 
 _TRADES: Final = 500
 _SECOND_NS: Final = 1_000_000_000
@@ -37,11 +39,12 @@ def write_report(path: Path, result: Result) -> Path:
     files = ", ".join(dict.fromkeys(source.name for source in result.sources)) or "given records"
     f = result.figures
     lead = (
-        f"{files} · {_moment(f.begin_ns)} to {_moment(f.end_ns)} UTC · {f.records:,} records, "
+        f"{files} · {moment(f.begin_ns)} to {moment(f.end_ns)} UTC · {f.records:,} records, "
         f"{f.market_trades:,} trades in the market"
     )
     body = "\n".join(
-        [_failures(result), _tiles(result), _charts(result), _strategies(result), _orders(result), _inputs(result),
+        [_failures(result), section("Result", tiles(result_tiles(result)), kind="wide"), _charts(result),
+         _statistics(result), _strategies(result), _orders(result), _inputs(result),
          _trades(result), _again(result)]
     )  # fmt: skip
     page = document(f"Backtest of {names}", lead, body, chart_data(result), "report.js", has_charts=True)
@@ -49,7 +52,8 @@ def write_report(path: Path, result: Result) -> Path:
     return path
 
 
-def _moment(time_ns: int) -> str:
+def moment(time_ns: int) -> str:
+    """Return a time to the second, in UTC."""
     return datetime.fromtimestamp(time_ns // _SECOND_NS, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -58,10 +62,15 @@ def _share(part: int, whole: int) -> str:
     return f"{1000 * part // whole / 10:.1f} %" if whole else "–"
 
 
-def _failures(result: Result) -> str:
+def failure_words(result: Result) -> list[str]:
+    """Return what a reader has to know before the figures."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
-    words += [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
+    return words + [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
+
+
+def _failures(result: Result) -> str:
+    words = failure_words(result)
     return (
         section(
             "To be noticed",
@@ -73,27 +82,28 @@ def _failures(result: Result) -> str:
     )
 
 
-def _tiles(result: Result) -> str:
+def result_tiles(result: Result) -> list[tuple[str, str, str]]:
+    """Return the main figures: name, value and unit."""
     money, f = Money(result.instruments), result.figures
     orders = [strategy.orders for strategy in result.strategies]
     fills, makers = sum(o.fills for o in orders), sum(o.maker_fills for o in orders)
     filled, asked = sum(o.filled_lots for o in orders), sum(o.submitted_lots for o in orders)
-    return section(
-        "Result",
-        tiles(
-            [
-                ("Profit after fees", money.text(f.profit), money.unit),
-                ("Fees", money.text(f.fees), money.unit),
-                ("Largest drawdown", money.text(f.max_drawdown), money.unit),
-                ("Own trades", f"{f.own_trades:,}", ""),
-                ("As maker", _share(makers, fills), ""),
-                ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
-                ("Lots filled of asked", _share(filled, asked), ""),
-                ("View changes", f"{f.view_changes:,}", ""),
-            ]
-        ),
-        kind="wide",
-    )  # fmt: skip
+    return [
+        ("Profit after fees", money.text(f.profit), money.unit),
+        ("Fees", money.text(f.fees), money.unit),
+        ("Largest drawdown", money.text(f.max_drawdown), money.unit),
+        ("Own trades", f"{f.own_trades:,}", ""),
+        ("As maker", _share(makers, fills), ""),
+        ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
+        ("Lots filled of asked", _share(filled, asked), ""),
+        ("View changes", f"{f.view_changes:,}", ""),
+    ]
+
+
+def _statistics(result: Result) -> str:
+    shown = table(STATISTICS_HEAD, statistics_rows(result.statistics), name="Statistics", text={"of"})
+    note = f'<p class="quiet">{escaped(statistics_note(result.statistics))}</p>'
+    return section("Statistics", shown + note, kind="wide")
 
 
 def _charts(result: Result) -> str:
@@ -191,14 +201,14 @@ def _said(value: object) -> str:
 def _trades(result: Result) -> str:
     scales = {each.symbol: each for each in result.instruments}
     rows = []
-    for t in result.trades[:_TRADES]:
+    for t in result.fills[:_TRADES]:
         scale = scales[t.symbol]
-        time = f"{_moment(t.time_ns)}.{t.time_ns % _SECOND_NS // 1_000_000:03}"
+        time = f"{moment(t.time_ns)}.{t.time_ns % _SECOND_NS // 1_000_000:03}"
         quantity, price, fee = scale.quantity(t.volume_lots), scale.price(t.price_ticks), scale.notional(t.fee)
         side = "▲ bought" if t.side == "B" else "▽ sold"
         rows.append([time, t.strategy, t.symbol, side, *(f"{v:f}" for v in (quantity, price)), t.liquidity, f"{fee:f}",
                      t.client_id])  # fmt: skip
-    count = len(result.trades)
+    count = len(result.fills)
     title = "Own trades" if count <= _TRADES else f"Own trades, the first {_TRADES:,} of {count:,}"
     head = ["time, UTC", "strategy", "symbol", "side", "quantity", "price", "as", "fee", "order"]
     shown = table(head, rows, name=title, text={"strategy", "symbol", "side", "as"})
@@ -210,7 +220,12 @@ def _again(result: Result) -> str:
         f"<details><summary>{escaped(name)}</summary><pre>{escaped(sql)}</pre></details>"
         for name, sql in result.views.items()
     )
-    command = f"<pre>{escaped(command_of(result.config))}</pre>"
+    classes = [name for name in result.config.strategies if name not in BUILT_IN and not name.endswith(".py")]
+    command = (
+        f'<p class="quiet">{escaped(", ".join(classes))}: given as a class, which no command line can name.</p>'
+        if classes
+        else f"<pre>{escaped(command_of(result.config))}</pre>"
+    )
     return section("To run it again", command, kind="wide") + section("Views", views, kind="wide")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from deltabook.backtest.statistics import falls
 from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def chart_data(result: Result) -> dict[str, Any]:
     money = Money(result.instruments)
     samples = result.curve
     profits = [
-        [r + u - f for r, u, f in (sample.profits[place] for sample in samples)]
+        [sum(r + u - f for r, u, f in sample.profits[place]) for sample in samples]
         for place in range(len(result.strategies))
     ]
     totals = [sum(each) for each in zip(*profits, strict=True)] if profits else [0] * len(samples)
@@ -78,22 +79,14 @@ def chart_data(result: Result) -> dict[str, Any]:
         "time": [sample.time_ns / _NS for sample in samples],
         "strategies": [strategy.name for strategy in result.strategies],
         "profit": [[money.number(value) for value in line] for line in profits],
-        "drawdown": [money.number(value) for value in _falls(totals)],
+        "drawdown": [money.number(value) for value in falls(totals)],
         "symbols": symbols,
         "fills": {instrument.symbol: _fills(result, instrument) for instrument in result.instruments},
     }
 
 
-def _falls(profits: Sequence[int]) -> list[int]:
-    highest, falls = 0, []
-    for profit in profits:
-        highest = max(highest, profit)
-        falls.append(profit - highest)
-    return falls
-
-
 def _fills(result: Result, instrument: Instrument) -> list[tuple[float, float, str, str]]:
     tick = Decimal(instrument.tick_size)
-    found = [trade for trade in result.trades if trade.symbol == instrument.symbol]
+    found = [trade for trade in result.fills if trade.symbol == instrument.symbol]
     step = max(1, -(-len(found) // _FILLS))
     return [(t.time_ns / _NS, float(t.price_ticks * tick), t.side, t.strategy) for t in found[::step]]

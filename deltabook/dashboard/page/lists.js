@@ -22,7 +22,8 @@ function namedRow(row, columns, open) {
 }
 
 function chip(cell, state, words) {
-  const element = cell.firstElementChild ?? cell.appendChild(make("span", "chip"));
+  if (!cell.firstElementChild) cell.replaceChildren(make("span", "chip"));  // in place of words
+  const element = cell.firstElementChild;
   element.dataset.state = state;
   write(element, words);
 }

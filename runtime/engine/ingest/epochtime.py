@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runtime.engine.ingest.eventtimes import OVER, largest_time, message_time
+from runtime.engine.ingest.eventtimes import OVER, largest_integer, largest_time, message_time
 from runtime.plan import EPOCH_TIME
 from runtime.state import ARROW_TYPES, ObjectSpace, PersistedValue, Schema
 
@@ -38,7 +37,7 @@ class EpochTime:
         """Take note of messages and of what they changed."""
         name = message_time(rows)
         if name is not None:
-            self.reach(pc.max(rows.column(name)).as_py() if rows.num_rows else None)
+            self.reach(largest_integer(rows.column(name)) if rows.num_rows else None)
             return
         for relation, column in self._times.items():
             if (changed := deltas.get(relation)) is not None:

@@ -12,7 +12,7 @@ from runtime.compiler.relations import MARKET_TIMES
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import Upstream
 
-__all__ = ["OVER", "EventTimes", "largest_time", "message_time"]
+__all__ = ["OVER", "EventTimes", "largest_integer", "largest_time", "message_time"]
 
 OVER: Final = (1 << 63) - 1
 """The watermark of a relation of which no further row comes."""
@@ -41,7 +41,7 @@ class EventTimes:
         """Take note of messages of an origin and of what they changed; ``times``: relation → its time column."""
         column = None if MARKET_TIMES.keys().isdisjoint(times) else message_time(rows)
         if column is not None and rows.num_rows:
-            last = _latest(rows.column(column))
+            last = largest_integer(rows.column(column))
             for name in MARKET_TIMES if last is not None else ():
                 self._reach(origin, name, last)
             return
@@ -76,7 +76,7 @@ class EventTimes:
         return {name: min(marks) for name, found in reached.items() if (marks := _all_known(found))}
 
 
-def _latest(column: pa.Array) -> int | None:
+def largest_integer(column: pa.Array) -> int | None:
     """The largest integer of a column; None if all are NULL."""
     if column.null_count or column.type != pa.int64():
         found: int | None = pc.max(column).as_py()

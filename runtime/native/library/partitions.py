@@ -2,7 +2,8 @@
 
 See `runtime.views.nodes.window`. A row of the order is one of as many records as there are equal rows. Its first order
 words are its partition; those of its peers are equal too. A row that comes, and the row behind one that goes, become
-*pending*: they stand in a second order over the same order words until they are evaluated, first rows first.
+*pending*: they stand in a second order over the same order words until they are evaluated, first rows first. Where no
+row's state follows from that of another one, they may be evaluated in any order and stand in a list.
 
 A row that is neither shown nor pending lies beyond a limit. What happens behind such a row changes nothing that is
 shown, so nothing becomes pending there.
@@ -39,13 +40,14 @@ from runtime.native.library.sorted_rows import (
 )
 from runtime.native.plain import array, copy_words, jit, jit_inline, table
 
-NUMBERS, ROWS, ORDER, PENDING_ROWS, SCRATCH = 0, 1, 2, 3, 4
-"""Places of the table: numbers, the hash table of rows (as a result), their order, the order of the pending ones, and
-room for the state of one row."""
-PARTITION, PEERS, AHEAD, STATE_WORDS, SPREADS = 0, 1, 2, 3, 4
+NUMBERS, ROWS, ORDER, PENDING_ROWS, SCRATCH, LIST = 0, 1, 2, 3, 4, 5
+"""Places of the table: numbers, the hash table of rows (as a result), their order, the order of the pending ones, room
+for the state of one row, and the list of the pending ones."""
+PARTITION, PEERS, AHEAD, STATE_WORDS, SPREADS, CHAINED, LISTED, LIST_ROOM = 0, 1, 2, 3, 4, 5, 6, 7
 """Numbers: order words of a partition and of peers, how many rows before a change depend on it, words of a state (what
-`replace` compares and writes), and whether the last of some peers gives a result to all of them (1)."""
-LENGTH = 5
+`replace` compares and writes), whether the last of some peers gives a result to all of them (1), whether states follow
+from one another (1), and of the list how many entries it has and how many it has room for."""
+LENGTH = 8
 
 FLAGS, STATE = 1, 2
 """Value words of a row, behind its count: its flags, then its state."""
@@ -73,7 +75,10 @@ def same_words(order: Any, left: int, right: int, count: int) -> bool:
 @jit
 def has_room(w: Any) -> bool:
     """Return whether there are nodes for all rows that one row which comes or goes may make pending."""
-    meta, count = array(table(w, PENDING_ROWS), META), array(w, NUMBERS)[AHEAD] + 3
+    s = array(w, NUMBERS)
+    meta, count = array(table(w, PENDING_ROWS), META), s[AHEAD] + 3
+    if s[CHAINED] == 0:
+        return s[LISTED] + count <= s[LIST_ROOM]
     return meta[SPARE] >= count and meta[SPARE + 1] > count * (meta[HEIGHT] + 1)
 
 
@@ -131,7 +136,12 @@ def mark(w: Any, slot: int) -> None:
     if cells[place] & PENDING == 0:
         hashing.touch(rows, slot)
         cells[place] |= PENDING
-        insert_row(table(w, PENDING_ROWS), slot)
+        s = array(w, NUMBERS)
+        if s[CHAINED] == 1:
+            insert_row(table(w, PENDING_ROWS), slot)
+        else:
+            array(w, LIST)[s[LISTED]] = slot
+            s[LISTED] += 1
 
 
 @jit
@@ -142,8 +152,18 @@ def unmark(w: Any, slot: int) -> bool:
     if cells[place] & PENDING == 0:
         return False
     cells[place] ^= PENDING
-    remove_row(table(w, PENDING_ROWS), slot)
+    if array(w, NUMBERS)[CHAINED] == 1:
+        remove_row(table(w, PENDING_ROWS), slot)
     return True
+
+
+@jit
+def next_listed(w: Any) -> int:
+    """Take the last entry off the list; return its slot, or -1 if it is not pending any more."""
+    s, rows = array(w, NUMBERS), table(w, ROWS)
+    s[LISTED] -= 1
+    slot = array(w, LIST)[s[LISTED]]
+    return slot if array(rows, hashing.CELLS)[values_of(rows, slot) + FLAGS] & PENDING != 0 else -1
 
 
 @jit
@@ -270,8 +290,8 @@ def spread(w: Any, leaf: int, place: int, source: int, target: int, words: int) 
 
 @jit_inline
 def pending_count(w: Any) -> int:
-    """Return how many rows are pending."""
-    return array(table(w, PENDING_ROWS), META)[COUNT]
+    """Return how many rows are pending, or stand in the list."""
+    return array(table(w, PENDING_ROWS), META)[COUNT] + array(w, NUMBERS)[LISTED]
 
 
 @jit_inline

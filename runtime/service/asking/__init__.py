@@ -11,8 +11,18 @@ The work is done on threads of the pool, a few questions at a time; `Asker` itse
 """
 
 from runtime.service.asking.asker import Asker
-from runtime.service.asking.errors import AskError, CostlyError, GoneError, TooManyError
+from runtime.service.asking.errors import AskError, CostlyError, GoneError, TooManyError, UnpublishedError
 from runtime.service.asking.limits import AskLimits
-from runtime.service.asking.sandbox import Rows
+from runtime.service.asking.sandbox import Beside, Rows
 
-__all__ = ["AskError", "AskLimits", "Asker", "CostlyError", "GoneError", "Rows", "TooManyError"]
+__all__ = [
+    "AskError",
+    "AskLimits",
+    "Asker",
+    "Beside",
+    "CostlyError",
+    "GoneError",
+    "Rows",
+    "TooManyError",
+    "UnpublishedError",
+]

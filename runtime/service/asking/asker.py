@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,15 +15,16 @@ from twisted.internet.task import LoopingCall
 
 from runtime.epochs import EpochLogReader
 from runtime.plan import Column, Relation
-from runtime.service.asking.errors import AskError, CostlyError, TooManyError
+from runtime.service.asking.errors import AskError, CostlyError, TooManyError, UnpublishedError
 from runtime.service.asking.limits import AskLimits
 from runtime.service.asking.question import CheckedQuestion, checked, unknown, with_epoch
 from runtime.service.asking.relations import RelationsAtEpochs
-from runtime.service.asking.sandbox import Cancel, Rows, Sandbox
+from runtime.service.asking.sandbox import Beside, Cancel, Rows, Sandbox
 from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
 from runtime.service.hub import Hub
 from runtime.service.materialised import FullRows
 from runtime.service.stream import History
+from runtime.views.rows import change_schema
 
 __all__ = ["Asker"]
 
@@ -54,6 +57,7 @@ class Asker:
         self._at_epochs = RelationsAtEpochs(directory / "epochs", directory / "snapshots", limits.kept_bytes)
         self._views = ViewsAtEpochs(lambda: EpochLogReader(directory / "epochs"), history)
         self._running: set[Cancel] = set()
+        self._turns: OrderedDict[Cancel, Deferred[None]] = OrderedDict()  # who waits, in the order of arrival
 
     @property
     def running(self) -> int:
@@ -62,32 +66,75 @@ class Asker:
 
     def stop(self) -> None:
         """Interrupt all of them."""
-        for cancel in tuple(self._running):
+        for cancel in (*self._running, *self._turns):
             cancel.stop("the runtime stops")
 
-    async def ask(self, sql: str, epoch: int | None, gone: Deferred[Any] | None = None) -> tuple[int, Rows]:
+    def newest(self) -> int:
+        """The newest epoch at which every relation and every view can be asked about."""
+        committed = self._hub.committed
+        hub = self._hub
+        lanes = {view.lane for view in hub.views if view.name not in hub.failed and hub.has_version(view.name)}
+        return min([self._sealed(), *(committed.epoch(lane) for lane in lanes if committed is not None)])
+
+    async def ask(
+        self,
+        sql: str,
+        epoch: int | None,
+        gone: Deferred[Any] | None = None,
+        *,
+        beside: Beside | None = None,
+        most_rows: int | None = None,
+        waits: bool = False,
+        describes: bool = False,
+    ) -> tuple[int, Rows]:
         """The epoch and the rows of an answer.
 
         ``gone`` fires or fails when nobody waits for the answer any more. Raises `SqlError`, `AskError`.
+
+        A question that ``waits`` does so for its turn where too many are answered; its time counts from its arrival.
+        ``beside`` is what it may name beside relations and views, ``most_rows`` takes the place of the limit of rows.
+        One that only ``describes`` gives the columns of its answer, and no rows.
         """
-        if len(self._running) >= self.limits.at_once:
-            raise TooManyError(f"expected at most {self.limits.at_once} questions at a time, was one more: try later")
+        limits = self.limits
+        is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
+        if is_crowded and (not waits or len(self._turns) >= limits.waiting):
+            raise TooManyError(f"expected at most {limits.at_once} questions at a time, was one more: try later")
         cancel = Cancel()
-        self._running.add(cancel)
         interrupting = LoopingCall(self._interrupt, cancel, waiting := _Waiting())
         interrupting.clock = self._reactor
-        late = f"expected an answer within {self.limits.seconds:g} s, was a question that takes longer"
-        timer = self._reactor.callLater(self.limits.seconds, cancel.stop, late)
+        late = f"expected an answer within {limits.seconds:g} s, was a question that takes longer"
+        timer = self._reactor.callLater(limits.seconds, cancel.stop, late)
         if gone is not None:
             gone.addBoth(lambda _: cancel.stop(_GONE))
         interrupting.start(_INTERRUPT_S, now=False)
         try:
-            return await self._answer(*with_epoch(sql, epoch), cancel, waiting)
+            if is_crowded:
+                await self._turn(cancel, waiting)
+            self._running.add(cancel)
+            return await self._answer(sql, epoch, cancel, waiting, _Wanted(beside, most_rows, describes))
         finally:
             interrupting.stop()
             self._running.discard(cancel)
             if timer.active():
                 timer.cancel()
+            self._next_turn()
+
+    async def _turn(self, cancel: Cancel, waiting: _Waiting) -> None:
+        """Wait until there is room for one question more; raises `CostlyError` if it is cancelled first."""
+        turn = self._turns[cancel] = Deferred()
+        try:
+            await waiting.on(turn)
+        except CancelledError:
+            cancel.check()
+            raise
+        finally:
+            self._turns.pop(cancel, None)
+        waiting.over()
+
+    def _next_turn(self) -> None:
+        if self._turns and len(self._running) < self.limits.at_once:
+            _, turn = self._turns.popitem(last=False)
+            turn.callback(None)
 
     def _interrupt(self, cancel: Cancel, waiting: _Waiting) -> None:
         """Again and again: DuckDB forgets an interrupt that comes before it runs."""
@@ -95,21 +142,32 @@ class Asker:
             cancel.stop("")
             waiting.give_up()
 
-    async def _answer(self, sql: str, epoch: int | None, cancel: Cancel, waiting: _Waiting) -> tuple[int, Rows]:
-        question: CheckedQuestion = await self._in_thread(lambda: self._checked(sql))
+    async def _answer(
+        self, sql: str, epoch: int | None, cancel: Cancel, waiting: _Waiting, wanted: _Wanted
+    ) -> tuple[int, Rows]:
+        question, epoch = await self._in_thread(lambda: self._checked(sql, epoch))
+        beside = wanted.beside.tables if wanted.beside is not None else {}
+        names = [entry for entry in question.names if entry[0] not in beside]
         relations = {relation.name: relation for relation in self._relations()}
         views = [view.name for view in self._hub.views]
-        for name, place in question.names:
+        for name, place in names:
             if name not in relations and name not in views:
                 raise unknown(question, name, place, list(relations), views)
-        read = [relations[name] for name, _ in question.names if name in relations]
-        wanted = [name for name, _ in question.names if name not in relations]
+        read = [relations[name] for name, _ in names if name in relations]
+        of_views = [name for name, _ in names if name not in relations]
+        if wanted.describes:
+            columns = [(name, self._hub.result(name).columns) for name in of_views]
+            columns += [(relation.name, relation.columns) for relation in read]
+            described: Rows = await self._in_thread(lambda: self._described(question.sql, columns, cancel, wanted))
+            return 0, described
         published: dict[str, PublishedView] = {}
-        if wanted:
+        if unpublished := [name for name in of_views if not self._hub.has_version(name)]:
+            raise UnpublishedError(f"view {unpublished[0]} has no version yet: Spark is starting")
+        if of_views:
             if self._hub.committed is None:
                 raise AskError("expected a question about relations alone, as no epochs of views are kept")
             try:
-                published = await waiting.on(published_views(self._hub, wanted, self._reactor))
+                published = await waiting.on(published_views(self._hub, of_views, self._reactor))
             except CancelledError:
                 cancel.check()
                 raise
@@ -117,19 +175,39 @@ class Asker:
         at = newest if epoch is None else epoch
         if at > self._sealed():
             raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
-        rows: Rows = await self._in_thread(lambda: self._rows(sql, at, read, list(published.values()), cancel))
+        rows: Rows = await self._in_thread(
+            lambda: self._rows(question.sql, at, read, list(published.values()), cancel=cancel, wanted=wanted)
+        )
         return at, rows
 
     # On a thread of the pool
 
-    def _checked(self, sql: str) -> CheckedQuestion:
+    def _checked(self, sql: str, epoch: int | None) -> tuple[CheckedQuestion, int | None]:
         from runtime.compiler.describe import database  # it imports DuckDB, 0.3 s on the first question
 
+        select, at = with_epoch(sql, epoch)
         with database().cursor() as connection:
-            return checked(sql, connection)
+            return checked(select, connection), at
+
+    def _described(
+        self, sql: str, columns: Sequence[tuple[str, Sequence[Column]]], cancel: Cancel, wanted: _Wanted
+    ) -> Rows:
+        tables = {name: (own, FullRows(own, change_schema(own).empty_table()).arrow(0, 0)) for name, own in columns}
+        sandbox = Sandbox(self.limits)
+        try:
+            return sandbox.answer(sql, tables, cancel, beside=wanted.beside, describes=True)
+        finally:
+            sandbox.close()
 
     def _rows(
-        self, sql: str, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancel
+        self,
+        sql: str,
+        epoch: int,
+        relations: Sequence[Relation],
+        views: Sequence[PublishedView],
+        *,
+        cancel: Cancel,
+        wanted: _Wanted,
     ) -> Rows:
         tables: dict[str, tuple[Sequence[Column], pa.Table]] = {}
         held = 0
@@ -143,7 +221,7 @@ class Asker:
         cancel.check()
         sandbox = Sandbox(self.limits)
         try:
-            return sandbox.answer(sql, tables, cancel)
+            return sandbox.answer(sql, tables, cancel, beside=wanted.beside, most_rows=wanted.most_rows)
         finally:
             sandbox.close()
 
@@ -156,6 +234,14 @@ class Asker:
         return columns, shown.arrow(0, len(shown))
 
 
+class _Wanted(msgspec.Struct, frozen=True):
+    """See `Asker.ask`."""
+
+    beside: Beside | None
+    most_rows: int | None
+    describes: bool
+
+
 class _Waiting:
     """What a question waits for on the reactor, if anything."""
 
@@ -166,6 +252,10 @@ class _Waiting:
         """Wait for this."""
         self._deferred = deferred
         return deferred
+
+    def over(self) -> None:
+        """Nothing is waited for."""
+        self._deferred = None
 
     def give_up(self) -> None:
         """Wait no longer."""

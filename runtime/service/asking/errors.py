@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.service.errors import ServiceError
 
-__all__ = ["AskError", "CostlyError", "GoneError", "TooManyError"]
+__all__ = ["AskError", "CostlyError", "GoneError", "TooManyError", "UnpublishedError"]
 
 
 class AskError(ServiceError):
@@ -17,6 +17,10 @@ class GoneError(AskError):
 
 class CostlyError(AskError):
     """A question that needs more rows, bytes, memory or time than it may."""
+
+
+class UnpublishedError(AskError):
+    """A view of Spark's that has no version yet."""
 
 
 class TooManyError(AskError):

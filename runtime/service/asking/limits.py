@@ -12,6 +12,8 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     at_once: int = 2
     """Questions that are answered at a time; 0: the service has no such route."""
+    waiting: int = 256
+    """Questions of those who wait for their turn, see `Asker.ask`."""
     seconds: float = 10.0
     """From its arrival to its answer; what takes longer is interrupted."""
     memory_bytes: int = 512 * 1024 * 1024

@@ -20,7 +20,7 @@ from runtime.service.asking.question import located
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Cancel", "Rows", "Sandbox", "Tables"]
+__all__ = ["Beside", "Cancel", "Rows", "Sandbox", "Tables"]
 
 Tables = Mapping[str, tuple[Sequence[Column], pa.Table]]
 """Name → its columns, and its rows with Arrow's decimals for numbers that have a scale."""
@@ -35,6 +35,15 @@ _SETTINGS: Final = {
     "temp_directory": "",
     "threads": "1",
 }
+
+
+class Beside(msgspec.Struct, frozen=True, eq=False):
+    """What a question may name beside relations and views; it comes from the runtime itself."""
+
+    tables: Mapping[str, pa.Table] = {}
+    """Name → rows."""
+    macros: Sequence[str] = ()
+    """Statements that make functions."""
 
 
 class Rows(msgspec.Struct, frozen=True, eq=False):
@@ -98,15 +107,31 @@ class Sandbox:
         """Give all of its memory back."""
         self.connection.close()
 
-    def answer(self, sql: str, tables: Tables, cancel: Cancel) -> Rows:
-        """Run a question that was checked; raises `SqlError`, `CostlyError`, `AskError`."""
+    def answer(
+        self,
+        sql: str,
+        tables: Tables,
+        cancel: Cancel,
+        *,
+        beside: Beside | None = None,
+        most_rows: int | None = None,
+        describes: bool = False,
+    ) -> Rows:
+        """Run a question that was checked; raises `SqlError`, `CostlyError`, `AskError`.
+
+        ``most_rows`` takes the place of the limit of rows. One that only ``describes`` has columns and no rows.
+        """
         import duckdb
 
         with cancel.interrupting(self.connection):
             cancel.check()
             try:
                 self._fill(tables)
-                return self._run(sql, cancel)
+                if beside is not None:
+                    self._fill_beside(beside)
+                if describes:
+                    return self._described(sql)
+                return self._run(sql, cancel, self._limits.answer_rows if most_rows is None else most_rows)
             except duckdb.InterruptException:
                 cancel.check()
                 raise
@@ -131,22 +156,28 @@ class Sandbox:
             shown = ", ".join(_shown(place, column) for place, column in enumerate(columns))
             self.connection.execute(f'CREATE TEMP VIEW {quoted_name(name)} AS SELECT {shown} FROM "rows {number}"')
 
-    def _run(self, sql: str, cancel: Cancel) -> Rows:
+    def _fill_beside(self, beside: Beside) -> None:
+        for number, (name, rows) in enumerate(beside.tables.items()):
+            self.connection.register(f"beside {number}", rows)
+            self.connection.execute(f'CREATE TEMP VIEW {quoted_name(name)} AS SELECT * FROM "beside {number}"')
+        for macro in beside.macros:
+            self.connection.execute(macro)
+
+    def _described(self, sql: str) -> Rows:
+        return Rows(_columns(self.connection.sql(sql)), pa.table({}))
+
+    def _run(self, sql: str, cancel: Cancel, most_rows: int) -> Rows:
         limits = self._limits
         relation = self.connection.sql(sql)
-        columns = tuple(
-            AnsweredColumn(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)
-        )
+        columns = _columns(relation)
         batches: list[pa.RecordBatch] = []
         rows = held = 0
         with relation.to_arrow_reader(_BATCH_ROWS) as reader:
             for batch in reader:
                 cancel.check()
                 rows, held = rows + batch.num_rows, held + batch.nbytes
-                if rows > limits.answer_rows:
-                    raise CostlyError(
-                        f"expected an answer of at most {limits.answer_rows} rows, was a longer one: add a LIMIT"
-                    )
+                if rows > most_rows:
+                    raise CostlyError(f"expected an answer of at most {most_rows} rows, was a longer one: add a LIMIT")
                 if held > limits.answer_bytes:
                     raise CostlyError(f"expected an answer of at most {limits.answer_bytes} bytes, was a larger one")
                 batches.append(batch)
@@ -163,6 +194,10 @@ class Sandbox:
         except duckdb.Error as again:
             return located(sql, again)
         return located(sql, error)
+
+
+def _columns(relation: duckdb.DuckDBPyRelation) -> tuple[AnsweredColumn, ...]:
+    return tuple(AnsweredColumn(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True))
 
 
 def _shown(place: int, column: Column) -> str:

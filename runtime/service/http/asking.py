@@ -12,7 +12,7 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from deltabook.wire.asking import ASK_PATH, Answered, Question
-from runtime.service.asking import Asker, AskError, CostlyError, GoneError, Rows, TooManyError
+from runtime.service.asking import Asker, AskError, CostlyError, GoneError, Rows, TooManyError, UnpublishedError
 from runtime.service.http.routes import ARROW, JSON, Answer, Call, Refusal, Reply, Route
 from runtime.service.http.rows import INTEGERS
 
@@ -21,7 +21,7 @@ __all__ = ["AskRoutes"]
 InThread = Callable[[Callable[[], Any]], "Deferred[Any]"]
 
 _EXAMPLE: Final = Question("SELECT symbol, MAX(price) AS bid FROM bids GROUP BY symbol ORDER BY symbol")
-_STATUS: Final = {CostlyError: 413, GoneError: 410, TooManyError: 503}
+_STATUS: Final = {CostlyError: 413, GoneError: 410, TooManyError: 503, UnpublishedError: 503}
 _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -40,7 +40,7 @@ class AskRoutes:
                    Answer(410, "the epoch cannot be had any more"),
                    Answer(413, "the question needs more rows, bytes, memory or time than it may"),
                    Answer(422, "SQL that is not understood or not allowed: where and why"),
-                   Answer(503, "there are too many questions at a time")),
+                   Answer(503, "there are too many questions at a time, or a view waits for the start of Spark")),
                   self._ask, parameters=(INTEGERS,), body=Question, example=_EXAMPLE),
         ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from twisted.web.http import Request
 from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
+from deltabook.wire.suggestions import did_you_mean
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
 from runtime.service.hub import Hub
 from runtime.service.stream import Message, Start, Subscription, arrow_frame
@@ -106,7 +107,8 @@ class ChangeRoutes:
         unknown = [name for name in names if name not in known]
         if not names or unknown:
             was = ", ".join(unknown)[:80] or "none"
-            raise Refusal(404, f"expected ?views= with names out of {', '.join(sorted(known))}, was {was}")
+            meant = did_you_mean(unknown[0], known) if unknown else ""
+            raise Refusal(404, f"expected ?views= with names out of {', '.join(sorted(known))}, was {was}{meant}")
         start = self._start(names, call)
         subscription = hub.subscribe(names, _Connection(request), start)
         if subscription is None:

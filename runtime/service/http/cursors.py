@@ -50,7 +50,7 @@ class CursorRoutes:
             Route("POST", "/v1/views/{view}/cursor", "open_cursor",
                   "Keep a view's newest result as it is, to be looked at page by page.",
                   (opened, Answer(404, "there is no such view"), Answer(409, "the view has failed: why"),
-                   Answer(503, "there is no room for another cursor")),
+                   Answer(503, "there is no room for another cursor, or no version yet as Spark is starting")),
                   self._open, values=(VIEW,), body=NewCursor, example=NewCursor(rows=500),
                   leads_to={"read_cursor": ("cursor", "/id"), "close_cursor": ("cursor", "/id")}),
             Route("GET", "/v1/cursors/{cursor}", "read_cursor", "A page of a cursor, always the same.",

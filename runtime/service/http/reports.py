@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from deltabook.wire.metrics import METRICS_PATH, counter, gauge, labelled
-from deltabook.wire.service import CursorFigures, RuntimeStatus, SiteLine, Statistics, ViewFigures
+from deltabook.wire.service import CursorFigures, PostgresLine, RuntimeStatus, SiteLine, Statistics, ViewFigures
 from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
 from runtime.service.hub import Hub
 from runtime.service.metrics import RuntimeMetrics
@@ -34,10 +34,11 @@ class ReportRoutes:
         *,
         cursors: Callable[[], CursorFigures],
         site: Callable[[], SiteLine],
+        postgres: Callable[[], PostgresLine] | None = None,
         now_ns: Callable[[], int],
     ) -> None:
         self._hub, self._status, self._metrics = hub, status, metrics
-        self._cursors, self._site, self._now_ns = cursors, site, now_ns
+        self._cursors, self._site, self._postgres, self._now_ns = cursors, site, postgres, now_ns
         self._since_ns = now_ns()
         if metrics is not None:
             metrics.add(self._told_to_monitors)
@@ -79,6 +80,7 @@ class ReportRoutes:
                 subscribers=hub.subscribers,
                 cursors=self._cursors(),
                 site=self._site(),
+                postgres=self._postgres() if self._postgres is not None else None,
                 origins=status["origins"],
                 engine=status["engine"],
             )

@@ -12,7 +12,7 @@ import msgspec
 from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire.access import Access
-from deltabook.wire.service import SiteLine
+from deltabook.wire.service import PostgresLine, SiteLine
 from runtime.service.agreement import LaneAgreement
 from runtime.service.asking import Asker
 from runtime.service.control import Control
@@ -55,6 +55,8 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     """What comparing the two lanes of views has found."""
     asker: Asker | None = None
     """Answers questions; without it none can be asked."""
+    postgres: Callable[[], PostgresLine] | None = None
+    """Figures of the port of PostgreSQL's clients; without it there is none."""
 
 
 def results_site(
@@ -77,7 +79,13 @@ def results_site(
     what = "This description."
     of_itself = Answer(200, "OpenAPI 3.1", dict[str, Any], (JSON,))
     reports = ReportRoutes(
-        parts.hub, parts.status, parts.metrics, cursors=parts.cursors.figures, site=site_line, now_ns=now_ns
+        parts.hub,
+        parts.status,
+        parts.metrics,
+        cursors=parts.cursors.figures,
+        site=site_line,
+        postgres=parts.postgres,
+        now_ns=now_ns,
     )
     routes = Routes(
         [

@@ -7,6 +7,7 @@ from typing import Final
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
 from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
+from deltabook.wire.suggestions import did_you_mean
 from runtime.compiler import explain
 from runtime.service.agreement import LaneAgreement
 from runtime.service.control import Control
@@ -39,14 +40,17 @@ CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
 
 def no_view(hub: Hub, name: str) -> Refusal:
     """There is no view of this name."""
-    known = ", ".join(view.name for view in hub.views) or "none, as there is no view"
-    return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}")
+    names = [view.name for view in hub.views]
+    known = ", ".join(names) or "none, as there is no view"
+    return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}{did_you_mean(name, names)}")
 
 
 def shown_view(hub: Hub, name: str) -> None:
     """Raise `Refusal` for a view that is not there, or has no result."""
     if all(view.name != name for view in hub.views):
         raise no_view(hub, name)
+    if not hub.has_version(name):
+        raise Refusal(503, f"view {name} has no version yet: Spark is starting", {"retry-after": "5"})
     if reason := hub.failed.get(name):
         raise Refusal(409, f"view {name} failed: {reason}")
 
@@ -83,7 +87,8 @@ class ViewRoutes:
             Route("GET", "/v1/views/{view}", "show_view",
                   "A view's full result at its newest version, or the rows that a derived stream keeps.",
                   (Answer(200, "all rows; sorted in JSON, not in Arrow", Result, (JSON, ARROW)), missing, failed,
-                   Answer(413, "too many rows for one answer: open a cursor")),
+                   Answer(413, "too many rows for one answer: open a cursor"),
+                   Answer(503, "the view has no version yet, as Spark is starting")),
                   self._show, parameters=(INTEGERS,), values=(VIEW,)),
             Route("GET", "/v1/views/{view}/explain", "explain_view", "How a view or a stream is kept, in words.",
                   (Answer(200, "its class, why it is in it, and its maps; of a stream its operators"), missing),

@@ -82,6 +82,10 @@ def figure_metrics(figures: Mapping[str, int | float | str | None]) -> Iterator[
         "Of the newest version; nothing while nothing is published."
     )
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lag_seconds", what, ("lane",), lags)
+    if (spark := figures.get("spark", "off")) != "off":
+        yield gauge(
+            f"{_PREFIX}_spark_up", "1 once Spark has joined after a start, 0 while it starts.", float(spark == "up")
+        )
     if "upkeep_failed" in figures:
         failing = float(figures["upkeep_failed"] is not None)
         yield gauge(f"{_PREFIX}_upkeep_failing", "1 while the run directory is not kept small or is damaged.", failing)

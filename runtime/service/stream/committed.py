@@ -113,6 +113,10 @@ class CommittedViews:
         """Whose epochs these are."""
         return self._epochs.run
 
+    def epoch(self, lane: Lane) -> int:
+        """The newest committed epoch of a lane's views."""
+        return self._at[lane][0]
+
     # What the hub says
 
     def adopt(self, view: View, since: int) -> None:
@@ -173,6 +177,9 @@ class CommittedViews:
             if one.followers and (name in failed or not self._failure(name)):
                 self._tell(one, changes.get(name), failed.get(name, ""))
         self._flush()
+        for one in self._of("spark"):
+            if one.wanting:
+                self._begin_wanting(one, self._snapshot(one, *self._at["spark"]))
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
         """Nothing more will come from a lane."""
@@ -240,10 +247,13 @@ class CommittedViews:
         return epoch
 
     def snapshot(self, name: str) -> Message | None:
-        """A view's full result at the newest epoch; None if it is not at the end of an epoch: see `want`."""
+        """A view's full result at the newest epoch; None if it has none yet, or is not at the end of an epoch.
+
+        See `want`.
+        """
         one = self._find(name)
         epoch, cuts = self._at[one.view.lane]
-        if one.view.lane != "spark" and (one.is_open or one.closed > epoch):
+        if epoch == 0 if one.view.lane == "spark" else one.is_open or one.closed > epoch:
             return None
         return self._snapshot(one, epoch, cuts)
 
@@ -255,7 +265,7 @@ class CommittedViews:
         """Call `EpochSubscription.began` with a snapshot as soon as there is one."""
         one = self._find(name)
         one.wanting[subscription] = None
-        if not one.is_open:
+        if one.view.lane != "spark" and not one.is_open:
             self._pin(one)
 
     def read(self, name: str, begin: int, end: int, done: Callable[[Past], None]) -> None:

@@ -78,8 +78,9 @@ class PartitionTable(SortedTable):
     """Rows, each as often as it is there, by partition and in order, with their states."""
 
     def __init__(self, layout: _Layout, strings: Strings) -> None:
-        self.window = Structure(5)
+        self.window = Structure(6)
         """The table of `library.partitions`."""
+        self._most_listed = 0 if layout.is_chained else layout.ahead + 3
         super().__init__(layout.keys, partitions.STATE + layout.words, layout.order, strings, is_result=True)
         self.pending = PendingRows(self.rows, layout.ahead + 3)
         """The rows to evaluate."""
@@ -87,8 +88,11 @@ class PartitionTable(SortedTable):
         numbers[partitions.PARTITION], numbers[partitions.PEERS] = layout.partition_words, layout.peer_words
         numbers[partitions.AHEAD], numbers[partitions.STATE_WORDS] = layout.ahead, layout.own_words
         numbers[partitions.SPREADS] = int(layout.words > layout.own_words)
+        numbers[partitions.CHAINED] = int(layout.is_chained)
         self.window.put(partitions.NUMBERS, numbers)
         self.window.put(partitions.SCRATCH, np.zeros(max(1, layout.own_words), np.int64))
+        self.window.put(partitions.LIST, np.zeros(0, np.int64))
+        self._make_list_room()
         self.window.link(partitions.ROWS, self)
         self.window.link(partitions.ORDER, self.rows)
         self.window.link(partitions.PENDING_ROWS, self.pending)
@@ -103,6 +107,14 @@ class PartitionTable(SortedTable):
         """Make room for the scratch key, for its place in the order, and for the rows that it makes pending."""
         super().make_room(records)
         self.pending.make_room(0)
+        self._make_list_room()
+
+    def _make_list_room(self) -> None:
+        """Make room for all rows that one row which comes or goes makes pending, besides those that are."""
+        numbers = self.window.views[partitions.NUMBERS]
+        if numbers[partitions.LISTED] + self._most_listed > numbers[partitions.LIST_ROOM]:
+            numbers[partitions.LIST_ROOM] = 2 * numbers[partitions.LIST_ROOM] + self._most_listed
+            self.window.extend(partitions.LIST, numbers[partitions.LIST_ROOM])
 
     def refresh(self) -> None:
         """Build the order again; no row is pending then, as kernels ask for it before they take in any row."""
@@ -116,7 +128,7 @@ class PartitionTable(SortedTable):
     def _check(self) -> None:
         """Assert every invariant."""
         super()._check()
-        assert len(self.pending) == 0
+        assert len(self.pending) == self.window.views[partitions.NUMBERS][partitions.LISTED] == 0
         flags = self.records()[self.slots(), self.key_words + partitions.FLAGS]
         assert ((flags == 0) | (flags == partitions.SHOWN)).all()
 
@@ -158,6 +170,8 @@ class _Layout:
         """Words of a state."""
         for function in node.functions:
             self.functions[function.name] = self._place(function)
+        self.is_chained = node.limit is not None or any(f.kind not in ("lag", "lead") for f in node.functions)
+        """Whether the state of a row follows from that of the row before it."""
         self.own_words = self.words
         """Words of a state that follow from the row before; those behind them come from the last peer."""
         for function in node.functions:
@@ -276,7 +290,14 @@ class _Window:
         window, order = k.table(self._table.window), k.table(self._table.rows)
         pending, spreads = k.table(self._table.pending), [f for f in self._node.functions if f.has_peers]
         with k.block(f"while pending_count({window}) > 0:"):
-            k.put(f"slot = first_row({pending})", f"leaf, place = place_of({order}, slot)", "left = 1")
+            if self._layout.is_chained:
+                k.put(f"slot = first_row({pending})", "left = 1")
+            else:
+                k.use("partitions", "next_listed")
+                k.put(f"slot = next_listed({window})", "left = 1 if slot >= 0 else 0")
+            k.put("leaf, place = 0, 0")
+            with k.block("if left > 0:"):
+                k.put(f"leaf, place = place_of({order}, slot)")
             with k.block("while left > 0:"):
                 with k.block(f"if unmark({window}, slot):"):
                     k.put(f"left = {max(1, self._layout.behind) + 1}")
@@ -308,13 +329,13 @@ class _Window:
         k.begin("evaluate", "p, leaf, place, slot")
         window, cells = k.table(table.window), k.cells(table, hashing.CELLS)
         scratch = k.cells(table.window, partitions.SCRATCH)
-        k.put(
-            f"clear_scratch({window})",
-            f"before = neighbour({window}, leaf, place, -1)",
-            f"own = slot * {table.stride}",
-            f"last = before * {table.stride} + {table.key_words + partitions.STATE}",
-            "shown = 1",
-        )
+        k.put(f"clear_scratch({window})", "shown = 1")
+        if layout.is_chained:
+            k.put(
+                f"before = neighbour({window}, leaf, place, -1)",
+                f"own = slot * {table.stride}",
+                f"last = before * {table.stride} + {table.key_words + partitions.STATE}",
+            )
         if self._node.limit is not None:
             flags = f"{cells}[last - {partitions.STATE - partitions.FLAGS}]"
             with k.block("if before >= 0:"):

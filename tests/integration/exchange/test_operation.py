@@ -123,7 +123,7 @@ def test_a_start_begins_with_the_snapshot_of_the_last_end_and_comes_to_the_same_
         assert process.figures()["itch_sequence"] == figures["itch_sequence"]
         process.stop()
     middle = before["inputs"] // 2
-    assert answer("hash", str(tmp_path), "--at", str(middle))["inputs"] == middle
+    assert answer("hash", str(tmp_path), "--at-request", str(middle))["inputs"] == middle
     by_message = answer("hash", str(tmp_path), "--at-message", str(figures["sequence"]))
     assert by_message["inputs"] <= before["inputs"]
     exported = answer("export-itch", str(tmp_path), str(tmp_path / "day.itch"))

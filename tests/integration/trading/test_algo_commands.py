@@ -58,7 +58,7 @@ def test_strategies_are_looked_at_checked_and_stopped_while_they_run(tmp_path: P
                 assert deltabook("trades", "--dir", str(directory), "--out", str(tmp_path / name)).exit_code == 0
             assert pq.read_table(tmp_path / "t.parquet").num_rows >= 40
             checked = deltabook(
-                "verify", "--dir", str(directory), "--exchange", str(market_directory), "--while-running"
+                "verify", "--dir", str(directory), "--exchange-dir", str(market_directory), "--while-running"
             )
             assert checked.exit_code == 0, checked.output
             done = deltabook("kill", "--dir", str(directory), "--reason", "it is late", "busy")
@@ -68,7 +68,7 @@ def test_strategies_are_looked_at_checked_and_stopped_while_they_run(tmp_path: P
             figures = engine.stop()
         check(private_stream(port, 9001), figures, directory)
     assert [trade["fee"] for trade in trades(directory)] != []
-    verified = deltabook("verify", "--dir", str(directory), "--exchange", str(market_directory), "--json")
+    verified = deltabook("verify", "--dir", str(directory), "--exchange-dir", str(market_directory), "--json")
     assert verified.exit_code == 0
     assert json.loads(verified.stdout)["strategies"][0]["fills"] == figures["fills"]
     gone = deltabook("status", "--dir", str(directory))
@@ -91,7 +91,7 @@ def test_a_signal_throws_the_kill_switch_too(tmp_path: Path) -> None:
 
 
 def test_a_port_that_would_be_open_to_strangers_is_not_opened(tmp_path: Path) -> None:
-    strange = ["--http-port", "0", "--http-interface", "0.0.0.0"]
+    strange = ["--http-port", "0", "--interface", "0.0.0.0"]
     with FakeResults() as results, algo(tmp_path, results, 1, *strange) as engine:
         said = engine.fails()
     assert "expected a token for a port that is not on loopback" in said.splitlines()[-1]

@@ -35,7 +35,7 @@ def play(strategy: str, lines: Sequence[Line], *parameters: str, latency: str = 
 
 
 def fills(result: Result) -> list[tuple[str, int, int, str]]:
-    return [(trade.side, trade.volume_lots, trade.price_ticks, trade.liquidity) for trade in result.trades]
+    return [(trade.side, trade.volume_lots, trade.price_ticks, trade.liquidity) for trade in result.fills]
 
 
 BALANCED: list[Line] = [
@@ -115,10 +115,10 @@ def test_the_market_maker_earns_the_spread_behind_those_who_were_there_before() 
 @pytest.mark.parametrize("strategy", sorted(set(BUILT_IN) - {"market_maker"}))
 def test_nobody_trades_where_there_is_no_reason(strategy: str) -> None:
     flow = [*BALANCED, *TRADE, (20, MAKER, "B", 100, 9_980), (20, MAKER, "S", 100, 10_020)]
-    assert play(strategy, flow).trades == []
+    assert play(strategy, flow).fills == []
 
 
 @pytest.mark.parametrize("strategy", sorted(BUILT_IN))
 def test_nobody_minds_a_market_that_is_empty_on_one_side(strategy: str) -> None:
     flow = [line for line in BALANCED if line[2] == "B"] + [(50, TAKER, "S", 400, 9_000), (60, MAKER, "S", 5, 9_000)]
-    assert play(strategy, flow).trades == []
+    assert play(strategy, flow).fills == []

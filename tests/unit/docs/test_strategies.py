@@ -92,7 +92,7 @@ def test_the_strategy_that_it_shows_trades_as_it_says(tmp_path: Path) -> None:
         config = BacktestConfig((str(path),))
         result = Backtest(config, records=flow, instruments=(Instrument("ACME"),)).run()
         assert not result.strategies[0].failure
-        assert [order.price_ticks for order in result.orders] == tried
+        assert [order.price_ticks for order in result.order_lives] == tried
 
 
 @pytest.mark.parametrize("command", ["algo run", "backtest"])

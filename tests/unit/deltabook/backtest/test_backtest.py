@@ -46,7 +46,7 @@ class Joins(Strategy[NoParameters]):
 
 def test_an_order_waits_its_turn_in_the_queue() -> None:
     done = backtest(Joins, adds(*BOOK, (3, "S", 12, 99), (4, "S", 2, 99))).run()
-    assert [(t.time_ns // MS, t.volume_lots, t.price_ticks, t.liquidity) for t in done.trades] == [
+    assert [(t.time_ns // MS, t.volume_lots, t.price_ticks, t.liquidity) for t in done.fills] == [
         (3, 2, 99, "maker"),
         (4, 2, 99, "maker"),
     ]
@@ -59,9 +59,9 @@ def test_an_order_waits_its_turn_in_the_queue() -> None:
 def test_an_order_that_is_under_way_comes_behind_whoever_is_faster() -> None:
     flow = adds(*BOOK, (3, "B", 4, 99), (9, "S", 14, 99), (10, "S", 3, 99))
     slow = backtest(Joins, flow, latency="fixed:order=5ms").run()
-    assert [(t.time_ns // MS, t.volume_lots) for t in slow.trades] == [(10, 3)]
+    assert [(t.time_ns // MS, t.volume_lots) for t in slow.fills] == [(10, 3)]
     fast = backtest(Joins, flow).run()
-    assert [(t.time_ns // MS, t.volume_lots) for t in fast.trades] == [(9, 4), (10, 1)]
+    assert [(t.time_ns // MS, t.volume_lots) for t in fast.fills] == [(9, 4), (10, 1)]
 
 
 def test_each_way_takes_its_time() -> None:
@@ -181,7 +181,7 @@ def test_profit_is_what_the_list_of_trades_says() -> None:
     config = BacktestConfig(("market_maker",), (DataFile(TRACE),), fees="maker=-20,taker=50;REPLAY:taker_per_lot=1")
     result = Backtest(config).run()
     cash = held = fees = 0
-    for trade in result.trades:
+    for trade in result.fills:
         sign = 1 if trade.side == "B" else -1
         cash -= sign * trade.volume_lots * trade.price_ticks
         held += sign * trade.volume_lots
@@ -190,10 +190,10 @@ def test_profit_is_what_the_list_of_trades_says() -> None:
     (bid, ask), mark = result.curve[-1].quotes[0], 0
     if held:
         mark = (bid if held > 0 else ask) or bid or ask or 0
-    assert len(result.trades) > 100
+    assert len(result.fills) > 100
     assert figures.profit == result.figures.profit == cash + held * mark - fees
     assert (figures.position_lots, figures.fees) == ({"REPLAY": held}, fees)
-    assert result.curve[-1].profits == ((figures.realised, figures.unrealised, figures.fees),)
+    assert result.curve[-1].profits == (((figures.realised, figures.unrealised, figures.fees),),)
 
 
 def test_the_curve_stays_within_its_points() -> None:

@@ -58,7 +58,7 @@ def in_backtest(strategy: str, parameters: tuple[str, ...], records: list[Record
 
     session._send = spy  # type: ignore[method-assign]
     result = backtest.run()
-    return sent, [(t.symbol, t.side, t.volume_lots, t.price_ticks, t.order_id, t.liquidity) for t in result.trades]
+    return sent, [(t.symbol, t.side, t.volume_lots, t.price_ticks, t.order_id, t.liquidity) for t in result.fills]
 
 
 def done(loop: TradingLoop) -> tuple[list[bytes], list[Any]]:

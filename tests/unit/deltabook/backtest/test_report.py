@@ -65,14 +65,14 @@ def test_the_page_says_the_figures_of_the_result_exactly(result: Result, tmp_pat
     assert f"{result.figures.records:,} records" in text
     assert "fixed:order=1ms" in text
     assert result.sources[0].sha256 in text
-    assert f"bought</td><td>{result.trades[0].volume_lots}" in text or "sold</td>" in text
+    assert f"bought</td><td>{result.fills[0].volume_lots}" in text or "sold</td>" in text
 
 
 def test_charts_have_a_value_for_every_sample(result: Result) -> None:
     data = chart_data(result)
     lines = [*data["profit"], data["drawdown"], data["symbols"]["ACME"]["bid"], *data["symbols"]["ACME"]["position"]]
     assert {len(line) for line in lines} == {len(data["time"])}
-    assert len(data["fills"]["ACME"]) == len(result.trades)
+    assert len(data["fills"]["ACME"]) == len(result.fills)
     assert max(data["drawdown"]) <= 0
     assert min(data["drawdown"]) == -Money(result.instruments).number(result.figures.max_drawdown)
 
@@ -84,6 +84,20 @@ def test_the_command_line_gives_the_same_configuration(result: Result) -> None:
         assert pair[1] in words
         assert words[words.index(pair[1]) - 1] == pair[0]
     assert "--seed" not in words
+
+
+def test_a_class_has_no_command_line(result: Result, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(result.config, strategies=("Mine", "sobi"))
+    text = (msgspec.structs.replace(result, config=config).write(tmp_path)[-1]).read_text("utf-8")
+    assert "Mine: given as a class" in text
+    assert "<pre>deltabook backtest" not in text
+
+
+def test_the_page_shows_the_statistics(result: Result, tmp_path: Path) -> None:
+    text = (result.write(tmp_path)[-1]).read_text("utf-8")
+    total = result.statistics.total
+    assert f"<td>{total.turnover:,f}</td>" in text
+    assert f"capital {result.statistics.capital:,f}" in text
 
 
 def test_what_a_strategy_says_is_text(tmp_path: Path) -> None:

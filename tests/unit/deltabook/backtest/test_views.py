@@ -19,7 +19,9 @@ def test_an_unknown_view_is_refused_with_the_views_that_there_are() -> None:
 
 
 def test_a_derived_stream_is_no_view_of_a_backtest() -> None:
-    with pytest.raises(ConfigurationError, match="was the derived stream bars_1s, which no backtest keeps"):
+    with pytest.raises(
+        ConfigurationError, match="was the derived stream bars_1s, which neither a backtest nor a replay keeps"
+    ):
         find_views(["bars_1s"], {})
 
 

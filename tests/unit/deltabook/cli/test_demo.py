@@ -59,8 +59,8 @@ def test_figures_that_are_missing_fail_it(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_crash_fails_it_with_the_end_of_the_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     result = run(monkeypatch, tmp_path, modes={"runtime": "crash"})
-    assert result.stdout.splitlines()[-1] == "demo: failed: runtime: out of paper"
-    assert result.stderr.splitlines() == ["  some log line", "  deltabook runtime: failed: out of paper"]
+    assert result.stdout.splitlines()[-1] == "demo: failed: runtime: out of paper, again and again"
+    assert result.stderr.splitlines()[-2:] == ["  some log line", "  deltabook runtime: failed: out of paper"]
     assert result.exit_code == 1
 
 
@@ -73,9 +73,9 @@ def test_json_is_all_of_standard_output(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_failure_has_its_json_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    result = run(monkeypatch, tmp_path, "--json", modes={"exchange": "crash"})
+    result = run(monkeypatch, tmp_path, "--json", modes={"algo": "unclean"})
     report = msgspec.json.decode(result.stdout)
-    assert (report["ok"], report["reason"]) == (False, "exchange: out of paper")
+    assert (report["ok"], report["reason"]) == (False, "algo: ended with exit code 3 when it was stopped")
 
 
 def test_a_folder_that_holds_something_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

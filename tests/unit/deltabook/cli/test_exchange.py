@@ -32,7 +32,10 @@ REFUSED = {
         "expected a JSON file of instruments for --instruments, was nothing.json",
     ),
     "limits": (["--limits", "nothing.json"], "expected a JSON file of limits for --limits, was nothing.json"),
-    "style": (["--agent-style", "wild"], "expected lively, calibrated or a JSON file for --agent-style, was wild"),
+    "style": (
+        ["--agent-style", "wild"],
+        "expected lively, calm, calibrated or a JSON file for --agent-style, was wild",
+    ),
     "speed": (["--speed", "0"], "expected `max` or a number above 0, was '0'"),
 }
 
@@ -97,7 +100,7 @@ def test_a_key_that_neither_the_group_nor_run_has_is_an_error(invoke: Callable[.
     toml = tmp_path / "deltabook.toml"
     toml.write_text("[exchange]\nprot = 2\n")
     result = invoke("--dir", "d", env={"DELTABOOK_CONFIG": str(toml)})
-    assert (result.exit_code, "'exchange.prot'" in result.output) == (1, True)
+    assert (result.exit_code, "'exchange.prot'" in result.output) == (2, True)
 
 
 def test_what_is_traded_is_named_or_in_a_file(told: Invoke, tmp_path: Path) -> None:
@@ -125,7 +128,7 @@ def test_agents_trade_the_symbols_of_their_file_and_no_other_instrument(told: In
 def test_a_replay_has_its_symbols_and_no_agents_unless_they_are_asked_for(told: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "day"
     file.touch()
-    config = told("--dir", "d", "--replay", str(file), "--format", "itch", "--replay-stocks", "A,B", "--speed", "max")
+    config = told("--dir", "d", "--replay", str(file), "--format", "itch", "--stocks", "A,B", "--speed", "max")
     assert config.replay is not None
     assert (config.replay.symbols, config.replay.speed, config.agents, config.instruments) == (
         ("A", "B"),
@@ -161,16 +164,16 @@ def test_what_the_ports_put_up_with_is_in_a_file(told: Invoke, tmp_path: Path) -
 def test_settings_that_cannot_be_are_one_line(invoke: Callable[..., Result], name: str) -> None:
     flags, words = REFUSED[name]
     result = invoke("--dir", "d", *flags)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["stauts"], "No such command 'stauts'"), ([], "Missing option '--dir'")]
+    ("arguments", "words"), [(["stauts"], "was 'stauts'; did you mean 'status'?"), ([], "Missing option '--dir'")]
 )
 def test_a_command_that_is_none_is_one_line(invoke: Callable[..., Result], arguments: list[str], words: str) -> None:
     result = invoke(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert words in result.stderr
 
 

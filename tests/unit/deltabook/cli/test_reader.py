@@ -73,7 +73,8 @@ def test_list_and_drop(asked: list[tuple[str, str, Any]]) -> None:
     assert listed.endswith("prices failed: it broke\n")
     assert json.loads(run("list", "--json").output)["sequence"] == 40
     assert (
-        run("drop", "prices", "--rows", "stay", "--timeout", "5").output == "reader prices dropped at epoch 9: prices\n"
+        run("drop", "prices", "--existing-rows", "stay", "--timeout", "5").output
+        == "reader prices dropped at epoch 9: prices\n"
     )
     assert asked[-1][:2] == ("DELETE", "/v1/readers/prices?rows=stay&timeout_s=5.0")
 

@@ -1,4 +1,4 @@
-"""A stand-in for a process of the demo: ``fake_child.py ROLE MODE [PATH]``; says what real ones say, then waits."""
+"""A stand-in for a process of the demo: ``fake_child.py ROLE MODE [PATH]``; reports what real ones do, then waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def act(role: str, mode: str, path: str) -> None:
     """Do what `mode` says, after the process has said that it is ready."""
     if mode == "grandchild":
         start_grandchild(path)
-    if mode == "crash":
+    if mode == "crash" or (mode == "crash_once" and not Path(path).exists()):
+        Path(path or os.devnull).touch()
         sys.stderr.write(f"some log line\ndeltabook {role}: failed: out of paper\n")
         sys.exit(1)
     if mode == "failed_event":
@@ -43,7 +44,11 @@ def act(role: str, mode: str, path: str) -> None:
         sys.exit(1)
     if mode == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    if mode != "idle":
+    if mode == "spark":
+        write_event(sys.stdout.buffer, Status(role, {**FIGURES[role], "spark": "starting"}))
+        Path(path).read_bytes()  # a pipe, which is opened when the supervisor has shown that
+        write_event(sys.stdout.buffer, Status(role, {"spark": "up"}))
+    elif mode != "idle":
         write_event(sys.stdout.buffer, Status(role, FIGURES[role]))
 
 

@@ -76,3 +76,13 @@ def test_position_and_profit_are_read_in_the_scale(clock: Clock) -> None:
 def test_a_figure_that_is_no_number_counts_as_none(figures: Figures) -> None:
     figures.take("runtime", {"messages": "many"}, 1)
     assert figures.messages == 0
+
+
+def test_counts_do_not_go_back_when_a_part_is_started_again(figures: Figures) -> None:
+    """What a process counts goes on; what stands in its directory is as high as it ever was."""
+    figures.take("runtime", {"messages": 1000, "epoch": 20, "view_updates": 60}, 5)
+    figures.take("runtime", {}, 0)
+    assert (figures.messages, figures.view_updates) == (1000, 60)
+    figures.take("runtime", {"messages": 990, "epoch": 19, "view_updates": 4}, 1)
+    figures.take("runtime", {"messages": 1010, "epoch": 21, "view_updates": 10}, 2)
+    assert (figures.messages, figures.epochs, figures.view_updates) == (1010, 21, 66)

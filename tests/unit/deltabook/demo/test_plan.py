@@ -57,7 +57,7 @@ def test_a_capture_is_replayed_as_orders() -> None:
 
 def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
     _, exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents"))
-    assert exchange[exchange.index("--itch-port") + 1] == "0"
+    assert exchange[exchange.index("--itch-port") + 1] == str(PORTS["exchange.itch"]), "where it was before"
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.itch']}"
     assert runtime[runtime.index("--feed-protocol") + 1] == "itch"
     assert runtime[runtime.index("--feed-tick") + 1] == "0.01"
@@ -97,6 +97,23 @@ def test_strategies_have_the_parameters_of_the_flow_and_know_them(flow: Flow) ->
     assert given == PARAMETERS[flow]
     loaded = load_strategies(STRATEGIES, given)
     assert [each.name for each in loaded] == list(STRATEGIES)
+
+
+def test_without_spark_every_view_is_of_the_express_lane() -> None:
+    command = list(make_stages(Path("/run"), "agents", spark=None)[2].command(PORTS))
+    spark, express = (command[command.index(lane) + 1].split(",") for lane in ("--views", "--express"))
+    assert "--no-spark" in command
+    assert [Path(path).stem for path in express] == list(VIEWS)
+    assert [Path(path).stem for path in spark] == list(STREAMS)
+
+
+def test_a_process_is_started_again_on_the_ports_that_it_had() -> None:
+    own = {**PORTS, "exchange.admin": 5, "algo.http": 6, "dashboard.http": 7, "cluster.master": 8}
+    wanted = [("--http-port", 7), ("--port", 8), ("--admin-port", 5), ("--http-port", 3), ("--http-port", 6)]
+    stages = make_stages(Path("/run"), "agents", spark=SparkPlace(workers=1))
+    for stage, (option, port) in zip(stages, wanted, strict=True):
+        command = list(stage.command(own))
+        assert command[command.index(option) + 1] == str(port), stage.role
 
 
 def test_a_capture_is_too_fine_for_itch() -> None:

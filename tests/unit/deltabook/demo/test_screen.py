@@ -1,4 +1,4 @@
-"""Screens: one line a second in a pipe, one screen on a terminal."""
+"""Screens: a line every few seconds in a pipe, one screen on a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,24 @@ from deltabook.demo import Figures, LineScreen, LiveScreen
 
 @pytest.fixture
 def figures() -> Figures:
-    figures = Figures(lambda: 0.0)
+    clock = Clock()
+    figures = Figures(clock.seconds)
+    clock.advance(6)
     figures.start()
     figures.take("exchange", {"sequence": 61234}, 1)
-    figures.take("runtime", {"messages": 61000, "epoch": 280, "views": 6, "view_updates": 1520, "lag_ms": 212.0}, 1)
+    figures.take(
+        "runtime",
+        {
+            "messages": 61000,
+            "epoch": 280,
+            "views": 6,
+            "view_updates": 1520,
+            "lag_ms": 212.0,
+            "spark": "up",
+            "express_lag_ms": 3.5,
+        },
+        1,
+    )
     figures.take("algo", {"orders_sent": 412, "orders_filled": 96, "sobi.pnl": -3.5, "sobi.position_lots": 7}, 1)
     return figures
 
@@ -29,8 +43,10 @@ def test_a_pipe_gets_whole_lines(figures: Figures) -> None:
     screen.close()
     first, second = stream.getvalue().splitlines()
     assert first == "demo: starting exchange"
-    assert "6 views, 1520 updates" in second
-    assert "orders 412 sent 96 filled" in second
+    assert second.startswith("demo:    6 s  ")
+    assert "lag: express 3.50 ms, Spark 212 ms" in second
+    assert "6 views, 1,520 updates" in second
+    assert "orders: 412 sent, 96 filled" in second
     assert "\x1b" not in stream.getvalue()
 
 
@@ -41,7 +57,22 @@ def test_a_pipe_gets_a_sign_of_life_now_and_then_while_nothing_runs_yet() -> Non
     for _ in range(12):
         clock.advance(1)
         screen.draw(figures)
-    assert stream.getvalue().splitlines() == ["demo: waiting, 5 s", "demo: waiting, 10 s"]
+    assert stream.getvalue().splitlines() == [
+        "demo:    5 s  waiting for a first view update",
+        "demo:   10 s  waiting for a first view update",
+    ]
+
+
+def test_a_pipe_gets_figures_before_spark_is_up() -> None:
+    clock = Clock()
+    stream = io.StringIO()
+    screen, figures = LineScreen(stream), Figures(clock.seconds)
+    figures.take("runtime", {"view_updates": 9, "spark": "starting", "express_lag_ms": 2.0}, 1)
+    for _ in range(9):
+        clock.advance(1)
+        screen.draw(figures)
+    (line,) = stream.getvalue().splitlines()
+    assert "lag: express 2.00 ms, Spark is starting" in line
 
 
 def test_a_terminal_gets_one_screen_that_is_gone_at_the_end(figures: Figures) -> None:

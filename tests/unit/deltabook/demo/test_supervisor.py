@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def supervisor(
 
 
 def pids(lines: list[str]) -> list[int]:
-    return [int(line.split("(pid ")[1].split(",")[0].rstrip(")")) for line in lines if "(pid " in line]
+    return [int(found[1]) for line in lines if (found := re.search(r"\(pid (\d+)", line))]
 
 
 def assert_gone(numbers: list[int]) -> None:
@@ -133,19 +134,88 @@ def test_children_are_stopped_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
-        ("crash", "runtime: out of paper"),
-        ("failed_event", "runtime: expected paper, was none"),
-        ("killed", "runtime: ended by SIGKILL"),
+        ("crash", "runtime: out of paper, again and again"),
+        ("failed_event", "runtime: expected paper, was none, again and again"),
+        ("killed", "runtime: ended by SIGKILL, again and again"),
     ],
 )
-def test_a_child_that_ends_fails_the_demo_and_the_others_are_stopped(tmp_path: Path, mode: str, reason: str) -> None:
+def test_a_child_that_keeps_dying_fails_the_demo(tmp_path: Path, mode: str, reason: str) -> None:
+    """It is started three times more; then the others are stopped."""
     screen = Recorder()
     with pytest.raises(ChildError) as failed:
         supervisor(tmp_path, stages(runtime=mode), screen, seconds=60).run()
     assert str(failed.value) == reason
     if mode == "crash":
         assert failed.value.log_lines[0] == "some log line"
+    assert sum("has died" in line for line in screen.lines) == 3
     assert_gone(pids(screen.lines))
+
+
+def test_a_child_that_dies_is_started_again_on_its_ports(tmp_path: Path) -> None:
+    """The page's file says so meanwhile, and the figures of before stay."""
+    seen: list[dict[str, int]] = []
+    news: list[str] = []
+    first, _, third = stages()
+
+    def command(ports: Mapping[str, int]) -> list[str]:
+        seen.append(dict(ports))
+        return [sys.executable, str(FAKE_CHILD), "runtime", "crash_once", str(tmp_path / "mark")]
+
+    def look(line: str) -> None:
+        peers = json.loads((tmp_path / "peers.json").read_text()) if (tmp_path / "peers.json").exists() else {}
+        news.append(peers.get("results.news", ""))
+
+    screen = Recorder(look)
+    runtime = Stage("runtime", command, 3, ("results", "http"))
+    figures = supervisor(tmp_path, [first, runtime, third], screen).run()
+    assert figures.view_updates == 60
+    assert seen == [{"exchange.text": 4711}, {"exchange.text": 4711, "runtime.http": 4712, **seen[1]}]
+    assert "runtime has died (out of paper) and is started again" in screen.lines
+    assert sum(line.startswith("runtime is up again (pid ") for line in screen.lines) == 1
+    assert "It has died (out of paper) and is started again." in news
+    assert json.loads((tmp_path / "peers.json").read_text()) == {"results": "127.0.0.1:4712"}
+    assert_gone(pids(screen.lines))
+
+
+def test_chaos_kills_the_runtime_again_and_again(tmp_path: Path) -> None:
+    """However often, it is no reason to give up; the others are left alone."""
+    back = 0
+
+    def interrupt(line: str) -> None:
+        nonlocal back
+        back += line.startswith("runtime is up again")
+        if back == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    screen = Recorder(interrupt)
+    run = Supervisor(stages(), tmp_path, screen, seconds=20, environ=ENVIRON, limits=LIMITS, chaos_s=0.1)
+    with pytest.raises(InterruptedDemoError):
+        run.run()
+    kills = [line for line in screen.lines if line.startswith("chaos: kill -9 ")]
+    died = [line for line in screen.lines if line == "runtime has died (ended by SIGKILL) and is started again"]
+    assert len(died) >= 5
+    assert len(kills) >= len(died)
+    assert not any(line.startswith(("exchange has died", "algo has died")) for line in screen.lines)
+    assert_gone(pids(screen.lines))
+
+
+def test_the_demos_time_counts_from_the_moment_at_which_spark_is_up(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def go_on(line: str) -> None:
+        if line.startswith("Spark is starting"):
+            fifo.write_bytes(b"")
+
+    screen = Recorder(go_on)
+    supervisor(tmp_path, stages(runtime="spark", path=fifo), screen).run()
+    said = [line.split(" after ")[0] for line in screen.lines]
+    begin = said.index("first view update")
+    assert said[begin + 1 : begin + 4] == [
+        "Spark is starting: 20 s as a rule; the express lane shows the market meanwhile",
+        "Spark is up",
+        "running for 0.2 s",
+    ]
 
 
 def test_a_child_that_ignores_sigterm_is_killed_and_named(tmp_path: Path) -> None:

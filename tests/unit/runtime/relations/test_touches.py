@@ -212,7 +212,7 @@ def test_a_trace_has_touches_beside_its_streams() -> None:
 def test_a_stream_of_a_trace_may_not_be_called_touches() -> None:
     named = BookStream(Relation("touches", (Column("t", "int64"),)), "bids")
     trace = TraceAdaptor(ObjectSpace(MemoryStore()), "trace", [named], brokers=3)
-    with pytest.raises(AdaptorError, match="expected no stream called touches beside the touches of a trace, was one"):
+    with pytest.raises(AdaptorError, match="expected no stream called touches beside the touches of a book, was one"):
         trace.switch_touches(True)
 
 

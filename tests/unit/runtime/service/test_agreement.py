@@ -102,6 +102,15 @@ def test_a_view_that_failed_on_spark_is_not_compared(tmp_path: Path) -> None:
     assert lab.agreement.of("v").comparison == "equal"
 
 
+def test_a_view_that_is_dropped_leaves_nothing_to_the_next_one_of_its_name(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.publish({"v": rows(1)}, {"v": checksum(1), "w": 0})
+    lab.publish({}, {"w": 0}, program=without_view(PROGRAM, "v"))
+    assert lab.agreement.of("v") == ViewAgreement()
+    lab.publish({"v": rows(9)}, {"v": checksum(9), "w": 0}, program=PROGRAM)
+    assert lab.agreement.of("v") == ViewAgreement("equal", 3)
+
+
 def test_views_of_one_lane_are_not_compared(tmp_path: Path) -> None:
     """As those of an earlier release's program, which the express lane keeps alone."""
     lab = Lab(tmp_path, with_record(PROGRAM, on_spark=False))

@@ -44,8 +44,17 @@ def test_an_epoch_that_spark_does_not_take_is_followed_by_others() -> None:
     assert pace.is_due(2.0, 7, 5)
 
 
-def test_no_more_epochs_wait_for_spark_than_32() -> None:
+def test_the_more_epochs_wait_for_spark_the_longer_is_the_next() -> None:
+    """So that a start that takes long leaves few to catch up on, and the open epoch ends all the same."""
     pace = EpochPace(0.1)
     assert pace.is_due(0.0, 36, 5)
-    assert not pace.is_due(100.0, 37, 5)
-    assert pace.is_due(100.0, 37, 6)
+    assert not pace.is_due(3.1, 37, 5)
+    assert pace.is_due(3.2, 37, 5)
+    assert pace.is_due(3.3, 38, 38)
+
+
+def test_epochs_that_wait_for_spark_grow_with_the_root_of_the_time() -> None:
+    pace, sealed = EpochPace(0.1), 0
+    for tenth in range(6000):
+        sealed += pace.is_due(tenth / 10, sealed, 0)
+    assert 100 < sealed < 120

@@ -16,7 +16,7 @@ from twisted.web.server import Site
 from deltabook.wire.access import PortSecurity
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
-from runtime.service.listening import ResultsPort
+from runtime.service.listening import ServicePort
 from tests.generators.certificates import make_certificate
 
 
@@ -35,14 +35,14 @@ def config(**settings: Any) -> LiveConfig:
 )
 def test_a_port_that_would_be_open_to_strangers_is_refused(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(ServiceError, match=expected):
-        ResultsPort(MemoryReactor(), config(**settings))
+        ServicePort(MemoryReactor(), config(**settings), 0)
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServiceError, match=f"expected a free port, was 127.0.0.1:{port}: "):
-            ResultsPort(MemoryReactor(), config(http_port=port))
+            ServicePort(MemoryReactor(), config(), port)
 
 
 def test_a_port_with_a_key_speaks_tls(tmp_path: Path) -> None:
@@ -50,6 +50,6 @@ def test_a_port_with_a_key_speaks_tls(tmp_path: Path) -> None:
     cert, key = make_certificate(tmp_path)
     reactor = MemoryReactor()
     secure = config(interface="0.0.0.0", security=PortSecurity(str(tmp_path / "token"), str(cert), str(key)))
-    ResultsPort(reactor, secure).open(Site(Resource()))
+    ServicePort(reactor, secure, 0).open(Site(Resource()))
     assert [(one[0], one[4]) for one in reactor.sslServers] == [(0, "0.0.0.0")]
     assert not reactor.tcpServers

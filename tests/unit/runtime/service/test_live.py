@@ -82,6 +82,7 @@ def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monk
     monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
+    monkeypatch.setattr(runtime._spark, "_is_up", True)
     early = Connection()
     runtime.hub.subscribe(["volumes"], early).catch_up()  # type: ignore[union-attr]  # there is room
     runtime.beat()
@@ -137,6 +138,7 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
     assert status.pop("engine") == msgspec.to_builtins(EngineFigures())
     assert status.pop("upstreams") == {}
     assert status.pop("streams") == {}
+    assert status.pop("spark_ui_port") is None
     assert status.keys() == figures.keys()
 
 
@@ -145,6 +147,8 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     views = [*VIEWS, NamedSelect("fast", VIEWS[0].sql, lane="express")]
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
+    assert (runtime.figures()["spark"], runtime.figures()["lag_ms"]) == ("starting", None)
+    monkeypatch.setattr(runtime._spark, "_is_up", True)
 
     def lags() -> tuple[object, object]:
         figures = runtime.figures()

@@ -1,0 +1,490 @@
+"""Statistics of a backtest: return and risk, hit rate, turnover and exposure, in all and by strategy, symbol and day.
+
+Money stays an integer, in the smallest unit that all instruments share, until a ratio is taken; every ratio is a
+division of two exact numbers. The same result therefore gives the same statistics, bit by bit, on every machine.
+
+Definitions (E is the profit after fees, C the capital, d the changes of E from one grid point to the next):
+
+===================  =================================================================================================
+return               E / C; simple, as profits are not reinvested
+annual return        mean(d) / C × periods a year
+volatility           standard deviation of d (of a sample, n - 1) / C × √(periods a year)
+Sharpe ratio         mean(d) / standard deviation of d × √(periods a year); the risk-free rate is 0
+Sortino ratio        mean(d) / √(mean of min(d, 0)²) × √(periods a year); the target is 0
+drawdown             largest fall of E below its highest value so far, which begins at 0; longest time below it
+hit rate             share of the executions that closed some of a position and earned more than their fee
+turnover             sum of price × quantity of all executions
+exposure             position × price; gross: the sum of the sizes, net: the sum with signs; means are over time
+===================  =================================================================================================
+
+The grid has a point every interval from the first sample of each UTC day to its last, so that the hours in which a
+market is closed are no returns of 0; what happens between two days belongs to the first interval of the later one. An
+interval of a day or more has a point at the last sample of each day. A price is the bid of a long position and the ask
+of a short one, at the samples, and that of the execution in between.
+
+>>> falls([3, 1, 4, -1])
+[0, -2, 0, -5]
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from algo_engine.order import Side
+from algo_engine.portfolio import Holding
+from algo_engine.quotes import mark_ticks
+from algo_engine.trades import Trade
+from deltabook.backtest.errors import ConfigurationError
+from deltabook.backtest.tables import digits_of, statistics_table
+from deltabook.wire.symbols import Instrument
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltabook.backtest.recorder import Sample
+    from deltabook.backtest.result import Result
+
+__all__ = ["Measures", "Statistics", "falls", "money_digits", "statistics_of"]
+
+_NS: Final = 1_000_000_000
+_DAY_S: Final = 86_400
+_DAY_NS: Final = _DAY_S * _NS
+_INTERVALS_S: Final = (86_400.0, 3_600.0, 600.0, 60.0, 10.0, 1.0, 0.1)
+"""What is tried, longest first."""
+_ENOUGH: Final = 30
+"""So many changes are enough for a standard deviation."""
+_MOST_POINTS: Final = 1_000_000
+
+
+class Measures(msgspec.Struct, frozen=True):
+    """One line of statistics; a ratio whose divisor is 0 or unknown is None."""
+
+    profit: Decimal
+    """Realised + unrealised - fees, as money."""
+    fees: Decimal
+    """Paid, as money."""
+    total_return: float | None
+    """Profit / capital."""
+    annual_return: float | None
+    """Mean return of an interval × intervals a year."""
+    volatility: float | None
+    """Of a year."""
+    sharpe: float | None
+    """Of a year."""
+    sortino: float | None
+    """Of a year."""
+    max_drawdown: Decimal
+    """Largest fall of the profit, as money."""
+    drawdown_share: float | None
+    """The same / capital."""
+    longest_drawdown_s: float
+    """Longest time in which the profit was below an earlier one, in seconds of market time."""
+    fills: int
+    """Own executions."""
+    maker_share: float | None
+    """Share of them that were of orders which rested."""
+    closing_fills: int
+    """Executions that closed some of a position."""
+    hit_rate: float | None
+    """Share of them that earned more than their fee."""
+    turnover: Decimal
+    """Price × quantity of all executions, as money."""
+    turnover_ratio: float | None
+    """The same / capital."""
+    max_exposure: Decimal
+    """Largest gross exposure, as money."""
+    mean_exposure: float | None
+    """Gross exposure over time, as money."""
+    mean_net_exposure: float | None
+    """The same with signs: below 0 for one that is mostly short."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """Statistics of one run. The parts have the capital of the whole, so that their returns add up to its return."""
+
+    capital: Decimal
+    """What returns are of; the largest gross exposure where none was given."""
+    interval_s: float
+    """Length of the intervals of the returns."""
+    intervals: int
+    """How many there are."""
+    periods_a_year: float
+    """Intervals in a year."""
+    total: Measures
+    """All strategies and symbols."""
+    by_strategy: dict[str, Measures]
+    """By the strategy's name."""
+    by_symbol: dict[str, Measures]
+    """By symbol."""
+    by_day: dict[str, Measures]
+    """By UTC day, as in 2012-06-21."""
+
+    def lines(self) -> Iterator[tuple[str, str, Measures]]:
+        """Go through all of them: what it is of (total, strategy, symbol, day), its name, its measures."""
+        yield "total", "", self.total
+        for scope, parts in (("strategy", self.by_strategy), ("symbol", self.by_symbol), ("day", self.by_day)):
+            for name, measures in parts.items():
+                yield scope, name, measures
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each of `lines`: scope, name and the fields of `Measures`."""
+        return statistics_table(self)
+
+    def _repr_html_(self) -> str:
+        from deltabook.backtest.report.summary import statistics_html
+
+        return statistics_html(self)
+
+
+def falls(profits: Iterable[int]) -> list[int]:
+    """Return how far each profit is below the highest one before it, as numbers up to 0; the first highest one is 0."""
+    highest, found = 0, []
+    for profit in profits:
+        highest = max(highest, profit)
+        found.append(profit - highest)
+    return found
+
+
+def money_digits(instruments: Sequence[Instrument]) -> int:
+    """Return how many digits behind the point hold every sum of ticks × lots of these instruments exactly."""
+    return max((digits_of(instrument.notional(1)) for instrument in instruments), default=0)
+
+
+def statistics_of(
+    result: Result,
+    *,
+    capital: Decimal | float | None = None,
+    interval_s: float | None = None,
+    days_a_year: float = 252,
+    hours_a_day: float = 6.5,
+) -> Statistics:
+    """Return the statistics of a result; see the module for what each of them is.
+
+    Args:
+        result: The run.
+        capital: What returns are of, as money; the largest gross exposure of the run where none is given.
+        interval_s: Length of the intervals of the returns; where none is given, the longest of a day, an hour, ten
+            minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
+        days_a_year: Trading days in a year: 365 for a market that never closes.
+        hours_a_day: Trading hours in a day, for intervals below a day: 24 for a market that never closes.
+
+    Raises:
+        ConfigurationError: A value is not above 0, or there would be more than a million intervals.
+
+    """
+    for name, value in (("capital", capital), ("interval_s", interval_s), ("days_a_year", days_a_year),
+                        ("hours_a_day", hours_a_day)):  # fmt: skip
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ConfigurationError(f"expected {name} above 0, was {value}")
+    return _Run(result, capital, interval_s, days_a_year, hours_a_day).statistics()
+
+
+class _Flow:
+    """What executions and positions add up to in one scope: money in the smallest unit, exposure over time."""
+
+    __slots__ = ("_gross", "_gross_ns", "_last_ns", "_net", "_net_ns", "_since_ns", "closing", "fees", "fills",
+                 "highest", "makers", "turnover", "winning")  # fmt: skip
+
+    def __init__(self, since_ns: int, gross: int = 0, net: int = 0) -> None:
+        self.fills = self.makers = self.closing = self.winning = self.turnover = self.fees = 0
+        self.highest = self._gross = gross
+        self._net = net
+        self._gross_ns = self._net_ns = 0
+        self._since_ns = self._last_ns = since_ns
+
+    def shift(self, time_ns: int, gross: int, net: int) -> None:
+        """The exposures grow by these at a time."""
+        self.pass_to(time_ns)
+        self._gross += gross
+        self._net += net
+
+    def settle(self) -> None:
+        """All of an execution or a sample is entered: what stands now counts."""
+        self.highest = max(self.highest, self._gross)
+
+    def pass_to(self, time_ns: int) -> None:
+        """Nothing changes until this time."""
+        passed_ns = max(0, time_ns - self._last_ns)
+        self._gross_ns += self._gross * passed_ns
+        self._net_ns += self._net * passed_ns
+        self._last_ns = max(self._last_ns, time_ns)
+
+    def follower(self, time_ns: int) -> _Flow:
+        """The flow of a later scope, which begins with the exposures of this one."""
+        return _Flow(time_ns, self._gross, self._net)
+
+    def means(self) -> tuple[Fraction | None, Fraction | None]:
+        """Gross and net exposure over time."""
+        passed_ns = self._last_ns - self._since_ns
+        if not passed_ns:
+            return None, None
+        return Fraction(self._gross_ns, passed_ns), Fraction(self._net_ns, passed_ns)
+
+
+class _Run:
+    """One computation; all sums are integers of 10 to the power of minus ``digits``."""
+
+    def __init__(
+        self,
+        result: Result,
+        capital: Decimal | float | None,
+        interval_s: float | None,
+        days_a_year: float,
+        hours_a_day: float,
+    ) -> None:
+        self._result = result
+        self._symbols = [instrument.symbol for instrument in result.instruments]
+        self._names = [strategy.name for strategy in result.strategies]
+        self._digits = money_digits(result.instruments)
+        self._factors = [int(instrument.notional(10**self._digits)) for instrument in result.instruments]
+        self._times = [sample.time_ns for sample in result.curve]
+        self._days = [time_ns // _DAY_NS for time_ns in self._times]
+        self._total = _Flow(self._times[0])
+        self._by_strategy = [_Flow(self._times[0]) for _ in self._names]
+        self._by_symbol = [_Flow(self._times[0]) for _ in self._symbols]
+        self._by_day = {self._days[0]: _Flow(self._times[0])}
+        self._day = self._days[0]
+        self._walk()
+        self._given = self._money(self._total.highest) if capital is None else Decimal(str(capital))
+        self._capital = Fraction(self._given) * 10**self._digits
+        self._interval_s = interval_s or self._usual_interval_s()
+        self._grid = self._grid_points(round(self._interval_s * _NS))
+        hours = days_a_year * hours_a_day * 3600 if self._interval_s < _DAY_S else days_a_year * _DAY_S
+        self._periods = hours / self._interval_s
+
+    def statistics(self) -> Statistics:
+        """All scopes."""
+        names, symbols = range(len(self._names)), range(len(self._symbols))
+        total = self._curve(names, symbols)
+        return Statistics(
+            capital=self._given,
+            interval_s=self._interval_s,
+            intervals=len(self._grid),
+            periods_a_year=self._periods,
+            total=self._measures(total, self._total),
+            by_strategy={
+                name: self._measures(self._curve([place], symbols), self._by_strategy[place])
+                for place, name in enumerate(self._names)
+            },
+            by_symbol={
+                symbol: self._measures(self._curve(names, [place]), self._by_symbol[place])
+                for place, symbol in enumerate(self._symbols)
+            },
+            by_day=dict(self._each_day(total)),
+        )
+
+    def _curve(self, names: Sequence[int], symbols: Sequence[int]) -> list[int]:
+        """Profit after fees at each sample, of some strategies and symbols."""
+        factors = self._factors
+        return [
+            sum(
+                (realised + unrealised - fees) * factors[symbol]
+                for name in names
+                for symbol in symbols
+                for realised, unrealised, fees in [sample.profits[name][symbol]]
+            )
+            for sample in self._result.curve
+        ]
+
+    # Executions and positions.
+
+    def _walk(self) -> None:
+        """Go through samples and executions in the order of their times; executions first where they are equal."""
+        width = len(self._symbols)
+        self._held = [Holding()] * (len(self._names) * width)
+        self._marks: list[int | None] = [None] * width
+        self._worth = [0] * len(self._held)
+        strategies = {name: place for place, name in enumerate(self._names)}
+        symbols = {symbol: place for place, symbol in enumerate(self._symbols)}
+        fills = iter(self._result.fills)
+        fill = next(fills, None)
+        for sample in self._result.curve:
+            while fill is not None and fill.time_ns <= sample.time_ns:
+                self._enter(fill, strategies[fill.strategy], symbols[fill.symbol])
+                fill = next(fills, None)
+            self._mark(sample)
+        for flow in self._all_flows():
+            flow.pass_to(self._times[-1])
+
+    def _enter(self, fill: Trade, strategy: int, symbol: int) -> None:
+        self._begin_day(fill.time_ns)
+        place, factor = strategy * len(self._symbols) + symbol, self._factors[symbol]
+        side = Side.BUY if fill.side == "B" else Side.SELL
+        before = self._held[place]
+        after = self._held[place] = before.after(side, fill.volume_lots, fill.price_ticks)
+        closes = before.position_lots * side.sign < 0
+        turnover = fill.volume_lots * fill.price_ticks * factor
+        for flow in self._flows(strategy, symbol):
+            flow.fills += 1
+            flow.makers += fill.liquidity == "maker"
+            flow.closing += closes
+            flow.winning += closes and after.realised - before.realised > fill.fee
+            flow.turnover += turnover
+            flow.fees += fill.fee * factor
+        self._value(fill.time_ns, strategy, symbol, fill.price_ticks)
+        for flow in self._flows(strategy, symbol):
+            flow.settle()
+
+    def _mark(self, sample: Sample) -> None:
+        self._begin_day(sample.time_ns)
+        for symbol, (bid, ask) in enumerate(sample.quotes):
+            for strategy in range(len(self._names)):
+                held = self._held[strategy * len(self._symbols) + symbol].position_lots
+                mark = mark_ticks(bid, ask, held)
+                if held and mark is not None:
+                    self._value(sample.time_ns, strategy, symbol, mark)
+        for flow in self._all_flows():
+            flow.settle()
+
+    def _value(self, time_ns: int, strategy: int, symbol: int, price_ticks: int) -> None:
+        """What a strategy holds of a symbol is worth another sum now."""
+        place = strategy * len(self._symbols) + symbol
+        old = self._worth[place]
+        new = self._worth[place] = self._held[place].position_lots * price_ticks * self._factors[symbol]
+        if new != old:
+            for flow in self._flows(strategy, symbol):
+                flow.shift(time_ns, abs(new) - abs(old), new - old)
+
+    def _all_flows(self) -> tuple[_Flow, ...]:
+        return self._total, *self._by_strategy, *self._by_symbol, self._by_day[self._day]
+
+    def _flows(self, strategy: int, symbol: int) -> tuple[_Flow, ...]:
+        return self._total, self._by_strategy[strategy], self._by_symbol[symbol], self._by_day[self._day]
+
+    def _begin_day(self, time_ns: int) -> None:
+        day = time_ns // _DAY_NS
+        if day > self._day:
+            before = self._by_day[self._day]
+            before.pass_to((self._day + 1) * _DAY_NS)
+            self._by_day[day] = before.follower(day * _DAY_NS)
+            self._day = day
+
+    # Returns.
+
+    def _usual_interval_s(self) -> float:
+        counts = ((each, sum(1 for _ in self._targets(round(each * _NS), _ENOUGH))) for each in _INTERVALS_S)
+        return next((each for each, count in counts if count >= _ENOUGH), _INTERVALS_S[-1])
+
+    def _grid_points(self, interval_ns: int) -> list[int]:
+        """Places of the samples that the grid's points see: the last ones not after them."""
+        found = list(self._targets(interval_ns, _MOST_POINTS + 1))
+        if len(found) > _MOST_POINTS:
+            raise ConfigurationError(
+                f"expected at most {_MOST_POINTS:,} intervals, was an interval of {self._interval_s:g} s in a run of "
+                f"{(self._times[-1] - self._times[0]) / _NS:,.0f} s"
+            )
+        return found
+
+    def _targets(self, interval_ns: int, most: int) -> Iterator[int]:
+        times = self._times
+        for begin, end in self._spans():
+            if interval_ns >= _DAY_NS:
+                yield end - 1
+                continue
+            count = (times[end - 1] - times[begin]) // interval_ns
+            for number in range(1, min(count, most) + 1):
+                yield bisect_right(times, times[begin] + number * interval_ns, begin, end) - 1
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        """Places of the samples of each day: the first, and that behind the last."""
+        begin = 0
+        for place in range(1, len(self._days) + 1):
+            if place == len(self._days) or self._days[place] != self._days[begin]:
+                yield begin, place
+                begin = place
+
+    def _each_day(self, curve: list[int]) -> Iterator[tuple[str, Measures]]:
+        spans = {self._days[begin]: (begin, end) for begin, end in self._spans()}
+        base, grid = 0, 0
+        for day, flow in self._by_day.items():
+            # A day of executions without a sample has the profit that the day before it ended with.
+            begin, end = spans.get(day, (0, 0))
+            own = self._grid[grid : bisect_left(self._grid, end, grid)] if end else []
+            start = self._grid[grid - 1] if grid else None
+            date = datetime.fromtimestamp(day * _DAY_S, UTC).date().isoformat()
+            values = curve[begin:end] or [base]
+            yield date, self._measures(values, flow, base, self._changes(curve, own, start), begin)
+            base, grid = values[-1], grid + len(own)
+
+    def _changes(self, curve: list[int], grid: list[int], start: int | None = None) -> list[int]:
+        values = [0 if start is None else curve[start], *(curve[place] for place in grid)]
+        return [after - before for before, after in pairwise(values)]
+
+    def _measures(
+        self, curve: list[int], flow: _Flow, base: int = 0, changes: list[int] | None = None, first: int = 0
+    ) -> Measures:
+        """``curve``: profits at the samples from ``first`` on; ``base``: the profit before them."""
+        if changes is None:
+            changes = self._changes(curve, self._grid)
+        profit = curve[-1] - base
+        below = falls(value - base for value in curve)
+        deepest = -min(below)
+        mean, net = flow.means()
+        return Measures(
+            profit=self._money(profit),
+            fees=self._money(flow.fees),
+            total_return=self._of_capital(profit),
+            **self._risk(changes),
+            max_drawdown=self._money(deepest),
+            drawdown_share=self._of_capital(deepest),
+            longest_drawdown_s=_longest_ns(self._times[first : first + len(curve)], below) / _NS,
+            fills=flow.fills,
+            maker_share=_share(flow.makers, flow.fills),
+            closing_fills=flow.closing,
+            hit_rate=_share(flow.winning, flow.closing),
+            turnover=self._money(flow.turnover),
+            turnover_ratio=self._of_capital(flow.turnover),
+            max_exposure=self._money(flow.highest),
+            mean_exposure=None if mean is None else float(mean / 10**self._digits),
+            mean_net_exposure=None if net is None else float(net / 10**self._digits),
+        )
+
+    def _risk(self, changes: list[int]) -> dict[str, Any]:
+        """The ratios of a list of changes, from exact sums of them and of their squares."""
+        n, total = len(changes), sum(changes)
+        squares = sum(change * change for change in changes)
+        downward = sum(change * change for change in changes if change < 0)
+        root, capital = math.sqrt(self._periods), self._capital
+        # n × (n - 1) × the variance: an integer, and 0 exactly where all changes are equal.
+        spread = n * squares - total * total
+        deviation = math.sqrt(Fraction(spread, n * (n - 1))) if n > 1 else None
+        return {
+            "annual_return": float(total / capital / n) * self._periods if n and capital else None,
+            "volatility": deviation * root / float(capital) if deviation is not None and capital else None,
+            "sharpe": total / n / deviation * root if deviation else None,
+            "sortino": total / n / math.sqrt(Fraction(downward, n)) * root if downward else None,
+        }
+
+    def _of_capital(self, value: int) -> float | None:
+        return float(value / self._capital) if self._capital else None
+
+    def _money(self, value: int) -> Decimal:
+        # Made from a text, a number has all its digits; arithmetic would round it to those of the context.
+        return Decimal(f"{value}E-{self._digits}")
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _longest_ns(times: Sequence[int], below: Sequence[int]) -> int:
+    """The longest time from a highest profit to the next one, or to the end."""
+    longest, since, is_below = 0, times[0], False
+    for time_ns, fall in zip(times, below, strict=True):
+        if fall:
+            longest = max(longest, time_ns - since)
+        else:
+            # What came to its height again at this sample was below it until then.
+            longest = max(longest, time_ns - since) if is_below else longest
+            since = time_ns
+        is_below = bool(fall)
+    return longest

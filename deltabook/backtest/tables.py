@@ -1,0 +1,246 @@
+"""A result's orders, trades, profits and positions, and its statistics, as Arrow tables.
+
+Prices, quantities and money are decimals with the digits of the instruments, exactly; what travels as an integer (lots,
+ticks) is there as well. Times are nanoseconds in UTC, and NULL for what has not happened. `pyarrow.Table.to_pandas`
+makes a pandas frame of a table, and `polars.from_arrow` one of polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import msgspec
+import pyarrow as pa
+
+from algo_engine.quotes import mark_ticks
+from deltabook.backtest.recorder import OrderLife, Sample
+from deltabook.wire.symbols import Instrument
+
+if TYPE_CHECKING:
+    from deltabook.backtest.result import Result
+    from deltabook.backtest.statistics import Statistics
+    from deltabook.backtest.sweep import SweepResult
+
+__all__ = [
+    "digits_of",
+    "orders_table",
+    "pnl_table",
+    "positions_table",
+    "statistics_table",
+    "sweep_table",
+    "trades_table",
+]
+
+_TIME: Final = pa.timestamp("ns", "UTC")
+_DIGITS: Final = 38
+_SIDES: Final = {"B": "buy", "S": "sell"}
+
+
+class _Scales:
+    """Decimal columns of several instruments: as many digits behind the point as one of them needs."""
+
+    def __init__(self, instruments: Sequence[Instrument]) -> None:
+        self._instruments = {instrument.symbol: instrument for instrument in instruments}
+
+    def price(self, symbols: Sequence[str], ticks: Iterable[int | None]) -> pa.Array:
+        """Ticks as prices."""
+        return self._column(symbols, ticks, lambda one: Decimal(one.tick_size))
+
+    def quantity(self, symbols: Sequence[str], lots: Iterable[int | None]) -> pa.Array:
+        """Lots as quantities."""
+        return self._column(symbols, lots, lambda one: Decimal(one.lot_size))
+
+    def money(self, symbols: Sequence[str], sums: Iterable[int | None]) -> pa.Array:
+        """Ticks × lots as money."""
+        return self._column(symbols, sums, lambda one: Decimal(one.tick_size) * Decimal(one.lot_size))
+
+    def _column(
+        self, symbols: Sequence[str], values: Iterable[int | None], unit_of: Callable[[Instrument], Decimal]
+    ) -> pa.Array:
+        units = {symbol: unit_of(instrument) for symbol, instrument in self._instruments.items()}
+        digits = max((digits_of(unit) for unit in units.values()), default=0)
+        factors = {symbol: int(unit.scaleb(digits)) for symbol, unit in units.items()}
+        whole = [
+            None if value is None else value * factors[symbol] for symbol, value in zip(symbols, values, strict=True)
+        ]
+        return decimals(whole, digits)
+
+
+def digits_of(unit: Decimal) -> int:
+    """Return how many digits behind the point multiples of a unit have.
+
+    >>> digits_of(Decimal("0.0100")), digits_of(Decimal("5")), digits_of(Decimal("50"))
+    (2, 0, 0)
+    """
+    exponent = unit.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+def decimals(values: Sequence[int | None], digits: int) -> pa.Array:
+    """Return integers of 10 to the power of minus ``digits`` as decimals with so many digits."""
+    whole = pa.array(values, pa.decimal128(_DIGITS, 0))
+    # The same 128 bits, with the point elsewhere.
+    return pa.Array.from_buffers(pa.decimal128(_DIGITS, digits), len(whole), whole.buffers())
+
+
+def trades_table(result: Result) -> pa.Table:
+    """Return own executions: time, strategy, symbol, side, quantity, price, fee, liquidity, and which order it was."""
+    fills, scales = result.fills, _Scales(result.instruments)
+    symbols = [fill.symbol for fill in fills]
+    return pa.table(
+        {
+            "time": pa.array([fill.time_ns for fill in fills], _TIME),
+            "strategy": pa.array([fill.strategy for fill in fills], pa.string()),
+            "symbol": pa.array(symbols, pa.string()),
+            "side": pa.array([_SIDES[fill.side] for fill in fills], pa.string()),
+            "quantity": scales.quantity(symbols, (fill.volume_lots for fill in fills)),
+            "price": scales.price(symbols, (fill.price_ticks for fill in fills)),
+            "fee": scales.money(symbols, (fill.fee for fill in fills)),
+            "liquidity": pa.array([fill.liquidity for fill in fills], pa.string()),
+            "volume_lots": pa.array([fill.volume_lots for fill in fills], pa.int64()),
+            "price_ticks": pa.array([fill.price_ticks for fill in fills], pa.int64()),
+            "order_id": pa.array([fill.order_id for fill in fills], pa.int64()),
+            "client_id": pa.array([fill.client_id for fill in fills], pa.int64()),
+        }
+    )
+
+
+def orders_table(result: Result) -> pa.Table:
+    """Return orders: strategy, symbol, side, quantities, price, status and reason, and when what became of them."""
+    orders, scales = result.order_lives, _Scales(result.instruments)
+    # An order may be for what is not traded: it is refused, and has no scale.
+    known = {instrument.symbol for instrument in result.instruments}
+    symbols = [order.symbol if order.symbol in known else result.instruments[0].symbol for order in orders]
+
+    def of_known(value: Callable[[OrderLife], int]) -> list[int | None]:
+        return [value(order) if order.symbol in known else None for order in orders]
+
+    return pa.table(
+        {
+            "submitted": _times([order.submitted_ns for order in orders]),
+            "strategy": pa.array([order.strategy for order in orders], pa.string()),
+            "symbol": pa.array([order.symbol for order in orders], pa.string()),
+            "side": pa.array([_SIDES[order.side] for order in orders], pa.string()),
+            "quantity": scales.quantity(symbols, of_known(lambda order: order.volume_lots)),
+            "price": scales.price(symbols, of_known(lambda order: order.price_ticks)),
+            "filled": scales.quantity(symbols, of_known(lambda order: order.filled_lots)),
+            "status": pa.array([order.status for order in orders], pa.string()),
+            "reason": pa.array([order.reason for order in orders], pa.string()),
+            "accepted": _times([order.accepted_ns for order in orders]),
+            "ended": _times([order.ended_ns for order in orders]),
+            "volume_lots": pa.array([order.volume_lots for order in orders], pa.int64()),
+            "price_ticks": pa.array([order.price_ticks for order in orders], pa.int64()),
+            "filled_lots": pa.array([order.filled_lots for order in orders], pa.int64()),
+            "order_id": pa.array([order.order_id or None for order in orders], pa.int64()),
+            "client_id": pa.array([order.client_id for order in orders], pa.int64()),
+        }
+    )
+
+
+def pnl_table(result: Result) -> pa.Table:
+    """Return time, strategy, symbol, realised, unrealised, fees and profit (what is left of the two after fees)."""
+    rows = _long(result)
+    symbols = [symbol for _, _, symbol, _, _ in rows]
+    scales = _Scales(result.instruments)
+    profits = [sample.profits[place][number] for sample, place, _, number, _ in rows]
+    return pa.table(
+        {
+            **_keys(result, rows),
+            "realised": scales.money(symbols, (realised for realised, _, _ in profits)),
+            "unrealised": scales.money(symbols, (unrealised for _, unrealised, _ in profits)),
+            "fees": scales.money(symbols, (fees for _, _, fees in profits)),
+            "profit": scales.money(symbols, (realised + unrealised - fees for realised, unrealised, fees in profits)),
+        }
+    )
+
+
+def positions_table(result: Result) -> pa.Table:
+    """Return time, strategy, symbol, quantity, the best bid and ask, and the exposure: quantity × the closing price."""
+    rows = _long(result)
+    symbols = [symbol for _, _, symbol, _, _ in rows]
+    scales = _Scales(result.instruments)
+    bids, asks = ([sample.quotes[number][side] for sample, _, _, number, _ in rows] for side in (0, 1))
+    lots = [held for _, _, _, _, held in rows]
+    marks = [mark_ticks(bid, ask, held) for bid, ask, held in zip(bids, asks, lots, strict=True)]
+    exposures = [None if mark is None else mark * held for mark, held in zip(marks, lots, strict=True)]
+    return pa.table(
+        {
+            **_keys(result, rows),
+            "quantity": scales.quantity(symbols, lots),
+            "bid": scales.price(symbols, bids),
+            "ask": scales.price(symbols, asks),
+            "exposure": scales.money(symbols, exposures),
+            "position_lots": pa.array(lots, pa.int64()),
+        }
+    )
+
+
+_Row = tuple[Sample, int, str, int, int]
+"""Sample, place of the strategy, symbol and its place, lots held."""
+
+
+def _long(result: Result) -> list[_Row]:
+    return [
+        (sample, place, instrument.symbol, number, sample.positions[place][number])
+        for sample in result.curve
+        for place in range(len(result.strategies))
+        for number, instrument in enumerate(result.instruments)
+    ]
+
+
+def _keys(result: Result, rows: Sequence[_Row]) -> dict[str, pa.Array]:
+    names = [strategy.name for strategy in result.strategies]
+    return {
+        "time": pa.array([sample.time_ns for sample, *_ in rows], _TIME),
+        "strategy": pa.array([names[place] for _, place, *_ in rows], pa.string()),
+        "symbol": pa.array([symbol for _, _, symbol, *_ in rows], pa.string()),
+    }
+
+
+def _times(times_ns: Sequence[int]) -> pa.Array:
+    return pa.array([time_ns or None for time_ns in times_ns], _TIME)
+
+
+def statistics_table(statistics: Statistics) -> pa.Table:
+    """Return a row for each line of statistics: scope, name, and the measures."""
+    from deltabook.backtest.statistics import Measures
+
+    lines = list(statistics.lines())
+    columns: dict[str, pa.Array] = {
+        "scope": pa.array([scope for scope, _, _ in lines], pa.string()),
+        "name": pa.array([name for _, name, _ in lines], pa.string()),
+    }
+    for field in msgspec.structs.fields(Measures):
+        values = [getattr(measures, field.name) for _, _, measures in lines]
+        columns[field.name] = _measured(values, field.type)
+    return pa.table(columns)
+
+
+def _measured(values: Sequence[Any], type_: Any) -> pa.Array:
+    if type_ is Decimal:
+        return pa.array(values, pa.decimal128(_DIGITS, max(-value.as_tuple().exponent for value in values)))
+    return pa.array(values, pa.int64() if type_ is int else pa.float64())
+
+
+def sweep_table(result: SweepResult) -> pa.Table:
+    """Return a row for each point: the values of the axes, as texts, and the figures, NULL where it failed."""
+    from deltabook.backtest.sweep import Point
+
+    columns = {
+        key: pa.array([point.values[place] for point in result.points], pa.string())
+        for place, (key, _) in enumerate(result.axes)
+    }
+    for field in msgspec.structs.fields(Point):
+        if field.name == "values":
+            continue
+        is_text = field.type is str
+        values = [
+            None if point.error and field.name not in {"number", "error"} else getattr(point, field.name)
+            for point in result.points
+        ]
+        is_float = float in get_args(field.type)
+        columns[field.name] = pa.array(values, pa.string() if is_text else pa.float64() if is_float else pa.int64())
+    return pa.table(columns)

@@ -1,0 +1,16 @@
+"""What `import deltabook` offers a notebook or a script: backtests, sweeps and replays as plain calls.
+
+```
+run_backtest ─┐            ┌─▶ deltabook.backtest.Backtest ──▶ Result: tables, statistics, plot
+sweep ────────┼─ inputs.py ┼─▶ Sweep, in processes or on Spark ──▶ SweepResult
+replay ───────┘            └─▶ Replay ──▶ Epoch
+calls.py
+```
+
+Everything runs in the calling thread; no reactor is started, so that a call can be repeated in one process. Inputs are
+checked before anything runs: errors are a `BacktestError`, or an `AlgoError` for strategies and their parameters.
+"""
+
+from deltabook.notebook.calls import replay, run_backtest, sweep
+
+__all__ = ["replay", "run_backtest", "sweep"]

@@ -1,0 +1,102 @@
+"""What goes wrong in a session, as the PostgreSQL protocol reports it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from runtime.compiler import SqlError
+from runtime.service.asking import AskError, CostlyError, GoneError, TooManyError
+from runtime.service.errors import ServiceError
+
+__all__ = ["FatalError", "PostgresError", "UnreadableMessageError", "explained"]
+
+_SQLSTATES: Final = (
+    (r"unknown relation or view", "42P01"),
+    (r"Parser Error|expected one SELECT|expected a SELECT", "42601"),
+    (r"Binder Error: (Referenced column|Values list|Table \".*\" does not have a column)", "42703"),
+    (r"Binder Error: (Referenced table|Catalog)|Catalog Error: Table", "42P01"),
+    (r"Catalog Error: .*(Function|Macro)|Binder Error: (No function matches|Could not choose)", "42883"),
+    (r"Catalog Error: Type", "42704"),
+    (r"Binder Error: Ambiguous", "42702"),
+    (r"Binder Error: .*(GROUP BY|aggregate)", "42803"),
+    (r"Binder Error: (Cannot mix|Cannot compare|Could not)", "42804"),
+    (r"Conversion Error", "22P02"),
+    (r"Out of Range Error", "22003"),
+    (r"Invalid Input Error", "22023"),
+    (r"Not implemented Error|Permission Error", "0A000"),
+    (r"Binder Error|Catalog Error", "42000"),
+    (r"expected (a relation|functions of the rows|a view)", "42501"),
+)
+"""What a message begins with, and its SQLSTATE; the first that fits."""
+
+
+class PostgresError(ServiceError):
+    """An error of a statement: the transaction block fails, the session goes on."""
+
+    severity: str = "ERROR"
+
+    def __init__(self, sqlstate: str, message: str, *, hint: str = "", detail: str = "", position: int = 0) -> None:
+        """``position`` counts characters of the text that was sent, from 1; 0 for none."""
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.hint = hint
+        self.detail = detail
+        self.position = position
+
+
+class FatalError(PostgresError):
+    """An error that ends the session."""
+
+    severity = "FATAL"
+
+
+class UnreadableMessageError(FatalError):
+    """A message that the protocol does not have: where the next one begins is not known any more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("08P01", message)
+
+
+def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
+    """The error of a question as the protocol reports it; its position is one in ``sql``."""
+    if isinstance(error, PostgresError):
+        return error
+    if isinstance(error, SqlError):
+        found = next((state for pattern, state in _SQLSTATES if re.match(pattern, error.reason)), "XX000")
+        return PostgresError(found, error.reason, position=_position(sql, error.line, error.column))
+    text = str(error)
+    if isinstance(error, TooManyError):
+        return PostgresError("53300", text)
+    if isinstance(error, GoneError):
+        return PostgresError(
+            "55000", text, hint="The oldest epoch that can be asked about moves on; see --retain-epochs."
+        )
+    if isinstance(error, CostlyError):
+        return _costly(text)
+    if isinstance(error, AskError) and "Error:" in text:
+        found = next((state for pattern, state in _SQLSTATES if re.match(pattern, text)), "22000")
+        return PostgresError(found, text)
+    return PostgresError("55000", text)
+
+
+def _costly(text: str) -> PostgresError:
+    if "memory" in text:
+        return PostgresError("53200", text)
+    if "within" in text or "waits" in text:
+        return PostgresError("57014", text)
+    if "rows" in text:
+        return PostgresError(
+            "54000", text, hint="A cursor (DECLARE) or COPY (SELECT …) TO STDOUT reads longer answers."
+        )
+    return PostgresError("54000", text)
+
+
+def _position(sql: str, line: int, column: int) -> int:
+    """Characters up to a line and a column, which count from 1; 0 where the line is 0."""
+    if not line:
+        return 0
+    begin = 0
+    for _ in range(line - 1):
+        begin = sql.find("\n", begin) + 1
+    return min(begin + column, len(sql) + 1)

@@ -1,0 +1,434 @@
+"""Questions as clients of PostgreSQL ask them, in DuckDB's SQL.
+
+A question that names nothing of PostgreSQL's own is left as it is, so that its errors have their places; ``public.`` is
+blanked out, which moves nothing. What reads the catalogue or calls PostgreSQL's functions of the session is parsed by
+sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole names.
+
+```
+text ──blanked schemas, parameters put in──▶ DuckDB                                   (views, relations)
+  └───names pg_catalog & co ──sqlglot──▶ _Rewriter ──▶ DuckDB + `SystemCatalogue.beside`
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from runtime.service.postgres.settings import SERVER_VERSION
+from runtime.service.postgres.statements import Question, Token, tokens, unquoted
+from runtime.service.postgres.system_schemas import SYSTEM_TABLES
+from runtime.service.postgres.system_tables import DATABASE, SCHEMA
+
+__all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten"]
+
+_OWN: Final = re.compile(
+    r"\b(pg_\w+|information_schema|reg(class|type|proc|procedure|namespace|role|oper)|current_schemas?|current_database|"
+    r"current_catalog|current_setting|current_user|session_user|user|version|quote_ident|quote_literal|array_lower|"
+    r"array_upper|to_reg\w+|has_\w+_privilege|obj_description|col_description|shobj_description|set_config|"
+    r"inet_server_\w+|txid_current|operator|format_type)\b",
+    re.IGNORECASE,
+)
+"""Words that are PostgreSQL's."""
+_SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
+_REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespace": "regnamespace"}
+_AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
+_LONGEST: Final = 64 * 1024
+"""A longer text is left to DuckDB: to parse it here would take too long."""
+_DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
+"""What sqlglot writes → what DuckDB says."""
+_RENAMED: Final = {
+    "json_build_object": "json_object",
+    "jsonb_build_object": "json_object",
+    "json_agg": "json_group_array",
+}
+"""Functions that DuckDB calls otherwise."""
+_UNPARSED: Final = {"oid": "uint", "name": "text", '"char"': "text", "regclass": "text", "regtype": "text"}
+"""Types of whose arrays sqlglot knows nothing."""
+_LONG: Final = 4 * 1024
+_BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
+
+
+class SessionFacts(msgspec.Struct, frozen=True):
+    """What functions of the session tell."""
+
+    user: str
+    number: int
+    """What ``pg_backend_pid()`` gives."""
+    settings: Mapping[str, str]
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """A question for DuckDB."""
+
+    sql: str
+    moves: tuple[tuple[int, int, int, int], ...] = ()
+    """Literals that were put in: where each begins and ends, where its parameter was, and how much is longer then."""
+    is_moved: bool = False
+    """Whether places say nothing any more."""
+
+    def place(self, position: int) -> int:
+        """The position in the question as it was sent, from 1; 0 where it is not known."""
+        if self.is_moved or not position:
+            return 0
+        at = position - 1
+        for begin, end, origin, longer in reversed(self.moves):
+            if at >= end:
+                return at - longer + 1
+            if at >= begin:
+                return origin + 1
+        return position
+
+
+def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, taken: Collection[str]) -> Rewritten:
+    """The question with these literals for its parameters; ``taken`` are the names of relations and views.
+
+    May take some milliseconds: not for the reactor's thread where a text is long.
+    """
+    sql, moves = _with_values(_blanked(question.sql), question.places, values)
+    if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
+        found = _for_duckdb(sql, facts, taken)
+        if found is not None:
+            return Rewritten(found, is_moved=True)
+    return Rewritten(sql, moves)
+
+
+def is_slow(question: Question) -> bool:
+    """Whether to rewrite it may take more than a fraction of a millisecond."""
+    return len(question.sql) > _LONG or _OWN.search(question.sql) is not None
+
+
+def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
+    """Parameter → DuckDB's type of what it is compared with, added to or cast to; others are left out.
+
+    ``columns`` are those of relations and views, see `SystemCatalogue.columns`.
+    """
+    if not question.places or len(question.sql) > _LONGEST:
+        return {}
+    try:
+        tree: Any = sqlglot.parse_one(_simplified(question.sql), read="postgres")
+    except (SqlglotError, RecursionError):
+        return {}
+    known = {name: kind for table in columns.values() for name, kind in table.items()}
+    found: dict[int, str] = {}
+    for node in tree.find_all(exp.Parameter, exp.Placeholder):
+        number = _number(node)
+        kind = _wanted_type(node, known)
+        if number and kind:
+            found.setdefault(number, kind)
+    return found
+
+
+def _number(node: Any) -> int:
+    text = str(node.this.name if isinstance(node.this, exp.Expression) else node.this or "")
+    return int(text) if text.isdigit() else 0
+
+
+def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
+    parent = node.parent
+    while isinstance(parent, exp.Paren | exp.Neg):
+        node, parent = parent, parent.parent
+    if isinstance(parent, exp.Cast):
+        return _duckdb_name(parent.to)
+    if isinstance(parent, exp.Limit | exp.Offset):
+        return "BIGINT"
+    if isinstance(parent, exp.Binary | exp.In | exp.Between | exp.Tuple):
+        around: Any = parent.parent if isinstance(parent, exp.Tuple) else parent
+        others = [each for each in around.iter_expressions() if each is not node and each is not parent]
+        for other in others:
+            kind = _type_of(other, known)
+            if kind:
+                return kind
+    return ""
+
+
+def _duckdb_name(kind: Any) -> str:
+    """What DuckDB itself calls a type."""
+    name = str(kind.sql(dialect="duckdb"))
+    base, lists = name.partition("[")[0], name[len(name.partition("[")[0]) :]
+    return _DUCKDB_NAMES.get(base, base) + lists
+
+
+def _type_of(node: Any, known: Mapping[str, str]) -> str:
+    if isinstance(node, exp.Column):
+        return known.get(node.name.lower(), "")
+    if isinstance(node, exp.Cast):
+        return _duckdb_name(node.to)
+    if isinstance(node, exp.Literal):
+        return "VARCHAR" if node.is_string else "BIGINT" if node.is_int else "DECIMAL(38,9)"
+    if isinstance(node, exp.Count):
+        return "BIGINT"
+    if isinstance(node, exp.Paren | exp.Neg | exp.Sum | exp.Min | exp.Max):
+        return _type_of(node.this, known)
+    if isinstance(node, exp.Binary) and not isinstance(node, exp.Predicate):
+        return _type_of(node.this, known) or _type_of(node.expression, known)
+    return ""
+
+
+def _blanked(sql: str) -> str:
+    """The text without ``public.`` and ``deltabook.public.``; whatever else stands where it stood."""
+    if SCHEMA not in sql.lower():
+        return sql
+    own = tokens(sql)
+    pieces, at = [], 0
+    for number, token in enumerate(own[:-2]):
+        if token.kind not in ("word", "quoted") or unquoted(token) not in (SCHEMA, DATABASE):
+            continue
+        before = own[number - 1].text if number else ""
+        follows = own[number + 1].text == "." and own[number + 2].kind in ("word", "quoted")
+        is_database = unquoted(token) == DATABASE
+        if follows and before != "." and (not is_database or unquoted(own[number + 2]) == SCHEMA):
+            end = own[number + 1].end
+            if is_database and len(own) > number + 3 and own[number + 3].text == ".":
+                end = own[number + 3].end
+            pieces += [sql[at : token.begin], " " * (end - token.begin)]
+            at = end
+    return "".join([*pieces, sql[at:]])
+
+
+def _with_values(
+    sql: str, places: Sequence[Token], values: Sequence[str]
+) -> tuple[str, tuple[tuple[int, int, int, int], ...]]:
+    pieces, at, longer, moves = list[str](), 0, 0, list[tuple[int, int, int, int]]()
+    for token in places:
+        value = values[int(token.text[1:]) - 1]
+        pieces += [sql[at : token.begin], value]
+        begin = token.begin + longer
+        longer += len(value) - (token.end - token.begin)
+        moves.append((begin, token.end + longer, token.begin, longer))
+        at = token.end
+    return "".join([*pieces, sql[at:]]), tuple(moves)
+
+
+# For DuckDB
+
+
+def _for_duckdb(sql: str, facts: SessionFacts, taken: Collection[str]) -> str | None:
+    """None for what is not understood."""
+    try:
+        tree: Any = sqlglot.parse_one(_simplified(sql), read="postgres")
+        if not isinstance(tree, exp.Query):
+            return None
+        return str(_Rewriter(facts, taken).rewrite(tree).sql(dialect="duckdb"))
+    except (SqlglotError, RecursionError):
+        return None
+
+
+def _simplified(sql: str) -> str:
+    """The text without schemas of functions, types, operators and collations, which are PostgreSQL's anyway."""
+    own = tokens(sql)
+    pieces, at, number = list[str](), 0, 0
+
+    def text(offset: int) -> str:
+        index = number + offset
+        return own[index].text.lower() if 0 <= index < len(own) else ""
+
+    def leave(begin: int, end: int, instead: str = " ") -> None:
+        nonlocal at
+        pieces.extend((sql[at:begin], instead))
+        at = end
+
+    while number < len(own):
+        if text(0) == "operator" and text(1) == "(" and text(2) == "pg_catalog":
+            end = next((index for index in range(number, len(own)) if own[index].text == ")"), number)
+            leave(own[number].begin, own[end].end, " " + sql[own[number + 3].end : own[end].begin] + " ")
+            number = end
+        elif text(0) == "collate":
+            last = number + (3 if text(2) == "." else 1)
+            if last < len(own):
+                leave(own[number].begin, own[last].end)
+                number = last
+        elif text(0) == "pg_catalog" and text(1) == "." and (text(3) == "(" or text(-1) in ("::", "as")):
+            leave(own[number].begin, own[number + 1].end)
+            number += 1
+        elif text(0) in _UNPARSED and text(1) == "[" and text(-1) in ("::", "as", "."):
+            leave(own[number].begin, own[number].end, _UNPARSED[text(0)])
+        number += 1
+    return "".join([*pieces, sql[at:]])
+
+
+class _Rewriter:
+    """Rewrites one question's tree."""
+
+    def __init__(self, facts: SessionFacts, taken: Collection[str]) -> None:
+        self._facts, self._taken = facts, taken
+        said = facts.settings
+        text, many = exp.Literal.string, exp.Array
+        self._session: dict[str, Callable[[list[Any]], Any]] = {
+            "current_schema": lambda _: text(SCHEMA),
+            "current_schemas": lambda _: many(expressions=[text("pg_catalog"), text(SCHEMA)]),
+            "current_database": lambda _: text(DATABASE),
+            "current_catalog": lambda _: text(DATABASE),
+            "current_user": lambda _: text(facts.user),
+            "current_role": lambda _: text(facts.user),
+            "session_user": lambda _: text(facts.user),
+            "user": lambda _: text(facts.user),
+            "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({said['server_version'].partition('(')[2]}"),
+            "pg_backend_pid": lambda _: exp.Literal.number(facts.number),
+            "current_setting": lambda given: _setting(given, said),
+            "set_config": lambda given: given[1] if len(given) > 1 else exp.Null(),
+        }
+
+    def rewrite(self, tree: Any) -> Any:
+        """The tree, changed."""
+        for select in [tree, *tree.find_all(exp.Select)]:
+            if isinstance(select, exp.Select):
+                _name_columns(select)
+        local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        for node in reversed(list(tree.walk())):  # what is inside first
+            found = self._node(node, local)
+            if found is not node:
+                node.replace(found)
+        return tree
+
+    def _node(self, node: Any, local: Collection[str]) -> Any:
+        if isinstance(node, exp.Table):
+            return self._table(node, local)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Dot) and _name(node.this) in _SCHEMAS:
+            return node.expression
+        if isinstance(node, exp.Cast):
+            return _cast(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _RENAMED:
+            node.set("this", _RENAMED[node.name.lower()])
+            return node
+        if isinstance(node, exp.Func):
+            return self._function(node)
+        if isinstance(node, exp.Collate):
+            return node.this
+        if isinstance(node, exp.Div) and isinstance(node.expression, exp.Literal) and node.expression.is_int:
+            left = node.this
+            if isinstance(left, exp.Cast) and left.to.is_type("int", "bigint", "smallint"):  # which is one here, too
+                return exp.IntDiv(this=left, expression=node.expression)
+        return node
+
+    def _table(self, node: Any, local: Collection[str]) -> Any:
+        if isinstance(node.this, exp.Func):
+            return self._function_table(node)
+        schema, name = node.db.lower(), node.name.lower()
+        whole = f"{schema}.{name}" if schema else ""
+        if not schema and name not in local and name not in self._taken:
+            whole = _BARE.get(name, "")
+        if whole in SYSTEM_TABLES:
+            if node.args.get("alias") is None:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+            node.set("this", exp.to_identifier(whole, quoted=True))
+            node.set("db", None)
+            node.set("catalog", None)
+        return node
+
+    def _function_table(self, node: Any) -> Any:
+        """``f(x) AS a``: the column has the alias for its name, and what is one value is a row of it."""
+        alias = node.args.get("alias")
+        name = alias.name if alias else ""
+        function = node.this
+        if isinstance(function, exp.GenerateSeries | exp.Unnest | exp.ExplodingGenerateSeries):
+            if name and not alias.args.get("columns"):
+                alias.set("columns", [exp.to_identifier(name)])
+            return node
+        column = exp.alias_(function.copy(), name or function.sql_name().lower())
+        found = exp.Subquery(this=exp.Select(expressions=[column]), alias=alias or exp.TableAlias(
+            this=exp.to_identifier(function.sql_name().lower())))  # fmt: skip
+        for key in ("joins", "laterals"):
+            if node.args.get(key):
+                found.set(key, node.args[key])
+        return found
+
+    def _column(self, node: Any) -> Any:
+        if node.args.get("db") is not None and node.db.lower() in _SCHEMAS:
+            node.set("db", None)
+            node.set("catalog", None)
+        if not node.table and isinstance(node.this, exp.Identifier) and not node.this.quoted:
+            found = self._session.get(node.name.lower())
+            if found is not None and node.name.lower() in ("current_role", "session_user", "user", "current_catalog"):
+                return found([])
+        return node
+
+    def _function(self, node: Any) -> Any:
+        found = self._session.get(_function_name(node))
+        if found is None:
+            return node
+        return found(list(node.expressions) if isinstance(node, exp.Anonymous) else list(node.iter_expressions()))
+
+
+def _function_name(node: Any) -> str:
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+    return "version" if name == "current_version" else str(name)
+
+
+def _name(node: Any) -> str:
+    return str(getattr(node, "name", "")).lower()
+
+
+def _setting(given: Sequence[Any], settings: Mapping[str, str]) -> Any:
+    name = given[0].name.lower() if given and isinstance(given[0], exp.Literal) else ""
+    return exp.Literal.string(settings[name]) if name in settings else exp.Null()
+
+
+def _cast(node: Any) -> Any:
+    """Names for numbers, and numbers for names: ``'x'::regclass`` is a number, ``oid::regclass`` a name."""
+    target = node.to.sql(dialect="postgres").lower().strip('"')
+    if target in _AS_TEXT:
+        return exp.Cast(this=node.this, to=exp.DataType.build("text"))
+    if target in _REGISTERED:
+        value = node.this
+        is_name = isinstance(value, exp.Literal) and value.is_string
+        if is_name or (isinstance(value, exp.Cast) and value.to.is_type("text", "varchar")):
+            return exp.Anonymous(this=f"to_{target}", expressions=[value])
+        outer = node.parent
+        if isinstance(outer, exp.Cast) and outer.to.sql(dialect="postgres").lower() in (
+            "oid",
+            "uint",
+            "uinteger",
+            "bigint",
+            "int",
+        ):
+            return value
+        return exp.Anonymous(this=f"{target}_name", expressions=[value])
+    if target in ("oid", "xid", "cid"):
+        node.set("to", exp.DataType.build("uint"))
+    elif target in ("name", "char", "bpchar", "aclitem", "pg_node_tree", "unknown", '"char"'):
+        node.set("to", exp.DataType.build("text"))
+    elif target.endswith("[]"):
+        return _array_cast(node, target[:-2].strip('"'))
+    return node
+
+
+def _array_cast(node: Any, element: str) -> Any:
+    kind = {"oid": "uint", "name": "text", "char": "text", "regclass": "text", "regtype": "text"}.get(element)
+    if kind is not None:
+        node.set("to", exp.DataType.build(f"{kind}[]", dialect="postgres"))
+    value = node.this
+    if isinstance(value, exp.Literal) and value.is_string and value.name.startswith("{"):
+        parts = [part.strip().strip('"') for part in value.name.strip("{}").split(",") if part.strip()]
+        node.set("this", exp.Array(expressions=[exp.Literal.string(part) for part in parts]))
+    return node
+
+
+def _name_columns(select: Any) -> None:
+    """Give columns the names that PostgreSQL gives them, as what they are made of changes."""
+    for number, column in enumerate(select.expressions):
+        if isinstance(column, exp.Alias | exp.Column | exp.Star) or not _column_name(column):
+            continue
+        select.expressions[number].replace(exp.alias_(column.copy(), _column_name(column), quoted=True))
+
+
+def _column_name(node: Any) -> str:
+    if isinstance(node, exp.Dot):
+        return _column_name(node.expression)
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    if isinstance(node, exp.Cast):
+        return _column_name(node.this) or str(node.to.sql(dialect="postgres")).lower()
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    if isinstance(node, exp.Func):
+        return _function_name(node)
+    return ""

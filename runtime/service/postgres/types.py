@@ -1,0 +1,308 @@
+"""Types: what DuckDB's are called and numbered in PostgreSQL, and how values of parameters are read."""
+
+from __future__ import annotations
+
+import re
+import struct
+from datetime import date, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from runtime.service.postgres.errors import PostgresError
+from runtime.service.postgres.messages import Field
+
+__all__ = ["BY_NAME", "BY_OID", "TEXT", "PgType", "ResultType", "array_name", "literal", "result_field", "result_type"]
+
+
+class PgType(msgspec.Struct, frozen=True):
+    """A type of PostgreSQL's."""
+
+    name: str
+    oid: int
+    array_oid: int
+    size: int
+    """Bytes of a value, -1 where they vary."""
+    category: str
+    """As in ``pg_type.typcategory``."""
+    duckdb: str
+    """What DuckDB calls it."""
+    sql: str = ""
+    """What SQL calls it, where that is not its name."""
+
+
+TYPES: Final = (
+    PgType("bool", 16, 1000, 1, "B", "BOOLEAN", "boolean"),
+    PgType("bytea", 17, 1001, -1, "U", "BLOB"),
+    PgType("char", 18, 1002, 1, "Z", "VARCHAR", '"char"'),
+    PgType("name", 19, 1003, 64, "S", "VARCHAR"),
+    PgType("int8", 20, 1016, 8, "N", "BIGINT", "bigint"),
+    PgType("int2", 21, 1005, 2, "N", "SMALLINT", "smallint"),
+    PgType("int4", 23, 1007, 4, "N", "INTEGER", "integer"),
+    PgType("regproc", 24, 1008, 4, "N", "VARCHAR"),
+    PgType("text", 25, 1009, -1, "S", "VARCHAR"),
+    PgType("oid", 26, 1028, 4, "N", "UINTEGER"),
+    PgType("json", 114, 199, -1, "U", "VARCHAR"),
+    PgType("float4", 700, 1021, 4, "N", "FLOAT", "real"),
+    PgType("float8", 701, 1022, 8, "N", "DOUBLE", "double precision"),
+    PgType("unknown", 705, 0, -2, "X", "VARCHAR"),
+    PgType("bpchar", 1042, 1014, -1, "S", "VARCHAR", "character"),
+    PgType("varchar", 1043, 1015, -1, "S", "VARCHAR", "character varying"),
+    PgType("date", 1082, 1182, 4, "D", "DATE"),
+    PgType("time", 1083, 1183, 8, "D", "TIME", "time without time zone"),
+    PgType("timestamp", 1114, 1115, 8, "D", "TIMESTAMP", "timestamp without time zone"),
+    PgType("timestamptz", 1184, 1185, 8, "D", "TIMESTAMP WITH TIME ZONE", "timestamp with time zone"),
+    PgType("interval", 1186, 1187, 16, "T", "INTERVAL"),
+    PgType("numeric", 1700, 1231, -1, "N", "DECIMAL(38, 9)"),
+    PgType("regclass", 2205, 2210, 4, "N", "VARCHAR"),
+    PgType("regtype", 2206, 2211, 4, "N", "VARCHAR"),
+    PgType("uuid", 2950, 2951, 16, "U", "UUID"),
+    PgType("jsonb", 3802, 3807, -1, "U", "VARCHAR"),
+)
+BY_NAME: Final = {kind.name: kind for kind in TYPES}
+BY_OID: Final = {kind.oid: kind for kind in TYPES}
+_BY_ARRAY_OID: Final = {kind.array_oid: kind for kind in TYPES if kind.array_oid}
+TEXT: Final = BY_NAME["text"]
+_OF_DUCKDB: Final = {
+    "BOOLEAN": "bool", "TINYINT": "int2", "UTINYINT": "int2", "SMALLINT": "int2", "USMALLINT": "int4",
+    "INTEGER": "int4", "UINTEGER": "oid", "BIGINT": "int8", "UBIGINT": "numeric", "HUGEINT": "numeric",
+    "UHUGEINT": "numeric", "FLOAT": "float4", "DOUBLE": "float8", "VARCHAR": "text", "DATE": "date", "TIME": "time",
+    "TIMESTAMP": "timestamp", "TIMESTAMP_S": "timestamp", "TIMESTAMP_MS": "timestamp", "TIMESTAMP_NS": "timestamp",
+    "TIMESTAMP WITH TIME ZONE": "timestamptz", "INTERVAL": "interval", "BLOB": "bytea", "UUID": "uuid",
+}  # fmt: skip
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
+_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
+_WEIGHTS: Final = 4
+"""Decimal digits in each of a binary numeric's."""
+_SPECIAL_NUMERIC: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
+
+
+class ResultType(msgspec.Struct, frozen=True):
+    """The type of a column of an answer."""
+
+    element: PgType
+    """The type, or that of an array's elements."""
+    is_array: bool = False
+    modifier: int = -1
+
+    @property
+    def oid(self) -> int:
+        """Its number."""
+        return self.element.array_oid if self.is_array else self.element.oid
+
+
+def array_name(kind: PgType) -> str:
+    """The name of the type of its arrays."""
+    return f"_{kind.name}"
+
+
+def result_type(duckdb: str) -> ResultType:
+    """PostgreSQL's type for one of DuckDB's; what it has no type for is text."""
+    if duckdb.endswith("[]"):
+        element = result_type(duckdb[:-2])
+        if not element.is_array and duckdb[:-2] in _OF_DUCKDB:
+            return ResultType(element.element, is_array=True)
+        return ResultType(TEXT)
+    if match := _DECIMAL.fullmatch(duckdb):
+        return ResultType(BY_NAME["numeric"], modifier=((int(match[1]) << 16) | int(match[2])) + 4)
+    return ResultType(BY_NAME[_OF_DUCKDB.get(duckdb, "text")])
+
+
+def result_field(name: str, duckdb: str) -> Field:
+    """A column of an answer as it is described."""
+    kind = result_type(duckdb)
+    return Field(name, kind.oid, -1 if kind.is_array else kind.element.size, kind.modifier)
+
+
+def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
+    """A parameter's value as SQL: a literal in its type; raises `PostgresError`.
+
+    A value of no given type is a string literal, which DuckDB reads as the type that its place wants.
+    """
+    element = _BY_ARRAY_OID.get(oid)
+    kind = BY_OID.get(oid or TEXT.oid)
+    if element is None and kind is None:
+        raise PostgresError("0A000", f"expected a parameter of a type that is known here, was one of OID {oid}")
+    if value is None:
+        duckdb = f"{element.duckdb}[]" if element else kind.duckdb if kind and oid else ""
+        return f"CAST(NULL AS {duckdb})" if duckdb else "NULL"
+    if element is not None:
+        elements = _binary_array(value, element) if is_binary else _text_array(_utf8(value), element)
+        return f"CAST(ARRAY[{', '.join(elements)}] AS {element.duckdb}[])"
+    assert kind is not None
+    text = _BINARY[kind.name](value) if is_binary else _utf8(value)
+    return _typed(text, kind if oid else None)
+
+
+def _typed(text: str, kind: PgType | None) -> str:
+    quoted = "'" + text.replace("'", "''") + "'"
+    if kind is None or kind.name == "unknown":
+        return quoted
+    if kind.name == "bytea":
+        if text.startswith("\\x"):
+            return f"unhex('{_hexadecimal(text[2:])}')"
+        return f"encode({quoted})"
+    if kind.name == "numeric":
+        # As many digits behind the point as the value has: its own type, not one that rounds.
+        if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text):
+            return f"CAST({quoted} AS DOUBLE)"
+        scale = len(text.partition(".")[2])
+        return f"CAST({quoted} AS DECIMAL(38, {scale}))" if scale <= 38 else f"CAST({quoted} AS DOUBLE)"
+    return f"CAST({quoted} AS {kind.duckdb})"
+
+
+def _hexadecimal(text: str) -> str:
+    if not re.fullmatch(r"([0-9a-fA-F]{2})*", text):
+        raise PostgresError("22P02", "expected bytes as hexadecimal digits behind \\x, was something else")
+    return text
+
+
+def _utf8(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        raise PostgresError("22021", f"expected text in UTF-8, was the byte {value[error.start]:#04x}") from None
+    if "\0" in text:
+        raise PostgresError("22021", "expected text without zero bytes, was one with them")
+    return text
+
+
+def _text_array(text: str, element: PgType) -> list[str]:
+    """The elements of ``{…}``, of one dimension."""
+    if not (text.startswith("{") and text.endswith("}")):
+        raise PostgresError("22P02", f"expected an array {{…}}, was {text[:80]!r}")
+    found: list[str] = []
+    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', text[1:-1]):
+        if plain.strip().upper() == "NULL":
+            found.append("NULL")
+        else:
+            found.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
+    if "{" in text[1:-1].replace('\\"', "") and '"' not in text:
+        raise PostgresError("0A000", "expected an array of one dimension, was one of more")
+    return found
+
+
+def _binary_array(value: bytes, element: PgType) -> list[str]:
+    try:
+        dimensions, _, _ = struct.unpack_from("!iii", value)
+        if dimensions == 0:
+            return []
+        if dimensions != 1:
+            raise PostgresError("0A000", f"expected an array of one dimension, was one of {dimensions}")
+        (count,) = struct.unpack_from("!i", value, 12)
+        at, found = 20, list[str]()
+        for _ in range(count):
+            (length,) = struct.unpack_from("!i", value, at)
+            at += 4
+            if length < 0:
+                found.append("NULL")
+                continue
+            if at + length > len(value):
+                raise struct.error
+            found.append(_typed(_BINARY[element.name](value[at : at + length]), element))
+            at += length
+    except struct.error:
+        raise PostgresError("22P03", f"expected a binary array of {element.name}, was one that is cut off") from None
+    return found
+
+
+def _unpacked(form: str, value: bytes, name: str) -> tuple[int | float, ...]:
+    try:
+        return struct.unpack(form, value)
+    except struct.error:
+        size = struct.calcsize(form)
+        raise PostgresError("22P03", f"expected {size} bytes for a binary {name}, was {len(value)}") from None
+
+
+def _integer(form: str, name: str):  # type: ignore[no-untyped-def]
+    return lambda value: str(_unpacked(form, value, name)[0])
+
+
+def _float(form: str, name: str):  # type: ignore[no-untyped-def]
+    return lambda value: repr(_unpacked(form, value, name)[0])
+
+
+def _boolean(value: bytes) -> str:
+    return "true" if _unpacked("!b", value, "bool")[0] else "false"
+
+
+def _date(value: bytes) -> str:
+    days = int(_unpacked("!i", value, "date")[0])
+    try:
+        return date.fromordinal(days + _EPOCH.toordinal()).isoformat()
+    except (ValueError, OverflowError):
+        raise _outside("date") from None
+
+
+def _timestamp(value: bytes) -> str:
+    micros = int(_unpacked("!q", value, "timestamp")[0])
+    try:
+        return (_EPOCH + timedelta(microseconds=micros)).isoformat(" ")
+    except OverflowError:
+        raise _outside("timestamp") from None
+
+
+def _time(value: bytes) -> str:
+    micros = int(_unpacked("!q", value, "time")[0])
+    if not 0 <= micros < 86_400_000_000:
+        raise _outside("time")
+    return (_EPOCH + timedelta(microseconds=micros)).time().isoformat()
+
+
+def _interval(value: bytes) -> str:
+    micros, days, months = _unpacked("!qii", value, "interval")
+    return f"{months} months {days} days {micros} microseconds"
+
+
+def _numeric(value: bytes) -> str:
+    """Base 10,000 digits, the first of them of weight ``10000**weight``."""
+    if len(value) < 8:
+        raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")
+    count, weight, sign, scale = struct.unpack_from("!HhHH", value)
+    if sign in _SPECIAL_NUMERIC:
+        return _SPECIAL_NUMERIC[sign]
+    digits = _unpacked(f"!{count}H", value[8:], "numeric")
+    if weight > 1_000 or weight < -1_000 or scale > 4_000 or any(digit > 9_999 for digit in digits):
+        raise _outside("numeric")
+    places = {weight - number: int(digit) for number, digit in enumerate(digits)}
+    whole = "".join(f"{places.get(place, 0):04d}" for place in range(max(weight, 0), -1, -1)).lstrip("0") or "0"
+    behind = "".join(f"{places.get(place, 0):04d}" for place in range(-1, -1 - -(-scale // _WEIGHTS), -1))[:scale]
+    return ("-" if sign else "") + whole + (f".{behind}" if behind else "")
+
+
+def _uuid(value: bytes) -> str:
+    if len(value) != 16:
+        raise PostgresError("22P03", f"expected 16 bytes for a binary uuid, was {len(value)}")
+    return value.hex()
+
+
+def _jsonb(value: bytes) -> str:
+    return _utf8(value[1:])
+
+
+def _outside(name: str) -> PostgresError:
+    return PostgresError("22008", f"expected a {name} that can be written, was one that is too large")
+
+
+_BINARY: Final = {
+    **dict.fromkeys(
+        ("text", "varchar", "bpchar", "name", "char", "json", "unknown", "regclass", "regtype", "regproc"), _utf8
+    ),
+    "bool": _boolean,
+    "int2": _integer("!h", "int2"),
+    "int4": _integer("!i", "int4"),
+    "int8": _integer("!q", "int8"),
+    "oid": _integer("!I", "oid"),
+    "float4": _float("!f", "float4"),
+    "float8": _float("!d", "float8"),
+    "numeric": _numeric,
+    "date": _date,
+    "time": _time,
+    "timestamp": _timestamp,
+    "timestamptz": lambda value: _timestamp(value) + "+00",
+    "interval": _interval,
+    "bytea": lambda value: "\\x" + value.hex(),
+    "uuid": _uuid,
+    "jsonb": _jsonb,
+}
+"""Type → its binary value as text."""

@@ -1,0 +1,35 @@
+"""Every version of every view is the same on both lanes while views and derived streams come and go under a feed."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.soak.lanes import soak
+from tests.soak.views import BEGINNING, STREAMS, VIEWS, Catalogue
+
+SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "3"))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(3600)
+def test_both_lanes_agree_while_the_catalogue_changes(tmp_path: Path) -> None:
+    """A minute of what `python -m tests.soak` does for as long as one wants."""
+    found = soak(tmp_path, seconds=40, changes=20, seed=SEED)
+    assert found.versions > 20
+    assert found.comparisons > 10 * found.versions
+
+
+def test_changes_reach_every_view_and_every_stream() -> None:
+    """And never more than the views that there may be, each behind what it reads."""
+    catalogue, seen = Catalogue(random.Random(SEED)), set(BEGINNING)
+    for _ in range(300):
+        catalogue.change()
+        seen |= set(catalogue.names)
+        assert 11 <= len(catalogue.views) <= 12
+    assert seen == {*VIEWS, *STREAMS}
