@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 
 from deltabook.dashboard.algos import Algos
 from deltabook.dashboard.asking import Asker, HttpAsker
@@ -58,6 +59,8 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Dashboard:
     """All parts, on a given reactor."""
 
+    _log = Logger()
+
     def __init__(
         self,
         config: DashboardConfig,
@@ -104,7 +107,7 @@ class Dashboard:
         """Newest market time at the last sample."""
         self._is_live_market = True
         self._are_lists_old = True
-        self._sampling: Any = LoopingCall(self._sample)
+        self._sampling: Any = LoopingCall(self._try_sample)
         self._sampling.clock = reactor
 
     def start(self) -> None:
@@ -154,11 +157,21 @@ class Dashboard:
     def _lists_changed(self) -> None:
         self._are_lists_old = True
 
+    def _try_sample(self) -> None:
+        """Sample; a moment that cannot be entered, whatever a peer has sent, is no reason to enter no other."""
+        try:
+            self._sample()
+        except Exception:  # noqa: BLE001 - see above
+            self._log.failure("entering a moment into the histories")
+
     def _sample(self) -> None:
         """Enter a moment into the histories, whether a page is open or not; a gap while nothing is known."""
         if self._bars.time_ns != self._market_time_ns:
             self._market_time_ns = self._bars.time_ns
-            self._is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
+            is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
+            if is_live_market != self._is_live_market:
+                self._is_live_market = is_live_market
+                self._history.begin_anew(self._next_number())
         number, time_s = self._next_number(), self._market_ns() // 10**9
         is_live = self.results.link.state == "live"
         if self.results.link.state != "connecting":

@@ -229,6 +229,15 @@ class History:
         minute = money.time_s // 60 * 60
         self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
+    def begin_anew(self, number: int) -> None:
+        """Forget what stands at market time but for candles: the market has turned out to have another clock."""
+        series = [self.money_1s, self.money_1m, self.gaps]
+        for charted in self._symbols.values():
+            series += [charted.lines_1s, charted.lines_1m, charted.depth, charted.marks]
+        for each in series:
+            each.clear(number)
+        self._gap_begin_s = None
+
     def follow(self, number: int, time_s: int, *, is_live: bool) -> None:
         """Enter whether the runtime is followed at this moment: a gap begins, lasts or ends."""
         if not is_live and self._gap_begin_s is None:

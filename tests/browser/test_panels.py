@@ -148,7 +148,7 @@ def test_a_time_without_the_runtime_is_a_gap(peers: Peers, browser: Browser) -> 
         peers.is_down = True
         gap = "document.getElementById('plot').getAttribute('aria-label').includes('1 gap in which')"
         browser.until(gap)
-        assert browser.ask("document.getElementById('link-results').dataset.state") == "lost"
+        browser.until("document.getElementById('link-results').dataset.state === 'lost'")
         peers.is_down = False
         browser.until("document.getElementById('link-results').dataset.state === 'live'")
         assert browser.ask(gap), "what was not seen stays so"
@@ -212,6 +212,7 @@ def test_rows_of_a_view_are_sorted_filtered_and_read_at_their_scale(peers: Peers
         browser.until("document.querySelectorAll('#views tr').length === 5")
         browser.ask("[...document.querySelectorAll('#views .row-button')][2].click()")
         browser.until("document.getElementById('view-rows').rows.length === 3")
+        browser.until("document.getElementById('view-rows').rows[0].cells[3].innerText === '99.91'")
         assert browser.ask(rows("view-rows"))[0] == ["ACME", "9", "07:33:29.000", "99.91", "9"]
         browser.ask("document.querySelectorAll('#view-columns .sort')[3].focus()")
         browser.press("Enter")
@@ -225,7 +226,7 @@ def test_rows_of_a_view_are_sorted_filtered_and_read_at_their_scale(peers: Peers
         browser.ask("document.getElementById('view-filter').focus()")
         browser.type("9990")
         browser.until("document.getElementById('view-rows').rows.length === 1")
-        assert "1 with this text" in browser.ask(text("view-count"))
+        browser.until(says("view-count", "1 with this text"))
         assert browser.ask("['view-sql', 'view-explain'].every(name => document.getElementById(name).offsetWidth > 0)")
 
 

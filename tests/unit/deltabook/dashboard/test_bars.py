@@ -61,8 +61,9 @@ def test_a_bar_of_the_stream_replaces_the_one_that_was_made_here() -> None:
     bars.enter_trades("A", [Trade(1, 5 * SECOND, 100, 1), Trade(2, 6 * SECOND, 101, 1)], is_snapshot=True)
     market.apply(bars_frame("snapshot", [("A", 5 * SECOND, 99, 103, 98, 100, 7, 4)]))
     assert candles(history) == [[5, 99, 103, 98, 100, 7, 4], [6, 101, 101, 101, 101, 1, 1]]
-    bars.enter_trades("A", [Trade(3, 5 * SECOND + 1, 500, 1)], is_snapshot=False)
-    assert candles(history)[0] == [5, 99, 103, 98, 100, 7, 4], "what the stream has said is complete"
+    market.apply(bars_frame("changes", [("A", 6 * SECOND, 100, 101, 100, 101, 9, 2)]))
+    bars.enter_trades("A", [Trade(3, 6 * SECOND + 1, 500, 1)], is_snapshot=False)
+    assert candles(history)[1] == [6, 100, 101, 100, 101, 9, 2], "what the stream has said is complete"
     assert market.symbols == ["A"]
 
 

@@ -77,3 +77,17 @@ def test_a_gap_lasts_from_the_loss_of_the_runtime_to_its_return() -> None:
     history.follow(2, 15, is_live=True)
     history.follow(2, 16, is_live=True)
     assert rows(history.gaps) == [[11, 15]]
+
+
+def test_a_market_with_another_clock_begins_anew_but_for_its_candles() -> None:
+    """Until the first trade of a recorded day comes, its time is not known."""
+    history = History()
+    charted = history.of("S")
+    assert charted is not None
+    charted.bars_1s.put(1, 5, (5,))
+    charted.add_line(1, Line(1_700_000_000, 1.0, None, None, None))
+    history.follow(1, 1_700_000_000, is_live=False)
+    history.begin_anew(2)
+    assert [len(each) for each in (charted.bars_1s, charted.lines_1s, charted.lines_1m, history.gaps)] == [1, 0, 0, 0]
+    history.follow(3, 7, is_live=True)
+    assert rows(history.gaps) == [], "the gap was of the other clock"
