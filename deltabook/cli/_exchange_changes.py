@@ -173,7 +173,7 @@ def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: boo
     """Cancel the live orders of ACCOUNT, which may go on trading."""
     if (account is None) != every:
         raise click.UsageError("expected an ACCOUNT or --all, was " + ("neither" if account is None else "both"))
-    _change(port, admin.CancelOrders(account or "", symbol), as_json)
+    _change(port, admin.CancelOrders(account or "", symbol, every), as_json)
 
 
 @click.group(cls=LazyGroup, default="show")

@@ -286,10 +286,21 @@ class KillAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CancelOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Cancel the live orders of an account (empty: of everybody) in a symbol (empty: in all)."""
+    """Request to cancel live orders: those of one account, or of every account if `all` is true.
+
+    Exactly one of `account` and `all` must be given, so that an empty request cancels nothing; `ValueError` otherwise.
+    """
 
     account: Text = ""
     symbol: Text = ""
+    """Symbol in which orders are cancelled; empty: every symbol."""
+    all: bool = False
+    """True to cancel the orders of every account, agents included."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` unless the request names whose orders it means."""
+        if bool(self.account) == self.all:
+            raise ValueError(f'expected an account or "all": true, was {"both" if self.all else "neither"}')
 
 
 class BustTrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

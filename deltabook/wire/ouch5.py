@@ -55,6 +55,7 @@ inter_market_sweep_eligibility:1 cross_type:1 cl_ord_id:14 +
 U  Replace Order            orig_user_ref_num:u4 user_ref_num:u4 quantity:u4 price:u8 time_in_force:1 display:1 \
 inter_market_sweep_eligibility:1 cl_ord_id:14 +
 X  Cancel Order             user_ref_num:u4 quantity:u4
+C  Mass Cancel              user_ref_num:u4 firm:4 symbol:8 +
 M  Modify Order             user_ref_num:u4 side:1 quantity:u4
 Q  Account Query            \n""")
 """What clients send, by letter."""
@@ -80,6 +81,7 @@ I  Cancel Reject            timestamp:u8 user_ref_num:u4
 T  Order Priority Update    timestamp:u8 user_ref_num:u4 price:u8 display:1 order_reference_number:u8
 M  Order Modified           timestamp:u8 user_ref_num:u4 side:1 quantity:u4
 R  Order Restated           timestamp:u8 user_ref_num:u4 reason:1 +
+X  Mass Cancel Response     timestamp:u8 user_ref_num:u4 firm:4 symbol:8 +
 Q  Account Query Response   timestamp:u8 next_user_ref_num:u4
 """)
 """What the exchange sends, by letter."""

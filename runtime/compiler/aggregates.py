@@ -79,9 +79,6 @@ def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
 
 
 def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
-    if node.expressions:
-        value = rewriter.foreign(node)
-        return Value(_outer(node, value.sql, rewriter), value.type)
     value, argument = _argument(rewriter, node)
     nullable = _may_be_empty(node, rewriter) or value.type.nullable
     call = _outer(node, type(node)(this=argument), rewriter)
@@ -91,8 +88,6 @@ def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
 def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
     """ARG_MIN(x, y), ties broken by x: FIRST(x ORDER BY y, x), rows with NULL left out as DuckDB does."""
     value, by = rewriter.rewrite(node.this), rewriter.rewrite(node.expression)
-    if node.args.get("count") is not None:
-        raise rewriter.error(f"expected {node.key.upper()} of two arguments", node)
     down = isinstance(node, exp.ArgMax)
     order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]
     first = exp.First(this=exp.Order(this=value.sql, expressions=order))

@@ -12,11 +12,11 @@ import msgspec
 from sqlglot import exp
 
 from runtime.compiler.describe import Describer
-from runtime.compiler.errors import SqlError
-from runtime.compiler.expressions import first_line
+from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.flow import flow_view
 from runtime.compiler.inlining import Definitions
+from runtime.compiler.limits import deep_recursion
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet, unique
@@ -43,6 +43,16 @@ def compile_program(
 
     They may read each other, whatever their order, and views that are ``standing``, which are not in the program.
     """
+    with deep_recursion():
+        return _compiled(selects, relations, mode, standing)
+
+
+def _compiled(
+    selects: Sequence[NamedSelect],
+    relations: Iterable[Relation],
+    mode: Literal["sql", "dbtoaster"],
+    standing: Sequence[View],
+) -> Program:
     known: dict[str, Relation] = {}
     for relation in (*relations, EPOCH_TIME):
         if relation.name in known:

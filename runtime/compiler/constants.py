@@ -29,6 +29,8 @@ def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
         return True if True in _truths(values) else None if None in values else False
     if op == "is_null":
         return values[0] is None
+    if op == "in":
+        return None if values[0] is None else values[0] in values[1:]
     if op == "case":
         chosen = (value for test, value in zip(values[:-1:2], values[1::2], strict=True) if test is True)
         found: Constant = next(chosen, values[-1])

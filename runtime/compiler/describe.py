@@ -11,7 +11,7 @@ import duckdb
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Describer", "database", "quoted_name"]
+__all__ = ["Describer", "database", "quoted_name", "unstable_functions"]
 
 
 @cache
@@ -19,6 +19,14 @@ def database() -> duckdb.DuckDBPyConnection:
     """One empty database a process: opening one takes 15 ms, a cursor 1 ms; temporary tables are a cursor's own."""
     atexit.register(_close)
     return duckdb.connect(config={"threads": 1})
+
+
+@cache
+def unstable_functions() -> frozenset[str]:
+    """Names of DuckDB's functions whose answer may change from call to call, or from query to query."""
+    rows = database().execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
+                              "WHERE stability <> 'CONSISTENT'").fetchall()  # fmt: skip
+    return frozenset(name for (name,) in rows) - {"now"}  # which is the epoch's time
 
 
 def _close() -> None:

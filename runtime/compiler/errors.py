@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["MissingFileError", "SqlError"]
+__all__ = ["MissingFileError", "SqlError", "first_line"]
 
 
 class SqlError(ValueError):
@@ -28,3 +28,8 @@ class MissingFileError(FileNotFoundError):
         self.tried = tuple(tried)
         places = ", ".join(f"{path}{', which is a directory' * path.is_dir()}" for path in self.tried)
         super().__init__(f"{where + ': ' if where else ''}expected a file {name!r}, found none; tried {places}")
+
+
+def first_line(error: Exception) -> str:
+    """What a library says, without the query that it repeats."""
+    return str(error).strip().splitlines()[0]

@@ -9,7 +9,7 @@ import duckdb
 from sqlglot import exp
 
 from runtime.compiler.aggregates import AGGREGATES
-from runtime.compiler.errors import SqlError
+from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.fixedpoint import (
     Value,
     arithmetic,
@@ -283,11 +283,6 @@ class Rewriter:
         if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
             return self.foreign(node)
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
-
-
-def first_line(error: Exception) -> str:
-    """What DuckDB says, without the query it repeats."""
-    return str(error).strip().splitlines()[0]
 
 
 def _typed_null(value: Value) -> Value:

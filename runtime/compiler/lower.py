@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from runtime.compiler.operands import (
     quotient,
 )
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
-from runtime.plan import Col, Lit
+from runtime.plan import Col, Expr, Lit
 
 __all__ = ["Lowered", "NotIncremental", "at_type", "columns_leaf", "conjuncts", "lower", "lower_key"]
 
@@ -39,6 +39,8 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Minute: "minute",
     exp.Second: "second",
 }
+_SHORT_LIST = 8
+"""Lists of IN up to this length are comparisons: a search costs more."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
@@ -209,10 +211,34 @@ def _in(node: exp.In, leaf: Leaf) -> Lowered:
     if not node.expressions:
         raise NotIncremental("a subquery")
     value = lower(node.this, leaf)
-    result, *others = [compare("eq", value, lower(item, leaf)) for item in node.expressions]
-    for test in others:
-        result = logic("or", result, test)
-    return result
+    items = [lower(item, leaf) for item in node.expressions]
+    constants = _constants(value, items) if len(items) > _SHORT_LIST else None
+    if constants is not None:
+        target, exprs = constants
+        return Lowered(call("in", *exprs), BOOL.with_null(target.nullable))
+    return _joined("or", [compare("eq", value, item) for item in items])
+
+
+def _constants(value: Lowered, items: Sequence[Lowered]) -> tuple[Type, tuple[Expr, ...]] | None:
+    """The value and the constants of a list in one type; None unless all of them are integers of 64 bits or strings."""
+    target = common_type([value.type, *(item.type for item in items)])
+    if target is None or target.kind not in ("int", "string"):
+        return None
+    exprs = [at_type(item, target) for item in items]
+    for each in exprs:
+        if not isinstance(each, Lit) or isinstance(each.value, bool) or not isinstance(each.value, int | str):
+            return None
+        if isinstance(each.value, int) and not -(2**63) <= each.value < 2**63:
+            return None
+    return target.with_null(value.type.nullable), (at_type(value, target), *exprs)
+
+
+def _joined(op: str, values: Sequence[Lowered]) -> Lowered:
+    """AND or OR of several values, as a tree whose depth is the logarithm of their number."""
+    while len(values) > 1:
+        pairs = [logic(op, *values[place : place + 2]) for place in range(0, len(values) - 1, 2)]
+        values = [*pairs, *values[len(pairs) * 2 :]]
+    return values[0]
 
 
 def _is(node: exp.Is, leaf: Leaf) -> Lowered:

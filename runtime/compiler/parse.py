@@ -9,13 +9,16 @@ from collections.abc import Iterable
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import DialectType
-from sqlglot.errors import OptimizeError, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, UnsupportedError
 from sqlglot.optimizer.qualify import qualify
 
+from runtime.compiler.accounting import unread_part
+from runtime.compiler.describe import unstable_functions
 from runtime.compiler.epochtime import number_times, put_epoch_time
-from runtime.compiler.errors import SqlError
+from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
+from runtime.compiler.limits import balance_chains, check_depth, check_tokens
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
@@ -26,9 +29,8 @@ __all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 _CLOCK_OR_CHANCE = (exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
     (
-        "random", "rand", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "currval", "setseed",
-        "today", "get_current_timestamp", "transaction_timestamp", "get_current_time", "txid_current",
-        "current_localtime", "current_localtimestamp", "localtime", "localtimestamp",
+        "rand", "current_localtime", "current_localtimestamp", "localtime", "localtimestamp", "reservoir_quantile",
+        "version", "getenv",
     )
 )  # fmt: skip
 _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
@@ -37,10 +39,13 @@ _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupCo
 class Query:
     """A parsed SELECT with the way back to its text."""
 
-    def __init__(self, select: NamedSelect, *, dialect: DialectType = "duckdb") -> None:
-        """``dialect``: DuckDB's, or one that is derived from it."""
+    def __init__(
+        self, select: NamedSelect, relations: Iterable[Relation] = (), *, dialect: DialectType = "duckdb"
+    ) -> None:
+        """``relations``: those that it may read; ``dialect``: DuckDB's, or one that is derived from it."""
         self.select = select
         self._dialect = dialect
+        self._relations = tuple(relations)
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
         number_times(self.tree)
@@ -68,6 +73,7 @@ class Query:
         return SqlError(reason, file=self._text.name, line=line + self.select.line - 1, column=column)
 
     def _parse(self) -> exp.Query:
+        check_tokens(self._text, self.error_at)
         try:
             tree = sqlglot.parse_one(self.select.sql, read=self._dialect)
         except ParseError as error:
@@ -76,6 +82,8 @@ class Query:
             raise self.error(f"expected SQL, was something unreadable: {str(error).splitlines()[0]}") from error
         if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values):
             raise self.error("expected a SELECT")
+        balance_chains(tree, self._relations)
+        check_depth(tree, self.error)
         return tree
 
     def _parse_error(self, error: ParseError) -> SqlError:
@@ -99,11 +107,15 @@ class Query:
 
 def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Definitions | None = None) -> Query:
     """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
-    query = Query(select)
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
+    query = Query(select, known.values())
     _check_relations(query, known, views)
     _check_functions(query)
+    if (unread := unread_part(query.tree)) is not None:
+        raise query.error(f"{unread[0]} is not supported", unread[1])
+    _check_written(query)
+    _plain_limits(query)
     _inline_windows(query)
     _plain_percentiles(query)
     schema: dict[str, object] = {
@@ -153,11 +165,28 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
 def _check_functions(query: Query) -> None:
     for node in query.tree.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
-        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE:
+        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE | unstable_functions():
             raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _plain_limits(query: Query) -> None:
+    """Writes FETCH FIRST n ROWS ONLY as LIMIT n; refuses ORDER BY ALL, whose columns are known to DuckDB alone."""
+    for fetch in list(query.tree.find_all(exp.Fetch)):
+        fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
+    for part in query.tree.find_all(exp.Ordered):
+        if isinstance(part.this, exp.Var):
+            raise query.error(f"expected the columns of ORDER BY, was ORDER BY {part.this.name.upper()}", part)
+
+
+def _check_written(query: Query) -> None:
+    """Refuses what sqlglot reads and then leaves out, with a warning alone, of the SQL that DuckDB is given."""
+    try:
+        query.tree.sql("duckdb", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise query.error(f"expected SQL that can be passed on to DuckDB, was: {first_line(error)}") from None
 
 
 def _plain_percentiles(query: Query) -> None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, quotient
-from runtime.compiler.types import INT, NULL, Type, decimal_literal
+from runtime.compiler.types import BOOL, INT, NULL, Type, decimal_literal
 from runtime.plan import Expr, Lit, Quantile
 
 __all__ = ["Accumulator", "Extreme", "Sums", "accumulate", "group_leaf", "is_accumulated"]
@@ -211,8 +211,11 @@ def _count(value: Lowered, into: Accumulator) -> Lowered:
 
 
 def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
-    """DuckDB's is a sum of ones and zeros, and NULL of no rows."""
-    total = into.total(choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT)))
+    """DuckDB's is a sum of ones and zeros, NULL of no rows and where every condition is NULL."""
+    number = choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT))
+    if condition.type.nullable:
+        number = choose(Lowered(call("is_null", condition.expr), BOOL), Lowered(Lit(None), NULL), number)
+    total = into.total(number)
     if not into.may_be_empty:
         return total
     return choose(compare("gt", into.rows(), Lowered(Lit(0), INT)), total, Lowered(Lit(None), NULL))

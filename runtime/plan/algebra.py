@@ -84,14 +84,14 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     a float64, NULL when the divisor is 0; ``sqrt`` of a float64.
 
     ``is_null`` and ``coalesce`` as SQL has them; ``case`` takes condition, value, condition, value, …, else; ``least
-    greatest`` pass over NULL; ``like`` has a literal as its pattern, is case-sensitive and knows no escape; ``year
-    month day hour minute second`` of a date or timestamp; ``date timestamp`` read a literal, or
-    make one of the other.
+    greatest`` pass over NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a
+    literal as its pattern, is case-sensitive and knows no escape; ``year month day hour minute second`` of a date or
+    timestamp; ``date timestamp`` read a literal, or make one of the other.
     """
 
     op: Literal[
         "add", "sub", "mul", "neg", "floordiv", "mod", "div", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
-        "is_null", "coalesce", "case", "least", "greatest", "like", "sqrt",
+        "is_null", "coalesce", "case", "least", "greatest", "in", "like", "sqrt",
         "year", "month", "day", "hour", "minute", "second", "date", "timestamp",
     ]  # fmt: skip
     """Which operation."""

@@ -47,6 +47,9 @@ def _call(expr: Call) -> tuple[str, int]:
         return f"NOT {expression(expr.args[0], 4)}", 3
     if expr.op == "is_null":
         return f"{expression(expr.args[0], 5)} IS NULL", 4
+    if expr.op == "in":
+        value, *items = [expression(arg, 5) for arg in expr.args]
+        return f"{value} IN ({', '.join(items)})", 4
     if expr.op == "case":
         *pairs, last = [expression(arg) for arg in expr.args]
         whens = " ".join(f"WHEN {test} THEN {value}" for test, value in zip(pairs[::2], pairs[1::2], strict=True))

@@ -34,6 +34,7 @@ from runtime.plan import (
 )
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 from runtime.service.viewed import with_readers
+from runtime.views.shard import Inputs, ShardState
 
 __all__ = ["Catalogue", "begin_catalogue", "begun_program"]
 
@@ -126,6 +127,18 @@ def _begun_with(writer: EpochWriter, where: str) -> Program:
         raise ServiceError(f"expected a run directory that this version can read at {where}: {error}") from None
 
 
+def _check_built(program: Program, names: Collection[str]) -> None:
+    """Raise `CatalogueError` for the first of these views whose state and kernels cannot be built.
+
+    Once a view is in the catalogue it can only be marked as failed.
+    """
+    added = msgspec.structs.replace(program, views=tuple(view for view in program.views if view.name in names))
+    kinds: tuple[Inputs, ...] = ("relations", "payloads")
+    for inputs in kinds:
+        for name, reason in ShardState(added, inputs=inputs).failed.items():
+            raise CatalogueError(f"expected a view that can be built, was {name}: {reason}")
+
+
 def _nothing(old: Program, new: Program) -> None:
     del old, new
 
@@ -195,6 +208,7 @@ class Catalogue:
                         f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
                         f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
                     )
+            _check_built(longer, {select.name for select in placed})
             return with_record(longer, on_spark="spark" in self._lanes)
 
         named = [*(("stream", stream.select) for stream in streams), *(("view", select) for select in selects)]

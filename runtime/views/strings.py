@@ -1,14 +1,14 @@
-"""Strings as numbers, with what kernels need to know of them: order, and whether they are LIKE a pattern.
+"""Strings as numbers, with what kernels need to know of them: their order, and whether they pass a test.
 
 Kernels only ever see numbers. Equal strings are equal numbers; for order a kernel reads ranks, labels that grow with
-the string; for LIKE it reads one array per pattern. The arrays follow the pool as it grows.
+the string; for LIKE it reads one array per pattern, for IN one per list. The arrays follow the pool as it grows.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -40,13 +40,16 @@ class _PerString(Structure):
         self.put(1, np.zeros(1, np.int64))
 
 
-class _Matches(_PerString):
-    """Which strings are LIKE a pattern."""
+class _Tested(_PerString):
+    """Array that says which strings pass a test: those LIKE a pattern, or those of a list."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, test: str | frozenset[str]) -> None:
+        """``test``: a pattern of LIKE, or the strings of a list."""
         super().__init__()
-        parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in pattern)
-        self._pattern = re.compile("".join(parts), re.DOTALL)
+        self._passes: Callable[[str], object] = test.__contains__
+        if isinstance(test, str):
+            parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in test)
+            self._passes = re.compile("".join(parts), re.DOTALL).fullmatch
         self.known = 0
         """Strings that were looked at."""
 
@@ -54,8 +57,7 @@ class _Matches(_PerString):
         """Look at the strings that are new."""
         if self.known < len(strings):
             _reserve(self, len(strings))
-            found = [self._pattern.fullmatch(text) is not None for text in strings[self.known :]]
-            self.array(0)[self.known : len(strings)] = found
+            self.array(0)[self.known : len(strings)] = [bool(self._passes(text)) for text in strings[self.known :]]
             self.known = len(strings)
 
 
@@ -70,8 +72,8 @@ class Strings:
         self._sorted: list[str] = []
         self._labels: list[int] = []
         self._ranked = 0
-        # A pattern is forgotten with the last kernel that reads its array.
-        self._matches: WeakValueDictionary[str, _Matches] = WeakValueDictionary()
+        # A test is forgotten with the last kernel that reads its array.
+        self._tested: WeakValueDictionary[str | frozenset[str], _Tested] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -98,7 +100,7 @@ class Strings:
         self._numbers = {text: number for number, text in enumerate(self._strings)}
         self._array = pa.array([], pa.string())
         self._sorted, self._labels, self._ranked = [], [], 0
-        for each in self._matches.values():
+        for each in self._tested.values():
             each.known = 0
         self.refresh()
 
@@ -145,18 +147,18 @@ class Strings:
         self.refresh()
         return self._ranks
 
-    def matches(self, pattern: str) -> Structure:
-        """The array that says 1 for strings that are LIKE a pattern, case-sensitive, with no escape."""
-        found = self._matches.get(pattern)
-        if found is None:
-            found = self._matches[pattern] = _Matches(pattern)
+    def tested(self, test: str | frozenset[str]) -> Structure:
+        """The array that says 1 for strings that are LIKE a pattern (case-sensitive, with no escape), or in a list."""
+        tested = self._tested.get(test)
+        if tested is None:
+            tested = self._tested[test] = _Tested(test)
         self.refresh()
-        return found
+        return tested
 
     def refresh(self) -> None:
         """Bring the arrays up to date with the strings."""
         count = len(self._strings)
-        for each in self._matches.values():
+        for each in self._tested.values():
             each.follow(self._strings)
         if self._ranks is not None and self._ranked < count:
             _reserve(self._ranks, count)

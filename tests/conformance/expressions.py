@@ -131,6 +131,10 @@ class Expressions:
             return f"{field.sql} {self.rng.choice(('', 'NOT '))}LIKE {self.rng.choice(_PATTERNS)}"
         literals = [self._literal(field.kind) for _ in range(3)]
         if chance < 0.25:
+            literals += [self._literal(field.kind) for _ in range(self.rng.choice((0, 0, 9, 40)))]
+            if self.rng.random() < 0.2:  # the same as a chain, in which the tree is as deep as the list is long
+                sign, word = self.rng.choice((("=", " OR "), ("<>", " AND ")))
+                return f"({word.join(f'{field.sql} {sign} {literal}' for literal in literals)})"
             return f"{field.sql} {self.rng.choice(('', 'NOT '))}IN ({', '.join(literals)})"
         if chance < 0.35:
             return f"{field.sql} BETWEEN {literals[0]} AND {literals[1]}"

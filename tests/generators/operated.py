@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from twisted.internet.address import IPv4Address
@@ -98,6 +98,7 @@ class Operated(Floor):
             lambda: {"text": self.next_number - 1},
         )
         self.site: Any = admin_site(self.reports, self.changes, self.metrics, Access(token))
+        self.site.reactor = cast(Any, self.clock)
 
     def dial(self, host: str = "127.0.0.1") -> tuple[Any, Any]:
         """A connection to the port and its transport; None and a transport if it was not let in."""

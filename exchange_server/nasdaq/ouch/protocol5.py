@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from deltabook.wire.errors import WireError
-from deltabook.wire.ouch5 import RejectReason
+from deltabook.wire.ouch5 import RejectReason, decode_options
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Wire
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import Now, Touched
-from exchange_server.matching.reasons import RefuseReason
+from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.nasdaq.ouch.orders5 import BLOCK, PLAIN, check_appendage, echo_of, order_of
 from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, SIDES, OuchProtocol
 from exchange_server.nasdaq.ouch.reasons import Refusal
@@ -27,6 +28,9 @@ __all__ = ["Ouch5"]
 _REPLACE: Final = struct.Struct(">III8s2ss14s")
 _PAIR: Final = struct.Struct(">II").unpack_from
 _MODIFY: Final = struct.Struct(">IsI").unpack_from
+_MASS: Final = struct.Struct(">I4s8s").unpack_from
+_FIXED_BYTES: Final[Mapping[bytes, int]] = {b"X": 9, b"M": 10, b"C": 17, b"Q": 1}
+"""Lengths of the requests other than O and U without their appendage, which each of them may have or leave out."""
 _ENTER: Final = ord("O")
 _CANCEL: Final = ord("X")
 _CANCEL_BYTES: Final = HEAD_BYTES + 9
@@ -104,15 +108,42 @@ class Ouch5(OuchProtocol):
                 self._enter(market, account, message[1:])
             elif letter == b"U" and length >= 1 + _REPLACE.size + 2:
                 self._replace(market, account, message)
-            elif letter == b"M" and length == 10:
-                self._modify(market, account, *_MODIFY(message, 1))
-            elif letter == b"Q" and length == 1:
-                self._teller(market, account).queried()
+            elif letter in _FIXED_BYTES and length >= (fixed := _FIXED_BYTES[letter]):
+                if length > fixed:
+                    decode_options(message[fixed:])
+                self._carry_out_fixed(market, account, message)
             else:
-                return f"expected a message O U X M or Q of its length, was {message[:16]!r} of {length} bytes"
+                return f"expected a message O U X M C or Q of its length, was {message[:16]!r} of {length} bytes"
         except WireError as error:
             return str(error)
         return ""
+
+    def _carry_out_fixed(self, market: Market, account: Account, message: bytes) -> None:
+        """Carry out a request of `_FIXED_BYTES`. None of the options of its appendage changes what it does here."""
+        match message[:1]:
+            case b"X":
+                self._cancel(market, account, *_PAIR(message, 1))
+            case b"M":
+                self._modify(market, account, *_MODIFY(message, 1))
+            case b"C":
+                self._mass_cancel(market, account, *_MASS(message, 1))
+            case _:
+                self._teller(market, account).queried()
+
+    def _mass_cancel(self, market: Market, account: Account, ref: int, firm: bytes, stock: bytes) -> None:
+        """Cancel the account's orders in one symbol, or in all if the symbol is blank; then confirm the request.
+
+        The account is the firm, so the firm's name makes no difference.
+        """
+        if not market.is_new(account.index, ref):
+            return
+        if stock.strip() and stock not in self._scales.by_stock:
+            words = f"unknown symbol {stock!r}"
+            refusal = Refusal(RefuseReason.UNKNOWN_SYMBOL, RejectReason.INVALID_SYMBOL, words)
+            self._refuse(market, account, ref, refusal, b"")
+            return
+        market.mass_cancel(account.index, stock.decode("latin-1").rstrip(), CancelReason.USER)
+        self._teller(market, account).mass_canceled(ref, firm, stock)
 
     @staticmethod
     def _teller(market: Market, account: Account) -> Teller5:

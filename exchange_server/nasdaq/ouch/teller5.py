@@ -30,6 +30,7 @@ _PREVENTED: Final = struct.Struct(">H2sQIIcIQcc").pack
 _REJECTED: Final = struct.Struct(">H2sQIH14s").pack
 _MODIFIED: Final = struct.Struct(">H2sQI1sI").pack
 _RESTATED: Final = struct.Struct(">H2sQIc").pack
+_MASS_CANCELED: Final = struct.Struct(">H2sQI4s8sxx").pack
 _QUERIED: Final = struct.Struct(">H2sQI").pack
 _LAST_REF: Final = 2**32 - 1
 _LARGEST_PRICE: Final = 2**64 - 1
@@ -133,6 +134,10 @@ class Teller5(OuchTeller):
     def system(self, code: str) -> None:
         """S."""
         self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
+
+    def mass_canceled(self, ref: int, firm: bytes, stock: bytes) -> None:
+        """X: a mass cancel was carried out; the orders that it ended come before it, each with its C."""
+        self._say(_MASS_CANCELED(28, b"SX", self._now.time_ns % DAY_NS, ref, firm, stock))
 
     def queried(self) -> None:
         """Q: the number that the account's next order must have at least; the last one there is once that is used."""

@@ -174,12 +174,19 @@ def _part(part: Callable[..., Any]) -> Callable[..., Any]:
     return lambda moment: pc.cast(part(pc.cast(moment, pa.timestamp("us"))), pa.int64())
 
 
+def _in(value: Any, *items: Any) -> Any:
+    """NULL where the value is; Arrow's own is_in takes NULL for a value that is in no list."""
+    found = pc.is_in(value, value_set=pa.array([item.as_py() for item in items], value.type))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "is_null": pc.is_null,
     "coalesce": _coalesce,
     "case": _case,
     "least": _least,
     "greatest": _greatest,
+    "in": _in,
     "like": _like,
     "sqrt": lambda value: pc.sqrt(pc.cast(value, pa.float64())),
     "year": _part(pc.year),

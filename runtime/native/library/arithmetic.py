@@ -1,8 +1,9 @@
-"""Arithmetic that expressions call: weighted values, integer division, floats in SQL's order, calendar parts."""
+"""Functions that expressions call: weighted values, integer division, membership, floats in SQL's order, dates."""
 
 from __future__ import annotations
 
 from math import nan, sqrt
+from typing import Any
 
 from runtime.native.plain import divide_wide, fits, jit, jit_inline, mul_wide, narrow, wide
 
@@ -47,6 +48,22 @@ def remainder(left: int, right: int) -> int:
     b = -right if right < zero else right
     _, rest = divide_wide(a, b)
     return -rest if left < zero else rest
+
+
+@jit
+def is_member(cells: Any, count: int, key: int) -> bool:
+    """Whether a key is one of the first cells, which ascend."""
+    low = 0
+    high = count
+    while low < high:
+        middle = (low + high) // 2
+        if cells[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    if low == count:
+        return False
+    return cells[low] == key
 
 
 @jit_inline

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Emitter"]
 
 _LIMIT: Final = 126
+_LONGEST_CHAIN: Final = 64
+"""Branches of one ``if … elif …``: Python nests each in the one before, and its parser gives up after some thousand."""
 _COMPARE: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INTEGERS: Final = frozenset({"int64", "int128"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
@@ -84,6 +86,8 @@ class Emitter:
             return _moment(expr.op, expr.args[0].value)
         if expr.op == "like":
             return self._like(expr, bound)
+        if expr.op == "in":
+            return self._in(expr, bound)
         return self._part(expr.op, [self._value(argument, bound) for argument in expr.args])
 
     def _cast(self, value: Value, type_: ColumnType) -> Value:
@@ -138,8 +142,24 @@ class Emitter:
         text, pattern = self._value(expr.args[0], bound), expr.args[1]
         if not isinstance(pattern, Lit) or not isinstance(pattern.value, str) or text.type is None:
             return Value("False", "bool", "True")
-        name = self._w.assign("m", f"{self._w.matches(pattern.value)}[{text.text}] != 0")
+        name = self._w.assign("m", f"{self._w.tested(pattern.value)}[{text.text}] != 0")
         return Value(name, "bool", text.null, overflow=text.overflow)
+
+    def _in(self, expr: Call, bound: Mapping[str, Value]) -> Value:
+        """Whether a value is in a list of constants: a search in a sorted array, or a look at a mark of each string."""
+        w, value = self._w, self._value(expr.args[0], bound)
+        constants = [item.value for item in expr.args[1:] if isinstance(item, Lit)]
+        if value.type is None:
+            return Value("False", "bool", "True")
+        if value.type == "string":
+            text = f"{w.tested(frozenset(str(each) for each in constants))}[{value.text}] != 0"
+        else:
+            integers = sorted({each for each in constants if isinstance(each, int)})
+            w.use("arithmetic", "is_member")
+            text = f"is_member({w.integers(integers)}, {len(integers)}, narrow({value.wide_text}))"
+            if value.type == "int128":
+                text = f"fits({value.text}) and {text}"
+        return Value(w.assign("m", text), "bool", value.null, overflow=value.overflow)
 
     # --- integers and floats
 
@@ -315,6 +335,11 @@ class Emitter:
         values = self._alike(values)
         if values[0].type is None or tests[0] is None:
             return values[0]
+        if len(values) > _LONGEST_CHAIN + 1:
+            head = slice(0, _LONGEST_CHAIN)
+            others = self._choice(values[_LONGEST_CHAIN:], tests[_LONGEST_CHAIN:], overflows[_LONGEST_CHAIN:])
+            values, tests = [*values[head], others], [*tests[head], None]
+            overflows = [*overflows[head], None]
         is_nullable = any(value.null is not None for value in values)
         result, null, overflow = w.name("c"), w.name("n") if is_nullable else None, None
         if any(each is not None for each in (*overflows, *(value.overflow for value in values))):

@@ -11,7 +11,7 @@ text of a program ever becomes text of the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -171,9 +171,15 @@ class KernelSource:
         """Source for the array of each string's rank."""
         return self.cells(self._strings.ranks(), 0)
 
-    def matches(self, pattern: str) -> str:
-        """Source for the array that says of each string whether it is LIKE a pattern."""
-        return self.cells(self._strings.matches(pattern), 0)
+    def tested(self, test: str | frozenset[str]) -> str:
+        """Source for the array that says of each string whether it is LIKE a pattern, or in a list."""
+        return self.cells(self._strings.tested(test), 0)
+
+    def integers(self, values: Sequence[int]) -> str:
+        """Source for an array of constants of 64 bits."""
+        structure = Structure(1)
+        structure.put(0, np.array(values, np.int64))
+        return self.cells(structure, 0)
 
     def resolve(self) -> None:
         """Write the numbers of the constants into their array; again after the strings were numbered anew."""

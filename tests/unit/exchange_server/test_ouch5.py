@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deltabook.wire.ouch5 import Option
+from deltabook.wire.ouch5 import Option, encode_options, encode_request
 from exchange_server.matching.order import Order
 from exchange_server.nasdaq.ouch.teller5 import Teller5
 from tests.generators.ouch_desk import MIDNIGHT_NS, Desk, cancel, enter, modify, replace, short
@@ -135,6 +135,40 @@ def test_a_cancel_says_how_large_the_order_is_to_be_in_all(desk: Desk) -> None:
         ("A", 3, 100),
         ("C", 2, 100),
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {Option.GROUP_ID: 7}])
+def test_cancels_and_queries_may_have_an_appendage(desk: Desk, options: dict[int, int | str]) -> None:
+    """Clients that append an empty list of options to every message are common."""
+    appendage = encode_options(options)
+    desk.send("A", enter(1, quantity=100))
+    desk.take("A")
+    assert short(desk.ask("A", cancel(1, 60) + appendage), "quantity") == [("C", 40)]
+    assert short(desk.ask("A", modify(1, 50) + appendage), "quantity") == [("M", 50)]
+    assert short(desk.ask("A", b"Q" + appendage), "next_user_ref_num") == [("Q", 2)]
+
+
+@pytest.mark.parametrize("message", [cancel(1), modify(1, 1), b"Q"])
+def test_a_broken_appendage_ends_the_session(desk: Desk, message: bytes) -> None:
+    assert desk.send("A", message + b"\0").startswith("expected an appendage of as many bytes as its length says")
+
+
+def test_a_mass_cancel_ends_the_accounts_orders_in_its_symbol(desk: Desk) -> None:
+    desk.rest("B", 10, 900)
+    desk.send("A", enter(1), enter(2, symbol="LOTS"), enter(3))
+    desk.take("A")
+    fields = ("user_ref_num", "symbol")
+    request = encode_request("C", user_ref_num=4, firm="FIRM", symbol="ACME")
+    told = desk.ask("A", request)
+    assert [message.type for message in told] == ["C", "C", "X"]
+    assert short(told[-1:], *fields, "firm") == [("X", 4, "ACME", "FIRM")]
+    assert desk.ask("A", request) == []  # a repetition
+    assert short(desk.ask("A", encode_request("C", user_ref_num=5, firm="", symbol="NONE")), "user_ref_num") == [
+        ("J", 5)
+    ]
+    told = desk.ask("A", encode_request("C", user_ref_num=6, firm="", symbol=""))
+    assert [message.type for message in told] == ["C", "X"]
+    assert desk.market.live_orders == 1  # the other account's
 
 
 def test_a_cancel_keeps_the_place_and_a_replacement_loses_it(desk: Desk) -> None:

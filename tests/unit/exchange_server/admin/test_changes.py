@@ -110,9 +110,22 @@ def test_a_mass_cancel_ends_what_it_names(operated: Operated) -> None:
     operated.clock.advance(0)
     assert [line[0] for line in fields(wire.take())] == ["D"]
     assert operated.exchange.market.live_orders == 5
-    assert operated.change(admin.CancelOrders()).what == "5 orders of everybody in all symbols are cancelled"
+    assert operated.change(admin.CancelOrders(all=True)).what == "5 orders of everybody in all symbols are cancelled"
     assert operated.refused(admin.CancelOrders("text:9"))[0] == 404
-    assert operated.refused(admin.CancelOrders("", "NONE"))[0] == 404
+    assert operated.refused(admin.CancelOrders("", "NONE", all=True))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "was"),
+    [(b"{}", "neither"), (b'{"symbol":"ACME"}', "neither"), (b'{"account":"text:7","all":true}', "both")],
+)
+def test_a_cancel_must_say_whose_orders(operated: Operated, body: bytes, was: str) -> None:
+    """An empty request must not end everybody's orders."""
+    operated.quote(3)
+    before = operated.exchange.market.live_orders
+    answer = operated.ask("/v1/orders/cancel", "POST", body)
+    assert (answer.status, f'expected an account or "all": true, was {was}' in answer.text) == (400, True)
+    assert operated.exchange.market.live_orders == before > 0
 
 
 def test_the_journal_has_every_change_of_the_market(operated: Operated) -> None:
@@ -121,7 +134,7 @@ def test_the_journal_has_every_change_of_the_market(operated: Operated) -> None:
     before = operated.exchange.inputs
     operated.change(admin.SetPhase("ACME", "halted"))
     operated.change(admin.KillAccount("text:7"))
-    operated.change(admin.CancelOrders())
+    operated.change(admin.CancelOrders(all=True))
     batches = operated.exchange.journal.reader.batches(before)
     items = [item for _, batch in batches for item in batch]
     account = operated.exchange.market.account_named("text:7")

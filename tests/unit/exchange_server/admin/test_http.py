@@ -170,12 +170,42 @@ def test_of_a_body_that_is_too_long_little_is_kept(operated: Operated) -> None:
     assert request.content.tell() <= MOST_BODY_BYTES + 1
 
 
-def test_so_many_connections_and_no_more(operated: Operated) -> None:
+def test_unfinished_requests_keep_nobody_out(operated: Operated) -> None:
+    """Clients that drip a request take the places of each other, longest wait first, and not of a whole request."""
+    dripping = [operated.dial() for _ in range(64)]
+    for connection, _ in dripping:
+        connection.dataReceived(b"GET /v1/stat")
+    assert operated.ask(admin.STATUS_PATH).status == 200
+    assert [transport.disconnecting for _, transport in dripping] == [True] + [False] * 63
+
+
+def test_a_connection_is_refused_while_all_are_being_answered(operated: Operated) -> None:
     dialled = [operated.dial() for _ in range(64)]
+    for _, transport in dialled:
+        operated.site.request_arrived(transport)
     assert operated.dial()[0] is None
     connection, _ = dialled[0]
     connection.connectionLost(Failure(ConnectionDone()))
     assert operated.dial()[0] is not None
+
+
+def test_a_request_must_arrive_in_time(operated: Operated) -> None:
+    """The limit on silence alone lets a client send a byte a minute for ever."""
+    connection, transport = operated.dial()
+    for byte in b"GET /v1":
+        connection.dataReceived(bytes([byte]))
+        assert not transport.disconnecting
+        operated.clock.advance(14.9)
+    assert transport.disconnecting
+
+
+def test_each_request_of_a_connection_has_its_own_time(operated: Operated) -> None:
+    connection, transport = operated.dial()
+    for _ in range(4):
+        operated.clock.advance(50)
+        connection.dataReceived(b"GET /v1/status HTTP/1.1\r\nHost: localhost:4712\r\n\r\n")
+    assert transport.value().count(b"HTTP/1.1 200 OK") == 4
+    assert not transport.disconnecting
 
 
 def test_what_nobody_expected_is_a_line_too_and_in_the_log(

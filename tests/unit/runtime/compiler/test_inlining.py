@@ -118,8 +118,8 @@ def test_errors_have_the_place_in_the_view_that_reads(over: str, message: str) -
 
 def test_an_error_in_what_was_put_in_names_the_view() -> None:
     standing = program(BIG).views[0]
-    mixed = msgspec.structs.replace(standing, sql="SELECT symbol, price, price FROM bids TABLESAMPLE 10%")
-    with pytest.raises(SqlError, match=r"f.sql:1:27: in view big: expected a plain table or subquery"):
+    mixed = msgspec.structs.replace(standing, sql="SELECT symbol, SUM(symbol), price FROM bids GROUP BY ALL")
+    with pytest.raises(SqlError, match=r"f.sql:1:[0-9]+: in view big: expected SUM of a number"):
         compile_program(
             [NamedSelect("v", "SELECT COUNT(*) AS n FROM big", file="f.sql")], MARKET_RELATIONS, standing=[mixed]
         )

@@ -9,9 +9,10 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.task import Clock
 
-from runtime.compiler import Column, NamedSelect, Program, Relation, SqlError, compile_program, decode_program
+from runtime.compiler import Column, Linear, NamedSelect, Program, Relation, SqlError, compile_program, decode_program
 from runtime.service.catalogue import Catalogue
 from runtime.service.errors import CatalogueError, UnknownViewError
+from runtime.views.registry import LOWERING
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 
@@ -104,6 +105,20 @@ def test_what_is_refused_leaves_everything_as_it_was() -> None:
 def test_a_name_fits_into_paths_and_lists(name: str) -> None:
     with pytest.raises(CatalogueError, match="expected the name of a view in lower case without blanks"):
         Lab().catalogue.add([view(name)])
+
+
+def test_a_view_that_cannot_be_built_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sealed into the catalogue it could only be marked as failed."""
+
+    def broken(view: Any, body: Any, builder: Any) -> None:
+        raise SyntaxError(f"too many nested parentheses in {view.name}")
+
+    monkeypatch.setitem(LOWERING, Linear, broken)
+    lab = Lab()
+    error = failure(lab.catalogue.add([view("second")]))
+    assert isinstance(error, CatalogueError)
+    assert str(error).startswith("expected a view that can be built, was second: ")
+    assert (lab.records, names(lab.catalogue.program)) == ([], ["first"])
 
 
 def test_who_waits_is_told_when_it_is_published_or_when_the_time_is_over() -> None:

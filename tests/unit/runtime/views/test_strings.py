@@ -38,7 +38,7 @@ def test_a_gap_that_is_full_gives_new_ranks_to_all() -> None:
 
 def test_patterns_match_whole_strings_without_an_escape() -> None:
     strings = Strings(["a%b", "axxb", "axb\n", "A_b"])
-    cells = strings.matches("a%b")
+    cells = strings.tested("a%b")
     assert cells.array(0)[:4].tolist() == [1, 1, 0, 0]
     strings.number("ab")
     strings.refresh()
@@ -58,12 +58,12 @@ def test_only_kept_strings_remain() -> None:
 def test_a_pattern_is_forgotten_with_its_last_reader() -> None:
     strings = Strings(["ab"])
     kernel = Structure(1)
-    kernel.link(0, strings.matches("a%"))
-    assert strings.matches("a%") is strings.matches("a%")
+    kernel.link(0, strings.tested("a%"))
+    assert strings.tested("a%") is strings.tested("a%")
     assert kernel.views[0][0][0] == 1
-    assert list(strings._matches) == ["a%"]
+    assert list(strings._tested) == ["a%"]
     del kernel
-    assert list(strings._matches) == []
+    assert list(strings._tested) == []
 
 
 @pytest.mark.parametrize("few", [0, 64], ids=["by Arrow", "one by one"])
