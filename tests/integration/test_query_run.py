@@ -234,7 +234,9 @@ def test_a_script_that_cannot_run_is_one_line(tmp_path: Path, what: str) -> None
 
 @pytest.mark.process
 def test_a_script_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    check_one_line(query_run(tmp_path / "gone.sql"), "gone.sql' does not exist")
+    done = query_run(tmp_path / "gone.sql")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "gone.sql' does not exist" in done.stderr
 
 
 def small_script(directory: Path) -> Path:

@@ -149,9 +149,22 @@ class Replay:
         if order.volume <= 0:
             del self.live[order_id]
 
+    def scaled_trades(self) -> list[tuple[Any, ...]]:
+        """The trades, with prices in ticks and volumes in lots."""
+        tick, lot = self.units
+        return [(*row[:3], row[3] // tick, row[4] // lot, *row[5:]) for row in self.trades]
+
     def book(self) -> Counter[tuple[Any, ...]]:
         return Counter(
-            ("bids" if o.side == "B" else "asks", o.t, order_id, o.broker_id, o.volume, o.price, o.symbol)
+            (
+                "bids" if o.side == "B" else "asks",
+                o.t,
+                order_id,
+                o.broker_id,
+                o.volume // self.units[1],
+                o.price // self.units[0],
+                o.symbol,
+            )
             for order_id, o in self.live.items()
         )
 
@@ -248,7 +261,8 @@ def test_batches_are_the_replay(
             for row in rows:
                 weight = row.pop("weight")
                 net[(name, *row.values())] += weight
-            assert sum(abs(w) for w in net.values()) == len(rows), "nothing is taken out and put in again"
+            if units is None:  # with lots of three, a change by one may leave the row as it was
+                assert sum(abs(w) for w in net.values()) == len(rows), "nothing is taken out and put in again"
             for key, weight in net.items():
                 book[key] += weight
         book = Counter({key: weight for key, weight in book.items() if weight})
@@ -256,7 +270,7 @@ def test_batches_are_the_replay(
         touches = [tuple(row.values()) for row in deltas["touches"].to_pylist()] if "touches" in deltas else []
         assert touches == (replay.touches if adaptor.gives_touches else [])
         assert book == replay.book()
-        assert trades == replay.trades
+        assert trades == replay.scaled_trades()
         assert len(adaptor) == len(replay.live)
     seen.update(adaptor.counts())
     assert (seen["messages"], seen["unknown_orders"], seen["duplicate_orders"], seen["bad_volumes"]) == (

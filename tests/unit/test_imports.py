@@ -100,9 +100,12 @@ def test_imports_keep_the_rules(package: str) -> None:
     assert broken == []
 
 
-def test_finding_a_java_needs_nothing_of_ours() -> None:
+def test_finding_a_java_needs_the_words_of_an_installation_alone() -> None:
+    """Set-up runs it before anything else of the project."""
     path = ROOT / "runtime" / "spark" / "java.py"
-    assert list(imported(JAVA, path)) == []
+    words = "deltabook.wire.installation"
+    assert list(imported(JAVA, path)) == [f"{words}.install_command"]
+    assert list(imported(words, ROOT / "deltabook" / "wire" / "installation.py")) == []
 
 
 @pytest.mark.parametrize(

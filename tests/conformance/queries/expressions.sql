@@ -123,7 +123,7 @@ SELECT id, day FROM sales WHERE day >= DATE '2024-02-29';
 SELECT COUNT(*) AS n FROM sales WHERE sold_at < TIMESTAMP '2024-02-28 01:00:00';
 
 -- name: date_arithmetic
--- class: reevaluated
+-- class: linear
 SELECT id, since + INTERVAL 1 DAY AS next FROM customers;
 
 -- name: date_difference

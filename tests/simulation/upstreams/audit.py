@@ -112,7 +112,9 @@ class Audit:
         for path, book in self._books.items():
             places = path.split("/")[:-1]
             prefix = "".join(f"{place}:" for place in places) if self._symbols == "prefixed" else ""
-            for name, rows in book.relations().items():
+            relations = book.relations()
+            for name in _RELATIONS:
+                rows = relations[name]
                 at = 5 if name != "trades" else 2
                 for row, count in rows.items():
                     found[name][(*row[:at], prefix + row[at], *row[at + 1 :])] += count

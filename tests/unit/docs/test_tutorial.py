@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from tests.generators.tutorial import DELTABOOK, PAGE, Command, SavedFile, Stop,
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = [step for step in steps() if isinstance(step, Command) and step.words[0] == DELTABOOK]
-FILES = {Path(step.path).suffix: step for step in steps() if isinstance(step, SavedFile)}
+FILES = {Path(step.path).name: step for step in steps() if isinstance(step, SavedFile)}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.words[1:4]))
@@ -32,7 +33,7 @@ def test_a_command_is_known_with_its_options(command: Command, tmp_path: Path, m
     (tmp_path / "runs/tutorial/exchange").mkdir()
     (tmp_path / "runs/tutorial/algo").mkdir()
     (tmp_path / "runs/tutorial/day.itch").touch()
-    words = list(command.words[1:])
+    words = list(takewhile(lambda word: word != "|", command.words[1:]))
     at: click.Command = main
     context = click.Context(main)
     while isinstance(at, click.Group):
@@ -53,7 +54,7 @@ def test_it_goes_from_a_view_to_a_sweep() -> None:
 
 
 def test_the_strategy_has_thirty_lines() -> None:
-    text = FILES[".py"].text
+    text = FILES["walls.py"].text
     ast.parse(text)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     assert len(lines) <= 30
@@ -61,7 +62,7 @@ def test_the_strategy_has_thirty_lines() -> None:
 
 def test_the_view_is_cheap_and_the_lane_can_keep_it(tmp_path: Path) -> None:
     path = tmp_path / "walls.sql"
-    path.write_text(FILES[".sql"].text)
+    path.write_text(FILES["walls.sql"].text)
     (view,) = compile_program(list(read_script(path).selects), MARKET_RELATIONS).views
     assert (view.name, view.view_class) == ("walls", "linear")
 

@@ -26,9 +26,16 @@ def run(
     """The command with fake children; `modes` says how one behaves that does not behave well."""
 
     def stages(
-        run_folder: Path, flow: Flow, capture: Path | None, feed: Feed, *, run_id: str, spark: SparkPlace
+        run_folder: Path,
+        flow: Flow,
+        capture: Path | None,
+        feed: Feed,
+        *,
+        run_id: str,
+        spark: SparkPlace,
+        pg_port: int | None,
     ) -> list[Stage]:
-        del run_folder, flow, capture, feed, run_id, spark
+        del run_folder, flow, capture, feed, run_id, spark, pg_port
 
         def stage(role: str, order: int) -> Stage:
             mode = (modes or {}).get(role, "well")
