@@ -52,7 +52,7 @@ def test_agents_strategies_and_dashboard_run_for_two_minutes(make_cluster: MakeC
         assert {name: link["state"] for name, link in shown["links"].items()} == {
             "results": "live", "algo": "live", "exchange": "live",
         }  # fmt: skip
-        assert {line[0] for line in shown["symbols"]} == {"ACME", "GLOBEX", "INITECH"}
+        assert {row[0] for _, row in shown["symbols"]["rows"]} == {"ACME", "GLOBEX", "INITECH"}
         for name, used in cluster.memory().items():
             report.enter("memory after two minutes", name.removeprefix(f"{cluster.project}-"), used / 1e6, "MB")
         cluster.stop("algo")
