@@ -98,7 +98,7 @@ async def _pull(socket: ClientConnection, seconds: float) -> tuple[int, int]:
         if "symbol" in frame:
             symbol_have = have
         elif frame.get("symbols"):
-            symbol = frame["symbols"][0][0]
+            symbol = frame["symbols"]["rows"][0][1][0]
     return frames, size
 
 
