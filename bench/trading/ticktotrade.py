@@ -15,6 +15,7 @@ import select
 import socket
 import tempfile
 import time
+import urllib.request
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -158,6 +159,16 @@ def lane_options(lane: str) -> list[str]:
     return ["--views", spark, *(["--express", ",".join(files[view] for view in express)] if express else [])]
 
 
+def _await_spark(results: str) -> None:
+    """Wait until Spark has joined the runtime that serves results at this address; return at once if it is off."""
+    while True:
+        with urllib.request.urlopen(f"http://{results}/v1/status", timeout=60) as answer:
+            status = msgspec.json.decode(answer.read())
+        if status["spark"] != "starting":
+            return
+        time.sleep(0.5)
+
+
 def _run(lane: str, count: int, pause_s: float, seed: int) -> tuple[list[float], dict[str, StageTimes]]:
     """Milliseconds from bid to answer, and how long each stage took meanwhile, other orders among them."""
     with tempfile.TemporaryDirectory(prefix="bench-trading-") as place, ExitStack() as ends:
@@ -194,6 +205,7 @@ def _run(lane: str, count: int, pause_s: float, seed: int) -> tuple[list[float],
         }
         bids = Bids(ports["text"], seed)
         ends.callback(bids.close)
+        _await_spark(results)
         bids.latencies_ms(max(5, count // 20), pause_s)  # warm
         before = read_stages({process: scrape(address) for process, address in monitored.items()})
         latencies = bids.latencies_ms(count, pause_s)
