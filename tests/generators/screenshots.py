@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import IO, Final
 
@@ -29,6 +28,9 @@ MOST_BYTES: Final = 400_000
 SIZE: Final = (1280, 800)
 SECONDS: Final = 150.0
 """That the demo runs before its page is taken: two minutes of candles."""
+_IS_SETTLED: Final = "document.querySelector('#rate').textContent.includes('frames/s')"
+"""The page counts its frames over a second, in which it has drawn every line once."""
+_AGE: Final = re.compile(r"^demo: +(\d+) s ")
 _PAGE: Final = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 
@@ -44,7 +46,7 @@ def take(url: str, folder: Path) -> list[Path]:
             browser.until("document.body?.dataset.state === 'live'")
             browser.until("document.querySelectorAll('#trades tr').length > 5")
             browser.until("document.querySelector('#plot canvas') && document.querySelector('#curve canvas')")
-            time.sleep(3)  # the lines that are drawn once a second
+            browser.until(_IS_SETTLED)
             browser.screenshot(folder / name)
         with Image.open(folder / name) as picture:
             picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(folder / name, optimize=True)
@@ -67,6 +69,16 @@ def _page_of(lines: IO[str]) -> str:
     raise RuntimeError("expected a demo that runs, was its end")
 
 
+def _wait_for_age(lines: IO[str], seconds: float) -> None:
+    """Read a demo's progress until it says that it is so old."""
+    for line in lines:
+        sys.stderr.write(line)
+        age = _AGE.match(line)
+        if age is not None and int(age[1]) >= seconds:
+            return
+    raise RuntimeError(f"expected a demo that runs for {seconds:.0f} s, was its end")
+
+
 def main() -> None:
     """Run a demo and write the pictures into the documentation."""
     if PROGRAM is None:
@@ -76,7 +88,7 @@ def main() -> None:
         try:
             assert demo.stderr is not None
             url = _page_of(demo.stderr)
-            time.sleep(SECONDS)
+            _wait_for_age(demo.stderr, SECONDS)
             for path in take(url, DOCS):
                 sys.stdout.write(f"{path.relative_to(DOCS.parent)}: {path.stat().st_size:,} bytes\n")
         finally:

@@ -1,7 +1,7 @@
 """PostgreSQL's protocol: relations and views for psql, drivers and tools, and the changes of views by COPY.
 
 ```
- connection ─▶ server.py ─limits, TLS, scram.py─▶ session.py ─▶ statements.py      what a text asks for
+ connection ─▶ server.py ─limits, TLS, scram.py─▶ session.py ─▶ parsing.py         what a text asks for
                 (messages.py: bytes ⇄ messages)      │
                                                      ├─ SELECT ─▶ rewriting.py ─▶ service/asking, at one version
                                                      │             └ system_tables.py: pg_catalog, information_schema

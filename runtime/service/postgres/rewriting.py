@@ -22,9 +22,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from runtime.service.postgres.settings import SERVER_VERSION
-from runtime.service.postgres.statements import Question, Token, tokens, unquoted
+from runtime.service.postgres.statements import Question
 from runtime.service.postgres.system_schemas import SYSTEM_TABLES
 from runtime.service.postgres.system_tables import DATABASE, SCHEMA
+from runtime.service.postgres.tokens import Token, tokens, unquoted
 
 __all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten"]
 

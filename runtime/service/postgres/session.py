@@ -24,6 +24,7 @@ from runtime.service.postgres.answers import Cursor, ShownRows
 from runtime.service.postgres.encoding import BINARY_TRAILER
 from runtime.service.postgres.errors import FatalError, PostgresError, explained
 from runtime.service.postgres.messages import Fields
+from runtime.service.postgres.parsing import parsed, read_write
 from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresParts, SharedCatalogue
 from runtime.service.postgres.rewriting import Rewritten, SessionFacts, inferred_types, is_slow, rewritten
 from runtime.service.postgres.settings import Settings
@@ -404,7 +405,7 @@ class Session:
 
     def _begin(self, statement: st.Begin) -> str:
         if statement.writes:
-            raise st.read_write(statement.begin)
+            raise read_write(statement.begin)
         if self._status == _IN_BLOCK:
             self._outlet.write(messages.notice_response("there is already a transaction in progress", "25001"))
         else:
@@ -710,8 +711,8 @@ class Session:
 
     async def _parsed(self, text: str) -> list[Statement]:
         if len(text) <= _LONG_TEXT:
-            return st.parsed(text)
-        found: list[Statement] = await self._shared.parts.in_thread(lambda: st.parsed(text))
+            return parsed(text)
+        found: list[Statement] = await self._shared.parts.in_thread(lambda: parsed(text))
         return found
 
     def _find_prepared(self, name: str) -> _Prepared:

@@ -9,9 +9,10 @@ import pytest
 from asyncpg import introspection  # type: ignore[import-untyped]
 
 from runtime.plan import Column
+from runtime.service.postgres.parsing import parsed
 from runtime.service.postgres.rewriting import SessionFacts, inferred_types, rewritten
 from runtime.service.postgres.settings import Settings
-from runtime.service.postgres.statements import Question, parsed
+from runtime.service.postgres.statements import Question
 from runtime.service.postgres.system_tables import ShownTable, SystemCatalogue
 
 BIDS = ShownTable("bids", (Column("price", "int64"), Column("symbol", "string")), "r")
