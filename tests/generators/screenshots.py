@@ -28,8 +28,14 @@ MOST_BYTES: Final = 400_000
 SIZE: Final = (1280, 800)
 SECONDS: Final = 150.0
 """That the demo runs before its page is taken: two minutes of candles."""
-_IS_SETTLED: Final = "document.querySelector('#rate').textContent.includes('frames/s')"
-"""The page counts its frames over a second, in which it has drawn every line once."""
+_IS_DRAWN: Final = (
+    "['#heat', 'canvas[data-figure=\"1\"]', 'canvas[data-figure=\"5\"]'].every((name) => {"
+    "  const canvas = document.querySelector(name);"
+    "  const drawing = canvas.getContext('2d');"
+    "  return canvas.width && drawing.getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean);"
+    "})"
+)
+"""True once the depth strip and the figures' lines, which are drawn once a second, have something in them."""
 _AGE: Final = re.compile(r"^demo: +(\d+) s ")
 _PAGE: Final = re.compile(r"http://127\.0\.0\.1:\d+/")
 
@@ -46,7 +52,7 @@ def take(url: str, folder: Path) -> list[Path]:
             browser.until("document.body?.dataset.state === 'live'")
             browser.until("document.querySelectorAll('#trades tr').length > 5")
             browser.until("document.querySelector('#plot canvas') && document.querySelector('#curve canvas')")
-            browser.until(_IS_SETTLED)
+            browser.until(_IS_DRAWN)
             browser.screenshot(folder / name)
         with Image.open(folder / name) as picture:
             picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(folder / name, optimize=True)
