@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from algo_engine.desk import Desk
 from algo_engine.engine import Engine
@@ -29,11 +29,12 @@ from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
 from deltabook.backtest.latency import parse_latency
 from deltabook.backtest.link import RunViews
+from deltabook.backtest.native import SOURCE, NativeLoop
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, make_result
 from deltabook.backtest.session import Session
 from deltabook.backtest.simulation import Simulation
-from deltabook.backtest.views import BacktestViews, find_views
+from deltabook.backtest.views import BacktestViews, Change, find_views
 from deltabook.wire.results import FrameHeader
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Market, MarketRules, Now
@@ -44,6 +45,7 @@ from runtime.relations.retention import Retention
 
 __all__ = ["Backtest"]
 
+MarketKind = Literal["native", "interpreted", "python"]
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
 """Objects more than there were at the last collection."""
@@ -83,6 +85,8 @@ class Backtest:
         named = (classes.get(name, name) for name in config.strategies)
         self.loaded = list(strategies or load_strategies(named, config.parameters))
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
+        self.market_kind: MarketKind = "native"
+        """Which market plays the records: tests compare them."""
         self.failure = ""
         """Why it ended before its data did, if it did."""
         self._assemble()
@@ -148,6 +152,7 @@ class Backtest:
             symbols = ", ".join(each.symbol for each in self._instruments)
             raise BacktestError(f"expected data of {symbols} to play, was none that can be used")
         self.clock.begin(first.time_ns)
+        self._choose_market()
         simulation, warm_up = self.simulation, self.config.warm_up_records
         flow = _chained(first, records)
         if warm_up:
@@ -156,6 +161,20 @@ class Backtest:
         simulation.play(flow)
         self._stop()
         return make_result(self, self._flow.sources() if self._flow else [], time.perf_counter() - begin_s)
+
+    def _choose_market(self) -> None:
+        """Play the records through a kernel if there is one for what was configured; see `deltabook.backtest.native`."""
+        config, graph = self.config, self.views.driven()
+        if self.market_kind == "python" or graph is None or config.step_us or config.trades_rows < 1:
+            return
+        if not parse_latency(config.latency, config.seed)["feed"]().is_zero:
+            return
+        kernels = default_kernels()
+        kernels.wait([SOURCE, *self.views.sources()], 60.0)
+        graph = self.views.driven()
+        kernel = NativeLoop.kernel(kernels, graph, is_interpreted=self.market_kind == "interpreted")
+        if kernel is not None:
+            self.simulation.play_natively(graph, lambda changes, _: self._publish(self.views.took(changes)), kernel)
 
     def _start(self) -> None:
         """Connect the strategies: views first, then the market."""
@@ -185,7 +204,10 @@ class Backtest:
     _started = False
 
     def _step(self, deltas: list[Delta]) -> None:
-        changes = self.views.step(deltas)
+        self._publish(self.views.step(deltas))
+
+    def _publish(self, changes: Sequence[Change]) -> None:
+        """Let the strategies know what views have changed by."""
         if not changes or not self._started:
             return
         self._number += 1

@@ -7,6 +7,7 @@ when its order was added, ``match_id`` is the number of the message in the feed.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -30,15 +31,16 @@ _BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
 class DeltaEncoder(Silence):
     """Collects deltas; `deltas` is what was said since somebody last emptied it. What has no row it does not hear."""
 
-    __slots__ = ("_now", "_retention", "_rows", "_symbols", "_time", "_trades", "deltas", "gives_time", "messages",
-                 "trades")  # fmt: skip
+    __slots__ = ("_now", "_rows", "_symbols", "_time", "_trades", "deltas", "gives_time", "messages",
+                 "retention", "trades")  # fmt: skip
 
     def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
         """``retention``: how long trades stay; they leave when a newer one comes."""
         self._now = now
         self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
         self._rows: dict[int, tuple[str, tuple[Any, ...]]] = {}
-        self._retention = retention or Retention()
+        self.retention = retention or Retention()
+        """How long trades stay."""
         self._trades: deque[tuple[Any, ...]] = deque()
         self.deltas: list[Delta] = []
         """Since they were last taken."""
@@ -112,29 +114,39 @@ class DeltaEncoder(Silence):
         self, symbol: str, price: int, volume: int, side: str | None, resting_id: int | None, broker_id: int | None
     ) -> None:
         self.trades += 1
-        time_ns, held, limits = self._now.time_ns, self._trades, self._retention
+        time_ns, held, limits = self._now.time_ns, self._trades, self.retention
         row = (time_ns, self.messages, symbol, price, volume, side, resting_id, None, broker_id)
         self.deltas.append((_TRADES, row, 1))
         held.append(row)
         while len(held) > limits.rows or held[0][0] < time_ns - limits.time_ns:
             self.deltas.append((_TRADES, held.popleft(), -1))
 
+    def resume(self, rows: Sequence[Delta], epoch_ns: int | None) -> None:
+        """Go on from rows of the relations, in the order in which they came; ``epoch_ns``: the last epoch's time."""
+        for relation, row, _ in rows:
+            if relation == _TRADES:
+                self._trades.append(row)
+            else:
+                self._rows[row[1]] = relation, row
+        self._time = None if epoch_ns is None else _time_row(epoch_ns)
+
     def end_epoch(self) -> None:
         """Add the change of `EPOCH_TIME` to the deltas, which are about to be taken."""
-        before, now = self._time, self._time_row()
+        before, now = self._time, _time_row(self._now.time_ns)
         if self.gives_time and now != before:
             self._time = now
             self.deltas += [] if before is None else [(EPOCH_TIME.name, before, -1)]
             self.deltas.append((EPOCH_TIME.name, now, 1))
 
-    def _time_row(self) -> tuple[Any, ...]:
-        time_ns = self._now.time_ns
-        return time_ns, _BEGIN + timedelta(microseconds=time_ns // 1000)
 
     def rows(self) -> list[Delta]:
         """Everything that is in the relations, as deltas from nothing."""
         rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]
         if self.gives_time:
-            self._time = self._time or self._time_row()
+            self._time = self._time or _time_row(self._now.time_ns)
             rows.append((EPOCH_TIME.name, self._time, 1))
         return rows + [(_TRADES, row, 1) for row in self._trades]
+
+
+def _time_row(time_ns: int) -> tuple[Any, ...]:
+    return time_ns, _BEGIN + timedelta(microseconds=time_ns // 1000)

@@ -42,6 +42,7 @@ class RunViews:
 
     def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
         backtest = self._backtest
+        backtest.simulation.use_python()
         # In one step what has not arrived goes away again: both together are what the other views know.
         backtest.encoder.gives_time = True
         rows = backtest.encoder.rows()

@@ -15,14 +15,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
+from typing import Any
 
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.latency import Latency
+from deltabook.backtest.native.loop import NativeLoop
 from exchange_server.matching import AnyInput, Market, Recorded
 from exchange_server.matching.account import Account
 from exchange_server.replay import Record
+from runtime.views.shard import Change as ViewChange
+from runtime.views.shard import DrivenGraph
 
 __all__ = ["Simulation"]
 
@@ -51,7 +55,10 @@ class Simulation:
         self._under_way: deque[list[Delta]] = deque()
         self._is_held = bool(step_ns)
         self._told: dict[int, Callable[[bytes], None]] = {}
-        self._last_ns = 0
+        self.last_ns = 0
+        """The latest time that was given to an input."""
+        self._native: NativeLoop | None = None
+        self._unplayed: list[Record] = []
 
     def join(self, account: Account, told: Callable[[bytes], None]) -> None:
         """Somebody hears what an account is told."""
@@ -59,12 +66,14 @@ class Simulation:
 
     def next_time_ns(self, count: int = 1) -> int:
         """The time of the next input: now, and later than every time given before; so many are given."""
-        time_ns = max(self.clock.now_ns, self._last_ns + 1)
-        self._last_ns = time_ns + count - 1
+        time_ns = max(self.clock.now_ns, self.last_ns + 1)
+        self.last_ns = time_ns + count - 1
         return time_ns
 
     def submit(self, batch: Sequence[AnyInput]) -> None:
         """Have the market carry out requests, and tell of them together."""
+        if self._native is not None and not self._native.takes(batch):
+            self._native.hand_over()
         apply = self.market.apply
         for item in batch:
             apply(item)
@@ -72,6 +81,13 @@ class Simulation:
 
     def play(self, records: Iterable[Record], number: int = 0) -> None:
         """Play records, with everything that comes of them; so many at most, 0 for all."""
+        if self._native is not None:
+            played = self._native.play(iter(records), number)
+            if self._native is not None or played == number != 0:
+                return
+            number -= min(number, played)
+        if self._unplayed:
+            records, self._unplayed = chain(self._unplayed, records), []
         clock, market, deltas = self.clock, self.market, self._encoder.deltas
         apply, soon, touched = market.apply, clock.soon, market.touched
         for r in islice(records, number) if number else records:
@@ -80,10 +96,10 @@ class Simulation:
             time_ns = r.time_ns
             if time_ns >= clock.next_ns:
                 clock.advance(time_ns)
-            last_ns = self._last_ns
+            last_ns = self.last_ns
             if time_ns <= last_ns:
                 time_ns = last_ns + 1
-            self._last_ns = clock.now_ns = time_ns
+            self.last_ns = clock.now_ns = time_ns
             apply(
                 Recorded(
                     time_ns, r.position, r.order_id, r.broker_id, r.action, r.volume, r.price_ticks, r.symbol, r.new_id
@@ -105,17 +121,35 @@ class Simulation:
         self._step()
         clock.run_turn()
 
+    def play_natively(
+        self,
+        graph: DrivenGraph,
+        on_changes: Callable[[Sequence[ViewChange], dict[str, Exception]], None],
+        kernel: Callable[[Any], int],
+    ) -> None:
+        """Play records through a kernel from the first one on; see `NativeLoop`."""
+        self._native = NativeLoop(self, self._encoder, graph, on_changes, kernel)
+
+    @property
+    def is_native(self) -> bool:
+        """True while a kernel plays the records."""
+        return self._native is not None
+
+    def use_python(self) -> None:
+        """Play records through the pure-Python market from now on."""
+        if self._native is not None:
+            self._native.hand_over()
+
+    def leave_native(self, unplayed: list[Record]) -> None:
+        """The market is the pure-Python one again, and these records come next."""
+        self._native, self._unplayed = None, unplayed
+
     def _tell(self) -> None:
         """Hand out what the market has said: to each account its own, then to everybody."""
-        touched = self.market.touched
-        if touched:
-            tellers = touched[:]
-            touched.clear()
-            for teller in tellers:
-                data, count = teller.take()
-                told = self._told.get(teller.account.index)
-                if count and told is not None:
-                    told(data)
+        self.tell_accounts()
+        if self._native is not None:
+            self._native.step()
+            return
         deltas = self._encoder.deltas
         if not deltas:
             return
@@ -127,6 +161,18 @@ class Simulation:
         else:
             self._under_way.append(given)
             self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrive)
+
+    def tell_accounts(self) -> None:
+        """Hand out to each account what the market has said to it."""
+        touched = self.market.touched
+        if touched:
+            tellers = touched[:]
+            touched.clear()
+            for teller in tellers:
+                data, count = teller.take()
+                told = self._told.get(teller.account.index)
+                if count and told is not None:
+                    told(data)
 
     @property
     def unseen(self) -> list[Delta]:

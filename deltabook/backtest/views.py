@@ -12,7 +12,7 @@ from deltabook.wire.suggestions import did_you_mean
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
 from runtime.plan import EPOCH_TIME, Column, View
-from runtime.views.shard import Kernels, ShardState
+from runtime.views.shard import DrivenGraph, Kernels, ShardState
 
 __all__ = ["BacktestViews", "Change", "find_views", "named_sql"]
 
@@ -100,7 +100,18 @@ class _Group:
         """What deltas that come together change; raises `ConfigurationError` if a view fails."""
         if deltas and not any([relation in self.reads for relation, _, _ in deltas]):  # noqa: C419 (quicker)
             return []
-        changes = self._state.step_rows(deltas)
+        return self.took(self._state.step_rows(deltas))
+
+    def sources(self) -> list[str]:
+        """Return the kernel sources of its views."""
+        return self._state.sources()
+
+    def driven(self) -> DrivenGraph | None:
+        """Return its graph for a kernel that runs it; None if DuckDB computes one of its views."""
+        return self._state.driven()
+
+    def took(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
+        """Bring the rows of the views up to date; raises `ConfigurationError` if a view has failed."""
         for view, reason in self._state.failed.items():
             raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
         for view, row, number in changes:
@@ -171,6 +182,25 @@ class BacktestViews:
         """What deltas that come together change."""
         groups = self._groups
         changes = groups[0].step(deltas) if len(groups) == 1 else [c for group in groups for c in group.step(deltas)]
+        return self._by_view(changes)
+
+    def driven(self) -> DrivenGraph | None:
+        """Return the graph of all views, for a kernel that runs it and says to `took` what has changed; None if there is
+        no such graph."""
+        graph = self._groups[0].driven() if len(self._groups) == 1 else None
+        if graph is not None:
+            graph.loop.watch(self.columns)
+        return graph
+
+    def sources(self) -> list[str]:
+        """Return the kernel sources of all views."""
+        return [source for group in self._groups for source in group.sources()]
+
+    def took(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
+        """What changes that another kernel has found come to; raises `ConfigurationError` if a view has failed."""
+        return self._by_view(self._groups[0].took(changes))
+
+    def _by_view(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         if not changes:
             return []
         first = changes[0][0]

@@ -66,6 +66,10 @@ class Book(Ladder):
             self._accounts[order.account].orders[order.ref] = order
         self._added(order)
 
+    def enter_specially(self, order: Order) -> None:
+        """Match, rest, keep outside or end an order with any attributes."""
+        enter_specially(self, order)
+
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
         """Execute against plain orders as far as `bound`, its limit's rank; `order.volume` becomes what is left."""
         floor, ranks, mine = self.floor, levels.ranks, order.account

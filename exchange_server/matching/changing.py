@@ -10,7 +10,6 @@ from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.levels import NOTHING
 from exchange_server.matching.order import HIDDEN, MARKET, OUTSIDE, STOP, Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
-from exchange_server.matching.taking import enter_specially
 
 if TYPE_CHECKING:
     from exchange_server.matching.book import Book
@@ -67,7 +66,7 @@ def replace(market: Market, old: Order, new: Order, item: object) -> None:
         book.replacing = old
         if _meets_another(book, new):
             book.settle_replaced()
-    enter_specially(book, new)
+    book.enter_specially(new)
     if book.stops:
         market.trigger(book)
 
@@ -86,7 +85,7 @@ def trigger(market: Market, book: Book, order: Order) -> None:
     book.remove(order)
     order.flags &= ~STOP
     market.tellers[order.account].triggered(order)
-    enter_specially(book, order)
+    book.enter_specially(order)
 
 
 def in_order(market: Market, account: int, symbol: str) -> list[Order]:

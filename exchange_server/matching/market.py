@@ -21,7 +21,6 @@ from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.matching.silence import SilentTeller
-from exchange_server.matching.taking import enter_specially
 
 __all__ = ["Market"]
 
@@ -58,14 +57,10 @@ class Market(Floor):
         self.collar_bps = rules.collar_bps
         self.next_order_id = rules.first_order_id
         self.books: dict[str, Book] = {}
-        for locate, instrument in enumerate(rules.instruments, 1):
-            book = Book(locate, instrument.symbol, self.feed, self, instrument.reference_price_ticks)
-            book.unusual = int(rules.collar_bps > 0)
-            book.is_followed = instrument.symbol in rules.replay_symbols and rules.replay_mode == "as-recorded"
-            book.phase = "auction-open" if rules.opens_with_auction and not book.is_followed else "continuous"
-            book.is_special = book.is_followed or book.phase != "continuous"
+        for locate in range(1, len(rules.instruments) + 1):
+            book = self.empty_book(locate)
             self.book_at.append(book)
-            self.books[instrument.symbol] = book
+            self.books[book.symbol] = book
         self.inputs = 0
         self.full_at = self.next_order_id + rules.max_live_orders
         """From this id on the live orders are counted before one more is taken, see `has_room`."""
@@ -84,6 +79,17 @@ class Market(Floor):
         self._is_plain: list[bool] = [True]
         """By index of the account: nothing is to be looked at before its orders are matched."""
         self.named: dict[str, Account] = {}
+
+    def empty_book(self, locate: int) -> Book:
+        """Return the book of an instrument (1 is the first one) as it is before any order."""
+        rules = self.rules
+        instrument = rules.instruments[locate - 1]
+        book = Book(locate, instrument.symbol, self.feed, self, instrument.reference_price_ticks)
+        book.unusual = int(rules.collar_bps > 0)
+        book.is_followed = instrument.symbol in rules.replay_symbols and rules.replay_mode == "as-recorded"
+        book.phase = "auction-open" if rules.opens_with_auction and not book.is_followed else "continuous"
+        book.is_special = book.is_followed or book.phase != "continuous"
+        return book
 
     def apply(self, item: AnyInput) -> int | str:
         """Apply one input; the id of the order that it left in the book or waiting, 0 if none.
@@ -228,7 +234,7 @@ class Market(Floor):
         self.tellers[order.account].accepted(order)
         book = self.book_at[order.locate]
         assert book is not None
-        enter_specially(book, order)
+        book.enter_specially(order)
         if book.unusual and book.stops:
             self.trigger(book)
 

@@ -208,11 +208,15 @@ class EventLoop(Structure):
         events = relation_of[order]  # -1: no view reads the relation
         self.put(steps.ORDER, np.ascontiguousarray(events, np.int64))
         self.array(steps.NEXT)[:] = 0
-        kinds = {id(batch): steps.WATCH if name in watched else steps.UNWATCHED
-                 for name, batches in self._outputs.items() for batch in batches}  # fmt: skip
-        self.array(steps.WATCHED)[:] = [kinds.get(id(batch), steps.INNER) for batch in self._filled]
+        self.watch(watched)
         for place, value in ((steps.EVENT, 0), (steps.LAST, len(order)), (steps.ROWS, 0)):
             self._numbers[place] = value
+
+    def watch(self, views: Collection[str]) -> None:
+        """Stop for rows of these views."""
+        kinds = {id(batch): steps.WATCH if name in views else steps.UNWATCHED
+                 for name, batches in self._outputs.items() for batch in batches}  # fmt: skip
+        self.array(steps.WATCHED)[:] = [kinds.get(id(batch), steps.INNER) for batch in self._filled]
 
     def run(self, errors: dict[str, Exception]) -> bool:
         """Take in events up to one that changes a watched view, whose rows are in its batches; False: there is none."""

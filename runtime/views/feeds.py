@@ -152,6 +152,13 @@ class ColumnBatch(Batch):
         views[1][at] = weight
         meta[0] = at + 1
 
+    def reserve(self, room: int) -> None:
+        """Own arrays with room for so many rows: for another kernel that appends to them."""
+        if not self._is_own:
+            self._put_own()
+        self.grow(room)
+        self._own = [self.array(place) for place in range(1, 2 + len(self.widths))]
+
     def _take_back(self) -> None:
         if not self._is_own:
             self._put_own()

@@ -271,6 +271,20 @@ class Graph:
         return True
 
     @property
+    def calls_duckdb(self) -> bool:
+        """True if the graph has views that only DuckDB computes, so that no kernel runs the whole of it."""
+        return bool(self._others)
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if one compiled kernel runs all nodes."""
+        return self._sequence.is_compiled
+
+    def attend(self, errors: dict[str, Exception]) -> None:
+        """Make the room that a stopped node has asked for; see `NodeSequence.attend`."""
+        self._sequence.attend(errors)
+
+    @property
     def events(self) -> EventLoop:
         """Takes in rows of relations one by one."""
         if self._events is None:

@@ -10,7 +10,7 @@ and the checkpoints behind it takes the same rows in again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -23,10 +23,11 @@ from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import RecordStructure
 from runtime.plan import Program, View, only_view
 from runtime.state import CorruptStateError, Run
+from runtime.views.composed import EventLoop
 from runtime.views.encoding import decode_table, decode_words
 from runtime.views.errors import ViewError, reason_of
 from runtime.views.events import Events
-from runtime.views.feeds import ColumnFeed
+from runtime.views.feeds import ColumnBatch, ColumnFeed
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes.recompute import Recompute
 from runtime.views.placement import Part, part_of, views_of_shard
@@ -35,7 +36,7 @@ from runtime.views.rows import change_schema, changes_of
 from runtime.views.shardruns import Base, ShardRun, TakenIn, decode_shard_run
 from runtime.views.strings import Strings
 
-__all__ = ["Change", "Kernels", "ShardState", "Step"]
+__all__ = ["Change", "DrivenGraph", "Kernels", "ShardState", "Step"]
 
 Inputs = Literal["payloads", "relations"]
 """What a shard is given: payloads of maps, or deltas of relations."""
@@ -56,6 +57,34 @@ class Step(msgspec.Struct, frozen=True):
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: dict[str, str]
     """View → why it cannot go on; it emits nothing from now on."""
+
+
+class DrivenGraph:
+    """A shard's graph as a kernel of another package drives it; valid until the shard's program changes."""
+
+    def __init__(
+        self, graph: Graph, strings: Strings, finish: Callable[[Mapping[str, Exception]], list[Change]]
+    ) -> None:
+        self.loop: EventLoop = graph.events
+        """The table that `library.steps.results` and `run_nodes` read."""
+        self.relations: Mapping[str, ColumnBatch] = graph.relations
+        """Relation → the batch to append its rows to, for the relations that views read."""
+        self.number = strings.number
+        """Gives the number of a string."""
+        self.refresh = strings.refresh
+        """Hands new strings to the kernels; called before the first step that may read them."""
+        self.finish = finish
+        """Returns the changes of a step, given its errors by view, and empties all batches."""
+        self._graph = graph
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if the whole graph runs compiled."""
+        return self._graph.is_compiled
+
+    def attend(self, errors: dict[str, Exception]) -> None:
+        """Make the room that a stopped node has asked for, or add the views that fail with it to ``errors``."""
+        self._graph.attend(errors)
 
 
 class ShardState:
@@ -265,6 +294,22 @@ class ShardState:
             graph.finish()
             if changes:
                 return changes
+
+    def driven(self) -> DrivenGraph | None:
+        """Return the graph for a kernel that appends rows to its relations and runs it; None if it calls DuckDB."""
+        self._look_for_kernels()
+        if self._graph.calls_duckdb:
+            return None
+        return DrivenGraph(self._graph, self._strings, self._finish_driven)
+
+    def _finish_driven(self, errors: Mapping[str, Exception]) -> list[Change]:
+        """Return what a step has changed that another kernel has run, and empty all batches."""
+        if errors:
+            self._note(errors)
+        changes = self._graph.changes(self._failed)
+        self._graph.finish()
+        self._begun = self._names
+        return changes
 
     def _note(self, errors: Mapping[str, Exception]) -> None:
         """Remember which views have failed; the next step that gives tables names them."""

@@ -1,0 +1,509 @@
+"""The books of a backtest as flat arrays, and one of them as the market's own code sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from deltabook.backtest.deltas import Delta, DeltaEncoder
+from exchange_server.matching import Market
+from exchange_server.matching.book import Book
+from exchange_server.matching.levels import NOTHING, Levels
+from exchange_server.matching.order import IOC, MARKET, Order, Side
+from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.taking import end
+from runtime.native.library import matching as m
+from runtime.native.structures import Batch, Structure
+from runtime.views.feeds import ColumnBatch
+from runtime.views.shard import DrivenGraph
+
+__all__ = ["Books", "NativeBook"]
+
+Words = npt.NDArray[np.int64]
+
+_ROOM: Final = 1024
+"""Orders, levels, matches and retained trades that there is room for at first."""
+_INT64_MAX: Final = 2**63 - 1
+_LEAST_RANK: Final = -(2**63)
+_RELATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("bids", ("t", "id", "broker_id", "volume", "price", "symbol")),
+    ("asks", ("t", "id", "broker_id", "volume", "price", "symbol")),
+    ("trades", ("t", "match_id", "symbol", "price", "volume", "side", "resting_id", "aggressor_id", "broker_id")),
+    ("epoch_time", ("t", "at")),
+)
+"""The relations and their columns in the order in which the kernel numbers them."""
+_NULLABLE: Final = ("side", "resting_id", "aggressor_id", "broker_id")
+_COUNTERS: Final = {
+    "gone_orders": m.GONE,
+    "ignored_records": m.IGNORED,
+    "refused_adds": m.REFUSED,
+    "empty_executions": m.EMPTY,
+    "without_effect": m.WITHOUT_EFFECT,
+    "dropped_prices": m.DROPPED,
+}
+"""Name in `Market.replay_counts` → number of the kernel."""
+
+
+class Books(Structure):
+    """The arrays that `runtime.native.library.matching` works on: orders, price levels, retained trades, numbers.
+
+    While they are in use, the market's books are `NativeBook`s over them. `hand_over` gives the market books of its own
+    again, with the same orders in the same queues.
+    """
+
+    def __init__(
+        self,
+        market: Market,
+        encoder: DeltaEncoder,
+        graph: DrivenGraph,
+        kernel: Callable[[Any], int],
+        *,
+        is_compiled: bool,
+    ) -> None:
+        """``market`` is one that has taken no orders; ``graph`` gets the rows that records and requests change."""
+        super().__init__(13)
+        self._market, self._encoder, self._graph = market, encoder, graph
+        self.put(m.NUMBERS, np.zeros(m.NUMBERS_SIZE, np.int64))
+        self.numbers: Any = self.views[m.NUMBERS]
+        """The kernel's numbers, by their places."""
+        self._run, self._argument = kernel, self.address if is_compiled else self.views
+        self._make_arrays(len(market.rules.instruments) + 1)
+        self._make_relations()
+        n, retention = self.numbers, encoder.retention
+        n[m.KEEP_ROWS], n[m.KEEP_NS] = retention.rows, retention.time_ns
+        factor = market.rules.outlier_factor
+        n[m.FACTOR], n[m.MID_LIMIT] = factor, _INT64_MAX // factor if factor else 0
+        n[m.BUY], n[m.SELL], n[m.EPOCH] = graph.number("B"), graph.number("S"), -1
+        symbols = self.array(m.BOOKS)
+        self._books: list[NativeBook] = []
+        for locate, instrument in enumerate(market.rules.instruments, 1):
+            symbols[locate * m.B_STRIDE + m.B_SYMBOL] = graph.number(instrument.symbol)
+            book = NativeBook(self, market, locate, instrument.reference_price_ticks)
+            self._books.append(book)
+            market.books[instrument.symbol] = market.book_at[locate] = cast("Book", book)
+        graph.refresh()
+        self.link(m.LOOP, graph.loop)
+
+    # ---- arrays ------------------------------------------------------------------------------------------------------
+
+    def _make_arrays(self, books: int) -> None:
+        n = self.numbers
+        sizes = (
+            (m.ORDERS, m.STRIDE, m.ORDER_ROOM),
+            (m.LEVELS, m.L_STRIDE, m.LEVEL_ROOM),
+            (m.MATCHES, m.M_STRIDE, m.MATCH_ROOM),
+        )
+        for place, stride, number in sizes:
+            self.put(place, np.zeros(_ROOM * stride, np.int64))
+            n[number] = _ROOM
+        self._sides = Structure(2 * books)
+        self.put(m.COUNTS, np.zeros(4 * books, np.int64))
+        for side in range(2 * books):
+            self._sides.put(side, np.zeros(2 * _ROOM, np.int64))
+            self.views[m.COUNTS][2 * side + 1] = _ROOM
+        self.link(m.SIDES, self._sides)
+        self.put(m.INDEX, np.zeros(4 * _ROOM, np.int64))
+        n[m.MASK] = 4 * _ROOM - 1
+        self.put(m.TRADES, np.zeros(_ROOM * m.T_STRIDE, np.int64))
+        n[m.TRADE_MASK] = _ROOM - 1
+        self.put(m.BOOKS, np.zeros(books * m.B_STRIDE, np.int64))
+        self._columns = Structure(11)
+        self.link(m.COLUMNS, self._columns)
+
+    def _make_relations(self) -> None:
+        places = np.full(len(_RELATIONS) * m.PLACES_STRIDE, m.NO_PLACE, np.int64)
+        self._batches: list[Batch] = []
+        batches = Structure(len(_RELATIONS))
+        for number, (name, columns) in enumerate(_RELATIONS):
+            batch: Batch = self._graph.relations.get(name) or Batch(())
+            first = number * m.PLACES_STRIDE
+            places[first] = isinstance(batch, ColumnBatch)
+            if isinstance(batch, ColumnBatch):
+                batch.reserve(_ROOM)
+                for place, column in enumerate(columns, first + 1):
+                    if column in batch.read:
+                        places[place] = batch.place(column)
+                        if name == "trades" and column in _NULLABLE:
+                            places[first + m.FLAGS + _NULLABLE.index(column)] = batch.place(column) + 1
+            self._batches.append(batch)
+            batches.link(number, batch)
+        self.put(m.PLACES, places)
+        self.link(m.BATCHES, batches)
+
+    def _make_room(self) -> None:
+        """Double whatever is full, and have room for the matches that the stopped operation needs."""
+        n = self.numbers
+        need = n[m.NEED]
+        if n[m.ORDER_FREE] == 0 and n[m.ORDER_USED] == n[m.ORDER_ROOM]:
+            n[m.ORDER_ROOM] *= 2
+            self.extend(m.ORDERS, n[m.ORDER_ROOM] * m.STRIDE)
+        if n[m.LEVEL_FREE] == 0 and n[m.LEVEL_USED] == n[m.LEVEL_ROOM]:
+            n[m.LEVEL_ROOM] *= 2
+            self.extend(m.LEVELS, n[m.LEVEL_ROOM] * m.L_STRIDE)
+        if n[m.MATCHED] + need > n[m.MATCH_ROOM]:
+            n[m.MATCH_ROOM] = 2 * (n[m.MATCHED] + need)
+            self.extend(m.MATCHES, n[m.MATCH_ROOM] * m.M_STRIDE)
+        counts = self.array(m.COUNTS)
+        for side in np.flatnonzero(counts[::2] == counts[1::2]).tolist():
+            counts[2 * side + 1] *= 2
+            self._sides.extend(side, 2 * int(counts[2 * side + 1]))
+        if 2 * (n[m.MAPPED] + 1) > n[m.MASK]:
+            self._widen_index()
+        if n[m.KEPT] + need > n[m.TRADE_MASK]:
+            self._widen_trades(n[m.KEPT] + need)
+        for batch in self._batches:
+            room = batch.rows + n[m.KEPT] + 2 * need + 4
+            if room > batch.room:
+                if isinstance(batch, ColumnBatch):
+                    batch.reserve(2 * room)
+                else:
+                    batch.grow(2 * room)
+
+    def _widen_index(self) -> None:
+        n = self.numbers
+        orders = self._live()
+        orders = orders[orders[:, m.O_FILE] >= 0]
+        slots = [int(slot) for slot in self._live_slots if self.array(m.ORDERS)[slot * m.STRIDE + m.O_FILE] >= 0]
+        n[m.MASK] = 2 * (n[m.MASK] + 1) - 1
+        index = np.zeros(n[m.MASK] + 1, np.int64)
+        self.put(m.INDEX, index)
+        cells = self.views[m.INDEX]
+        for slot, order in zip(slots, orders.tolist(), strict=True):
+            at = m.mix(m.mix(0, order[m.O_RECORDED]), order[m.O_FILE]) & n[m.MASK]
+            while cells[at]:
+                at = (at + 1) & n[m.MASK]
+            cells[at] = slot + 1
+
+    def _widen_trades(self, trades: int) -> None:
+        n = self.numbers
+        kept = self._trades()
+        room = 1 << (2 * trades).bit_length()
+        ring = np.zeros(room * m.T_STRIDE, np.int64)
+        ring[: kept.size] = kept.reshape(-1)
+        self.put(m.TRADES, ring)
+        n[m.FIRST_TRADE], n[m.TRADE_MASK] = 0, room - 1
+
+    @property
+    def _live_slots(self) -> Words:
+        used = self.numbers[m.ORDER_USED]
+        return np.flatnonzero(self.array(m.ORDERS)[: used * m.STRIDE].reshape(-1, m.STRIDE)[:, m.O_ID])
+
+    def _live(self) -> Words:
+        """Live orders, one a row."""
+        return self.array(m.ORDERS).reshape(-1, m.STRIDE)[self._live_slots]
+
+    def _trades(self) -> Words:
+        """Retained trades, one a row, oldest first."""
+        n = self.numbers
+        places = (n[m.FIRST_TRADE] + np.arange(n[m.KEPT])) & n[m.TRADE_MASK]
+        return self.array(m.TRADES).reshape(-1, m.T_STRIDE)[places]
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+
+    def set_records(self, columns: list[Words]) -> None:
+        """Play these records from now on."""
+        for place, words in enumerate(columns):
+            self._columns.put(place, words)
+        self.numbers[m.RECORD] = 0
+
+    def play(self, last: int, next_ns: int, last_ns: int) -> int:
+        """Play records up to a number of them, a time, or something for Python to do; return the status.
+
+        ``last_ns`` is the time that was given to the last input.
+        """
+        n, market = self.numbers, self._market
+        n[m.LAST], n[m.NEXT_NS], n[m.TIME] = last, next_ns, last_ns
+        n[m.NEXT_ORDER], n[m.NEXT_MATCH] = market.next_order_id, market.next_match_id
+        n[m.OTHER_IDS] = market.other_ids
+        begin = n[m.RECORD]
+        status = self._operate(m.PLAY)
+        market.next_order_id, market.next_match_id = n[m.NEXT_ORDER], n[m.NEXT_MATCH]
+        market.other_ids, market.replay_position = n[m.OTHER_IDS], n[m.POSITION] or market.replay_position
+        market.inputs += n[m.RECORD] - begin
+        market.now.time_ns = n[m.TIME]
+        return status
+
+    def run_graph(self) -> int:
+        """Run the graph over the rows that wait; return the status."""
+        self.numbers[m.TIME] = self._market.now.time_ns
+        return self._operate(m.VIEWS)
+
+    def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
+        """Carry out an operation on the order in a slot."""
+        n = self.numbers
+        n[m.SIDE], n[m.SLOT], n[m.VOLUME] = side, slot, volume
+        n[m.TIME] = self._market.now.time_ns
+        self._operate(operation)
+
+    def _operate(self, operation: int) -> int:
+        self.numbers[m.OP] = operation
+        while (status := self._run(self._argument)) == m.ROOM:
+            self._make_room()
+        return status
+
+    def matches(self) -> list[tuple[int, int, int, int]]:
+        """Return the matches of own orders since the last call: order id or 0, volume, price, number of the match."""
+        n = self.numbers
+        cells = self.array(m.MATCHES)[: n[m.MATCHED] * m.M_STRIDE].tolist()
+        n[m.MATCHED] = 0
+        return list(zip(*[iter(cells)] * m.M_STRIDE, strict=True))
+
+    def report_executions(self) -> None:
+        """Let the accounts know of own orders that recorded ones have executed."""
+        for order_id, volume, price, match_id in self.matches():
+            book = next(book for book in self._books if dict.__contains__(book.orders, order_id))
+            book.executed(book.orders[order_id], volume, price, match_id)
+
+    def counters(self) -> None:
+        """Bring the counters of market and encoder up to date."""
+        n, encoder = self.numbers, self._encoder
+        encoder.messages, encoder.trades = n[m.MESSAGES], n[m.TRADED]
+        self._market.replay_counts.update({name: n[place] for name, place in _COUNTERS.items() if n[place]})
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def order_in_slot(self, slot: int) -> Order:
+        """Return the order of a recording in a slot."""
+        cells = self.array(m.ORDERS)[slot * m.STRIDE : (slot + 1) * m.STRIDE].tolist()
+        side: Side = "S" if cells[m.O_SIDE] & 1 else "B"
+        number = cells[m.O_ID]
+        return Order(
+            number, number, cells[m.O_SIDE] >> 1, side, cells[m.O_PRICE], cells[m.O_VOLUME], cells[m.O_BROKER],
+            executed=cells[m.O_EXECUTED],
+        )  # fmt: skip
+
+    def slot_of(self, order_id: int, locate: int) -> int:
+        """Return the slot of an order in a book by its id, or -1. Looks at all orders."""
+        orders = self.array(m.ORDERS).reshape(-1, m.STRIDE)
+        found = np.flatnonzero((orders[:, m.O_ID] == order_id) & (orders[:, m.O_SIDE] >> 1 == locate))
+        return int(found[0]) if len(found) else -1
+
+    def live_orders(self, locate: int) -> int:
+        """Return how many orders a book has."""
+        return int(np.count_nonzero(self._live()[:, m.O_SIDE] >> 1 == locate))
+
+    def last_price(self, locate: int) -> int:
+        """Return the price of a book's last trade, 0 before the first."""
+        return int(self.views[m.BOOKS][locate * m.B_STRIDE + m.B_LAST])
+
+    def best(self, side: int) -> int | None:
+        """Return the best rank of a side."""
+        count = self.views[m.COUNTS][2 * side]
+        return self._sides.views[side][2 * count - 2] if count else None
+
+    def _queues(self, side: int) -> Iterator[int]:
+        """The slots of a side's orders, the worst price first and in a queue the oldest first."""
+        levels, orders, cells = self.views[m.LEVELS], self.views[m.ORDERS], self._sides.views[side]
+        for place in range(self.views[m.COUNTS][2 * side]):
+            slot = levels[cells[2 * place + 1] * m.L_STRIDE + m.L_HEAD]
+            while slot >= 0:
+                yield slot
+                slot = orders[slot * m.STRIDE + m.O_NEXT]
+
+    def hand_over(self) -> None:
+        """Give the market and the encoder the state that they would have without these books."""
+        assert not self.numbers[m.PENDING], "expected no rows that wait"
+        market, orders = self._market, self.views[m.ORDERS]
+        for native in self._books:
+            book = market.empty_book(native.locate)
+            book.last_trade_ticks = native.last_trade_ticks
+            for side in (2 * native.locate, 2 * native.locate + 1):
+                for slot in self._queues(side):
+                    cells = slot * m.STRIDE
+                    own = orders[cells + m.O_OWNER]
+                    order = native.orders[own] if own else self.order_in_slot(slot)
+                    book.orders[order.order_id] = order
+                    book.place(order)
+                    if orders[cells + m.O_FILE] >= 0:
+                        recorded = orders[cells + m.O_RECORDED] + (orders[cells + m.O_FILE] << 64)
+                        market.recorded_ids[recorded] = order.order_id, orders[cells + m.O_REMAINS]
+            market.books[book.symbol] = market.book_at[native.locate] = book
+        self.counters()
+        epoch_ns = self.numbers[m.EPOCH]
+        self._encoder.resume(self.rows(), epoch_ns if epoch_ns >= 0 else None)
+
+    def rows(self) -> list[Delta]:
+        """Return the rows of BIDS, ASKS and TRADES, in the order in which they came."""
+        symbols = ["", *(instrument.symbol for instrument in self._market.rules.instruments)]
+        live = self._live()
+        found: list[Delta] = []
+        for order in live[np.argsort(live[:, m.O_ID], kind="stable")].tolist():
+            row = (
+                order[m.O_TIME], order[m.O_ID], order[m.O_BROKER], order[m.O_VOLUME], order[m.O_PRICE],
+                symbols[order[m.O_SIDE] >> 1],
+            )  # fmt: skip
+            found.append(("asks" if order[m.O_SIDE] & 1 else "bids", row, 1))
+        for time_ns, number, locate, price, volume, side, resting, broker in self._trades().tolist():
+            aggressor = "S" if side else "B"
+            trade = (time_ns, number, symbols[locate], price, volume, aggressor, resting, None, broker)
+            found.append(("trades", trade, 1))
+        return found
+
+
+class _LiveOrders(dict[int, Order]):
+    """The orders of a book by id: own orders as they are, recorded ones made when they are looked at."""
+
+    def __init__(self, books: Books, locate: int) -> None:
+        super().__init__()
+        self._books, self._locate = books, locate
+
+    def __contains__(self, order_id: object) -> bool:
+        if super().__contains__(order_id):
+            return True
+        return isinstance(order_id, int) and order_id > 0 and self._books.slot_of(order_id, self._locate) >= 0
+
+    def __missing__(self, order_id: int) -> Order:
+        slot = self._books.slot_of(order_id, self._locate)
+        if slot < 0:
+            raise KeyError(order_id)
+        return self._books.order_in_slot(slot)
+
+    def __len__(self) -> int:
+        return self._books.live_orders(self._locate)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class NativeBook:
+    """A book of `Books` as the code of `exchange_server.matching` sees it that carries out requests of strategies.
+
+    It takes limit, market and immediate orders, reductions, cancellations and replacements, without stops, auctions,
+    collars and what else a `Book` knows: `NativeLoop` hands over before such a request is applied.
+    """
+
+    is_special = is_followed = False
+    unusual = 0
+    phase = "continuous"
+    stops = ()
+    waiting: Mapping[int, Order] = {}
+
+    def __init__(self, books: Books, market: Market, locate: int, reference_ticks: int) -> None:
+        self._books, self.floor, self.locate = books, market, locate
+        self.symbol = market.rules.instruments[locate - 1].symbol
+        self.reference_ticks = reference_ticks
+        self.orders = _LiveOrders(books, locate)
+        self.replacing: Order | None = None
+        self.bids, self.asks = Levels(1), Levels(-1)
+        self._slots: dict[int, int] = {}
+
+    # ---- what the market looks at ------------------------------------------------------------------------------------
+
+    @property
+    def last_trade_ticks(self) -> int:
+        """The last trade's price, 0 before the first."""
+        return self._books.last_price(self.locate)
+
+    @property
+    def bid_edge(self) -> int:
+        """The highest bid."""
+        best = self._books.best(2 * self.locate)
+        return NOTHING if best is None else best
+
+    @property
+    def ask_edge(self) -> int:
+        """The lowest ask."""
+        best = self._books.best(2 * self.locate + 1)
+        return -NOTHING if best is None else -best
+
+    def reference(self) -> int:
+        """The last trade's price, the instrument's own before there is one."""
+        return self.last_trade_ticks or self.reference_ticks
+
+    def levels_of(self, order: Order) -> Levels:
+        """The side of an order, for its sign alone."""
+        return self.bids if order.side == "B" else self.asks
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def enter(self, order: Order) -> None:
+        """Match an order that has its ids, and rest what is left of it."""
+        self._match(order, rests=True)
+
+    def enter_specially(self, order: Order) -> None:
+        """The same for a market order, an immediate one, and one that replaces another."""
+        # A replacement that executes is announced before it does, and nothing happens between the two otherwise.
+        self.settle_replaced()
+        flags = order.flags
+        self._match(order, rests=not flags & (MARKET | IOC))
+        if order.volume and flags & (MARKET | IOC):
+            reason = CancelReason.MARKET if flags & MARKET else CancelReason.IMMEDIATE
+            end(cast("Book", self), order, reason)
+
+    def cancel(self, order_id: int) -> int:
+        """End an order for everybody but its owner, and return the lots that it had."""
+        order = self.orders[order_id]
+        self._books.request(m.DELETE, self._side(order), self._slots[order_id])
+        self._forget(order)
+        return order.volume
+
+    def reduce(self, order: Order, volume: int) -> None:
+        """Take lots, fewer than it has, off an order."""
+        self._books.request(m.REDUCE, self._side(order), self._slots[order.order_id], volume)
+        account = self.floor.accounts[order.account]
+        if account.open_notional:
+            account.open_notional -= volume * order.price_ticks
+        order.volume -= volume
+
+    def remove(self, order: Order) -> None:
+        """Take an order out that is about to be replaced; the feed is not notified."""
+        slot = self._slots[order.order_id]
+        self._books.request(m.UNLINK, self._side(order), slot)
+        self._forget(order)
+        self._slots[order.order_id] = slot
+
+    def settle_replaced(self) -> None:
+        """Notify the feed that the order which is being replaced is gone."""
+        old = self.replacing
+        if old is not None:
+            self.replacing = None
+            self._books.request(m.WITHDRAW, self._side(old), self._slots.pop(old.order_id))
+            old.volume = 0
+
+    def executed(self, order: Order, volume: int, price: int, match_id: int) -> None:
+        """Let an own order's account know that it was executed while it rested."""
+        order.volume -= volume
+        order.executed += volume
+        account = self.floor.accounts[order.account]
+        if account.open_notional:
+            account.open_notional -= volume * price
+        self.floor.tellers[order.account].executed(order, volume, price, "A", match_id)
+        if not order.volume:
+            self._forget(order)
+
+    def _match(self, order: Order, *, rests: bool) -> None:
+        books = self._books
+        n, is_sell = books.numbers, order.side == "S"
+        n[m.PRICE], n[m.BROKER], n[m.OWNER] = order.price_ticks, order.broker_id, order.order_id
+        n[m.BOUND] = _LEAST_RANK if order.flags & MARKET else order.price_ticks if is_sell else -order.price_ticks
+        n[m.RESTS], n[m.NEXT_MATCH] = rests, self.floor.next_match_id
+        books.request(m.ENTER, self._side(order), volume=order.volume)
+        slot, self.floor.next_match_id = n[m.SLOT], n[m.NEXT_MATCH]
+        teller = self.floor.tellers[order.account]
+        for resting, volume, price, match_id in books.matches():
+            if resting:
+                self.executed(self.orders[resting], volume, price, match_id)
+            order.volume -= volume
+            order.executed += volume
+            teller.executed(order, volume, price, "R", match_id)
+        if slot >= 0:
+            self._slots[order.order_id] = slot
+            self.orders[order.order_id] = order
+            account = self.floor.accounts[order.account]
+            account.orders[order.ref] = order
+            if account.limits.open_notional:
+                account.open_notional += order.volume * order.price_ticks
+
+    def _side(self, order: Order) -> int:
+        return 2 * self.locate + (order.side == "S")
+
+    def _forget(self, order: Order) -> None:
+        """Take an own order out of the books of its account, with the volume that it still has."""
+        del self.orders[order.order_id], self._slots[order.order_id]
+        account = self.floor.accounts[order.account]
+        del account.orders[order.ref]
+        if account.open_notional:
+            account.open_notional -= order.volume * order.price_ticks
