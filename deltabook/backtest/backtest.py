@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -29,7 +30,7 @@ from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
 from deltabook.backtest.latency import parse_latency
 from deltabook.backtest.link import RunViews
-from deltabook.backtest.native import SOURCE, NativeLoop
+from deltabook.backtest.native import NativeLoop
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, make_result
 from deltabook.backtest.session import Session
@@ -49,6 +50,10 @@ MarketKind = Literal["native", "interpreted", "python"]
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
 """Objects more than there were at the last collection."""
+_FEW_RECORDS: Final = 20_000
+"""Number of records below which a run does not wait for kernels to be compiled."""
+_LONGEST_WAIT_S: Final = 60.0
+"""The longest time that a run waits for kernels; those of the shipped views take about 2 s, once."""
 _END_NS: Final = 60 * _SECOND_NS
 """So long in market time resting orders may take to be cancelled at the end."""
 
@@ -58,7 +63,9 @@ class Backtest:
 
     ``records`` and ``strategies`` take the place of the configuration's files and names; records must be in the order
     of their times, and ``instruments`` says what they trade. ``classes`` are the strategies of the configuration that
-    are in no file, by name. Raises `ConfigurationError`, or an `AlgoError` of the strategies' own files and parameters.
+    are in no file, by name. ``market`` says what plays the records, with the same result: the compiled kernel, the
+    kernel interpreted, or the market of the exchange in Python. Raises `ConfigurationError`, or an `AlgoError` of the
+    strategies' own files and parameters.
 
     >>> from exchange_server.replay import Record
     >>> flow = [Record(1, 10, 1, 7, "B", 5, 100, "ACME"), Record(2, 20, 2, 8, "S", 5, 102, "ACME")]
@@ -75,8 +82,10 @@ class Backtest:
         strategies: Sequence[LoadedStrategy] | None = None,
         classes: Mapping[str, type[Strategy[Any]]] = MappingProxyType({}),
         instruments: Sequence[Instrument] = (),
+        market: MarketKind = "native",
     ) -> None:
         self.config = config
+        self._market_kind = market
         self._flow = Flow(config.data, config.limit_records) if records is None else None
         self._records: Iterable[Record] = records if self._flow is None else self._flow  # type: ignore[assignment]
         self._instruments = tuple(instruments) if self._flow is None else self._flow.instruments
@@ -85,8 +94,6 @@ class Backtest:
         named = (classes.get(name, name) for name in config.strategies)
         self.loaded = list(strategies or load_strategies(named, config.parameters))
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
-        self.market_kind: MarketKind = "native"
-        """Which market plays the records: tests compare them."""
         self.failure = ""
         """Why it ended before its data did, if it did."""
         self._assemble()
@@ -121,7 +128,8 @@ class Backtest:
             on_synchronised=lambda: None,
             view_link=RunViews(self),
         )
-        self.views = BacktestViews(find_views(*self._wanted()), default_kernels())
+        self._kernels = None if self._market_kind == "interpreted" else default_kernels()
+        self.views = BacktestViews(find_views(*self._wanted()), self._kernels)
         self.encoder.gives_time = self.views.reads_time
         self._columns = self.views.columns
         self._number = 0
@@ -147,14 +155,14 @@ class Backtest:
     def _run(self) -> Result:
         begin_s = time.perf_counter()
         records = iter(self._records)
-        first = next(records, None)
-        if first is None:
+        beginning = list(islice(records, _FEW_RECORDS))
+        if not beginning:
             symbols = ", ".join(each.symbol for each in self._instruments)
             raise BacktestError(f"expected data of {symbols} to play, was none that can be used")
-        self.clock.begin(first.time_ns)
-        self._choose_market()
+        self.clock.begin(beginning[0].time_ns)
+        self._choose_market(is_short=len(beginning) < _FEW_RECORDS)
         simulation, warm_up = self.simulation, self.config.warm_up_records
-        flow = _chained(first, records)
+        flow = chain(beginning, records)
         if warm_up:
             simulation.play(flow, warm_up)
         self._start()
@@ -162,19 +170,16 @@ class Backtest:
         self._stop()
         return make_result(self, self._flow.sources() if self._flow else [], time.perf_counter() - begin_s)
 
-    def _choose_market(self) -> None:
-        """Play the records through a kernel if there is one for what was configured; see `deltabook.backtest.native`."""
+    def _choose_market(self, *, is_short: bool) -> None:
+        """Play the records through a kernel if there is one for this configuration; see `deltabook.backtest.native`."""
         config, graph = self.config, self.views.driven()
-        if self.market_kind == "python" or graph is None or config.step_us or config.trades_rows < 1:
+        if self._market_kind == "python" or graph is None or config.step_us or config.trades_rows < 1:
             return
         if not parse_latency(config.latency, config.seed)["feed"]().is_zero:
             return
-        kernels = default_kernels()
-        kernels.wait([SOURCE, *self.views.sources()], 60.0)
-        graph = self.views.driven()
-        kernel = NativeLoop.kernel(kernels, graph, is_interpreted=self.market_kind == "interpreted")
+        kernel = NativeLoop.kernel(self._kernels, graph, 0.0 if is_short else _LONGEST_WAIT_S)
         if kernel is not None:
-            self.simulation.play_natively(graph, lambda changes, _: self._publish(self.views.took(changes)), kernel)
+            self.simulation.play_natively(graph, lambda changes: self._publish(self.views.took(changes)), kernel)
 
     def _start(self) -> None:
         """Connect the strategies: views first, then the market."""
@@ -260,8 +265,3 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _chained(first: Record, rest: Iterable[Record]) -> Iterable[Record]:
-    yield first
-    yield from rest

@@ -138,7 +138,6 @@ class DeltaEncoder(Silence):
             self.deltas += [] if before is None else [(EPOCH_TIME.name, before, -1)]
             self.deltas.append((EPOCH_TIME.name, now, 1))
 
-
     def rows(self) -> list[Delta]:
         """Everything that is in the relations, as deltas from nothing."""
         rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]

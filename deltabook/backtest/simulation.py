@@ -83,7 +83,7 @@ class Simulation:
         """Play records, with everything that comes of them; so many at most, 0 for all."""
         if self._native is not None:
             played = self._native.play(iter(records), number)
-            if self._native is not None or played == number != 0:
+            if self.is_native or played == number != 0:
                 return
             number -= min(number, played)
         if self._unplayed:
@@ -124,7 +124,7 @@ class Simulation:
     def play_natively(
         self,
         graph: DrivenGraph,
-        on_changes: Callable[[Sequence[ViewChange], dict[str, Exception]], None],
+        on_changes: Callable[[list[ViewChange]], None],
         kernel: Callable[[Any], int],
     ) -> None:
         """Play records through a kernel from the first one on; see `NativeLoop`."""

@@ -102,10 +102,6 @@ class _Group:
             return []
         return self.took(self._state.step_rows(deltas))
 
-    def sources(self) -> list[str]:
-        """Return the kernel sources of its views."""
-        return self._state.sources()
-
     def driven(self) -> DrivenGraph | None:
         """Return its graph for a kernel that runs it; None if DuckDB computes one of its views."""
         return self._state.driven()
@@ -185,16 +181,11 @@ class BacktestViews:
         return self._by_view(changes)
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph of all views, for a kernel that runs it and says to `took` what has changed; None if there is
-        no such graph."""
+        """Return the graph of all views for a kernel whose changes `took` gets; None if there is no such graph."""
         graph = self._groups[0].driven() if len(self._groups) == 1 else None
         if graph is not None:
             graph.loop.watch(self.columns)
         return graph
-
-    def sources(self) -> list[str]:
-        """Return the kernel sources of all views."""
-        return [source for group in self._groups for source in group.sources()]
 
     def took(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         """What changes that another kernel has found come to; raises `ConfigurationError` if a view has failed."""

@@ -63,7 +63,11 @@ class DrivenGraph:
     """A shard's graph as a kernel of another package drives it; valid until the shard's program changes."""
 
     def __init__(
-        self, graph: Graph, strings: Strings, finish: Callable[[Mapping[str, Exception]], list[Change]]
+        self,
+        graph: Graph,
+        strings: Strings,
+        look_for_kernels: Callable[[], None],
+        finish: Callable[[Mapping[str, Exception]], list[Change]],
     ) -> None:
         self.loop: EventLoop = graph.events
         """The table that `library.steps.results` and `run_nodes` read."""
@@ -75,7 +79,16 @@ class DrivenGraph:
         """Hands new strings to the kernels; called before the first step that may read them."""
         self.finish = finish
         """Returns the changes of a step, given its errors by view, and empties all batches."""
-        self._graph = graph
+        self._graph, self._look_for_kernels = graph, look_for_kernels
+
+    def sources(self) -> list[str]:
+        """Return the kernel sources of the graph."""
+        return self._graph.sources()
+
+    def complete(self) -> bool:
+        """Use the kernels that are compiled by now; return True if those are all."""
+        self._look_for_kernels()
+        return self._graph.is_compiled
 
     @property
     def is_compiled(self) -> bool:
@@ -297,10 +310,9 @@ class ShardState:
 
     def driven(self) -> DrivenGraph | None:
         """Return the graph for a kernel that appends rows to its relations and runs it; None if it calls DuckDB."""
-        self._look_for_kernels()
         if self._graph.calls_duckdb:
             return None
-        return DrivenGraph(self._graph, self._strings, self._finish_driven)
+        return DrivenGraph(self._graph, self._strings, self._look_for_kernels, self._finish_driven)
 
     def _finish_driven(self, errors: Mapping[str, Exception]) -> list[Change]:
         """Return what a step has changed that another kernel has run, and empty all batches."""

@@ -9,6 +9,7 @@ from algo_engine.loader import LoadedStrategy
 from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters, Strategy
 from deltabook.backtest import Backtest, BacktestConfig
+from deltabook.backtest.backtest import MarketKind
 from deltabook.wire.symbols import Instrument
 from exchange_server.replay import Record
 
@@ -28,9 +29,14 @@ def adds(*orders: tuple[int, str, int, int], symbol: str = "ACME") -> list[Recor
 
 
 def backtest(
-    strategy: type[Strategy[Any]], records: Sequence[Record], symbols: Sequence[str] = ("ACME",), **config: Any
+    strategy: type[Strategy[Any]],
+    records: Sequence[Record],
+    symbols: Sequence[str] = ("ACME",),
+    market: MarketKind = "native",
+    **config: Any,
 ) -> Backtest:
     """A backtest of one strategy that has no parameters."""
     loaded = LoadedStrategy("mine", strategy(NoParameters()), LIMITS)
     instruments = tuple(Instrument(symbol) for symbol in symbols)
-    return Backtest(BacktestConfig(("mine",), **config), records=records, strategies=[loaded], instruments=instruments)
+    given = BacktestConfig(("mine",), **config)
+    return Backtest(given, records=records, strategies=[loaded], instruments=instruments, market=market)

@@ -17,6 +17,6 @@ does not know (stops, icebergs, hidden orders, auctions; views that DuckDB compu
 is handed over to the pure-Python market in the middle of a run, with the state that it would have had.
 """
 
-from deltabook.backtest.native.loop import SOURCE, NativeLoop
+from deltabook.backtest.native.loop import NativeLoop
 
-__all__ = ["SOURCE", "NativeLoop"]
+__all__ = ["NativeLoop"]

@@ -16,6 +16,7 @@ from exchange_server.matching.order import IOC, MARKET, Order, Side
 from exchange_server.matching.reasons import CancelReason
 from exchange_server.matching.taking import end
 from runtime.native.library import matching as m
+from runtime.native.plain import mix
 from runtime.native.structures import Batch, Structure
 from runtime.views.feeds import ColumnBatch
 from runtime.views.shard import DrivenGraph
@@ -172,7 +173,7 @@ class Books(Structure):
         self.put(m.INDEX, index)
         cells = self.views[m.INDEX]
         for slot, order in zip(slots, orders.tolist(), strict=True):
-            at = m.mix(m.mix(0, order[m.O_RECORDED]), order[m.O_FILE]) & n[m.MASK]
+            at = mix(mix(0, order[m.O_RECORDED]), order[m.O_FILE]) & n[m.MASK]
             while cells[at]:
                 at = (at + 1) & n[m.MASK]
             cells[at] = slot + 1
@@ -198,8 +199,9 @@ class Books(Structure):
     def _trades(self) -> Words:
         """Retained trades, one a row, oldest first."""
         n = self.numbers
-        places = (n[m.FIRST_TRADE] + np.arange(n[m.KEPT])) & n[m.TRADE_MASK]
-        return self.array(m.TRADES).reshape(-1, m.T_STRIDE)[places]
+        places: Words = (n[m.FIRST_TRADE] + np.arange(n[m.KEPT])) & n[m.TRADE_MASK]
+        trades: Words = self.array(m.TRADES).reshape(-1, m.T_STRIDE)[places]
+        return trades
 
     # ---- operations --------------------------------------------------------------------------------------------------
 

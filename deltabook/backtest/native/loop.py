@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltabook.backtest.deltas import DeltaEncoder
 from deltabook.backtest.native.books import Books
 from deltabook.backtest.native.columns import columns_of
-from exchange_server.matching import AnyInput, Market
+from exchange_server.matching import AnyInput
 from exchange_server.matching.inputs import Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
 from exchange_server.matching.order import IOC, MARKET
 from exchange_server.replay import Record
@@ -47,27 +47,26 @@ class NativeLoop:
         simulation: Simulation,
         encoder: DeltaEncoder,
         graph: DrivenGraph,
-        on_changes: Callable[[Sequence[Change], dict[str, Exception]], None],
+        on_changes: Callable[[list[Change]], None],
         kernel: Callable[[Any], int],
     ) -> None:
-        """``on_changes`` gets what a step has changed in views and which of them have failed; ``kernel`` is compiled
-        if the graph is."""
+        """``on_changes`` gets what a step has changed in views; ``kernel`` is compiled if the graph is."""
         self._simulation, self._graph, self._on_changes = simulation, graph, on_changes
         market = self._market = simulation.market
         self._books = Books(market, encoder, graph, kernel, is_compiled=graph.is_compiled)
         self._locates = {instrument.symbol: n for n, instrument in enumerate(market.rules.instruments, 1)}
         self._chunk: list[Record] = []
-        self._is_handed_over = False
 
     @staticmethod
-    def kernel(kernels: Kernels, graph: DrivenGraph, *, is_interpreted: bool = False) -> Callable[[Any], int] | None:
-        """Return the kernel in the tier of the graph; None if there is none for a compiled graph yet.
+    def kernel(kernels: Kernels | None, graph: DrivenGraph, wait_s: float) -> Callable[[Any], int] | None:
+        """Return the kernel in the tier of the graph, None if it is not compiled within a time.
 
-        ``is_interpreted`` lets an interpreted graph be: tests compare the two tiers.
+        Without ``kernels`` it is interpreted.
         """
-        if graph.is_compiled:
-            return kernels.get(SOURCE)
-        return plain_kernel(SOURCE) if is_interpreted else None
+        if kernels is None:
+            return plain_kernel(SOURCE)
+        kernels.wait([SOURCE, *graph.sources()], wait_s)
+        return kernels.get(SOURCE) if graph.complete() else None
 
     def play(self, records: Iterator[Record], number: int = 0) -> int:
         """Play so many records at most (0: all), with everything that comes of them; return how many were played.
@@ -75,8 +74,8 @@ class NativeLoop:
         Ends early when the simulation is stopped and when the rest is handed over.
         """
         played, n, simulation = 0, self._books.numbers, self._simulation
-        while not (simulation.is_stopped or self._is_handed_over or (number and played == number)):
-            if n[m.RECORD] == len(self._chunk) and not self._next_chunk(records):
+        while not self._has_left() and not simulation.is_stopped and not (number and played == number):
+            if n[m.RECORD] >= len(self._chunk) and not self._next_chunk(records):
                 break
             begin = n[m.RECORD]
             last = min(len(self._chunk), begin + number - played) if number else len(self._chunk)
@@ -84,7 +83,8 @@ class NativeLoop:
             count = n[m.RECORD] - begin
             played += count
             simulation.records += count
-        self._books.counters()
+        if not self._has_left():
+            self._books.counters()
         return played
 
     def _next_chunk(self, records: Iterable[Record]) -> bool:
@@ -104,10 +104,10 @@ class NativeLoop:
         """Play records of the present chunk up to a number of them."""
         simulation, books, clock = self._simulation, self._books, self._simulation.clock
         n, chunk, soon = books.numbers, self._chunk, self._simulation.clock.soon
-        while n[m.RECORD] < last and not simulation.is_stopped and not self._is_handed_over:
+        while n[m.RECORD] < last and not self._has_left() and not simulation.is_stopped:
             if (time_ns := chunk[n[m.RECORD]].time_ns) >= clock.next_ns:
                 clock.advance(time_ns)
-                if self._is_handed_over:
+                if self._has_left():
                     return
             status = books.play(last, clock.next_ns, simulation.last_ns)
             simulation.last_ns = n[m.TIME]
@@ -121,6 +121,10 @@ class NativeLoop:
             if soon:
                 clock.run_turn()
 
+    def _has_left(self) -> bool:
+        """True once the pure-Python market has taken over."""
+        return not self._simulation.is_native
+
     def _attend(self, status: int) -> None:
         """Run the graph to the end of its step, and hand out what views have changed."""
         errors: dict[str, Exception] = {}
@@ -128,7 +132,7 @@ class NativeLoop:
             self._graph.attend(errors)
             status = self._books.run_graph()
         if status == m.CHANGED or errors:
-            self._on_changes(self._graph.finish(errors), errors)
+            self._on_changes(self._graph.finish(errors))
 
     def step(self) -> None:
         """Run the graph over what requests have changed."""
@@ -145,12 +149,7 @@ class NativeLoop:
                 return False
         return True
 
-    def hand_over(self) -> list[Record]:
-        """Go on with the pure-Python market; return the records of the present chunk that were not played."""
-        if self._is_handed_over:
-            return []
-        self._is_handed_over = True
+    def hand_over(self) -> None:
+        """Give the pure-Python market the state of the books, and the records of the present chunk that are left."""
         self._books.hand_over()
-        rest = self._chunk[self._books.numbers[m.RECORD] :]
-        self._simulation.leave_native(rest)
-        return rest
+        self._simulation.leave_native(self._chunk[self._books.numbers[m.RECORD] :])

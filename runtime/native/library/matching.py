@@ -47,9 +47,9 @@ PLAY, VIEWS, ENTER, REDUCE, DELETE, UNLINK, WITHDRAW = range(7)
 """Operations: play records; run the graph over the rows that wait; match and rest an order; take volume off one; end
 one; take one out of its queue alone; end one that was taken out of its queue."""
 DONE, STOPPED, CHANGED, DUE, MATCHED_OWN, ROOM = 0, 1, 2, 3, 4, 5
-"""Statuses: all records are played, or the operation is done; a node has stopped; a watched view has changed; a timer is
-due before the next record; orders with a handle were executed and the graph has not run; an array is full and nothing
-was changed."""
+"""Statuses: all records are played, or the operation is done; a node has stopped; a watched view has changed; a timer
+is due before the next record; orders with a handle were executed and the graph has not run; an array is full and
+nothing was changed."""
 
 O_VOLUME, O_PRICE, O_PREVIOUS, O_NEXT, O_LEVEL, O_ID, O_BROKER, O_TIME, O_SIDE, O_OWNER = range(10)
 O_EXECUTED, O_RECORDED, O_FILE, O_REMAINS = range(10, 14)
@@ -549,12 +549,12 @@ def change_recorded(p: Any, slot: int, row: int) -> bool:
         return False
     if action == DROP:
         delete_order(p, slot)
-    elif action == REMAIN or action == TAKE_OFF:
+    elif action == OTHER:
+        n[IGNORED] += 1
+    else:
         remains = volume if action == REMAIN else orders[order + O_REMAINS] - volume
         orders[order + O_REMAINS] = remains
         leave(p, slot, remains)
-    else:
-        n[IGNORED] += 1
     return True
 
 
@@ -568,11 +568,12 @@ def apply_record(p: Any, row: int) -> bool:
         array(columns, C_PRICE)[row],
     )
     file, number = array(columns, C_FILE)[row], array(columns, C_ORDER)[row]
-    is_priced = action == ADD_BUY or action == ADD_SELL or action == REPLACE
+    is_add = 0 <= action <= ADD_SELL
+    is_priced = is_add or action == REPLACE
     if is_priced and not is_sane(p, locate, price):
         n[DROPPED] += 1
         return True
-    if action == ADD_BUY or action == ADD_SELL:
+    if is_add:
         side, volume = 2 * locate + action, array(columns, C_VOLUME)[row]
         if not has_room_to_add(p, side, price, volume):
             return False
@@ -654,7 +655,6 @@ def play(p: Any) -> int:
         n[RECORD] = row + 1
         if n[MATCHED] > 0:
             return MATCHED_OWN
-    return DONE
 
 
 @jit
