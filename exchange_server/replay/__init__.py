@@ -3,11 +3,13 @@
 ```
 file ──▶ dbtoaster.py | bitstamp.py | lobster.py | itch.py ──Record──▶ player.py ──Recorded──▶ Exchange
 opening.py  loaders by format     record.py  what a record and a loader are     days.py  their days
+columns.py  records as numpy arrays
 player.py   speed, pause, seek, batches       matching/recording.py  what a record does to the market
 ```
 """
 
 from exchange_server.replay.bitstamp import BitstampLoader
+from exchange_server.replay.columns import RecordColumns
 from exchange_server.replay.dbtoaster import DbtoasterLoader
 from exchange_server.replay.itch import ItchLoader
 from exchange_server.replay.lobster import LobsterLoader
@@ -24,6 +26,7 @@ __all__ = [
     "LobsterLoader",
     "Player",
     "Record",
+    "RecordColumns",
     "RecordingFormat",
     "open_recording",
 ]

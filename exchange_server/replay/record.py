@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -13,14 +15,27 @@ import msgspec
 from twisted.logger import Logger
 
 from exchange_server.errors import RecordError, ReplayFileError
+from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns, batched
 
-__all__ = ["BROKERS", "INT64_MAX", "LineLoader", "Loader", "Record"]
+__all__ = ["BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_file"]
 
 BROKERS: Final = 10
 """Where a file names no broker, an order's is its id modulo this."""
 INT64_MAX: Final = 2**63 - 1
 
+READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of a file that cannot be opened or decompressed."""
+
 _LOGGED_ERRORS: Final = 20
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """Open a recorded file for reading, decompressed by its suffix: ``.gz``, ``.xz`` or none."""
+    if path.suffix == ".gz":
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    if path.suffix == ".xz":
+        return cast("IO[bytes]", lzma.open(path, "rb"))
+    return path.open("rb")
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -73,18 +88,33 @@ class Loader(ABC):
 
     def records(self) -> Iterator[Record]:
         """All records from the beginning."""
+        with self._reading() as file:
+            yield from self._read(file)
+
+    @contextmanager
+    def _reading(self) -> Iterator[IO[bytes]]:
+        """The open file; raises `ReplayFileError` for one that cannot be read, also later."""
         try:
             with self._open() as file:
-                yield from self._read(file)
+                yield file
         except ReplayFileError:
             raise
-        except (OSError, EOFError, zlib.error) as error:
+        except READ_ERRORS as error:
             raise ReplayFileError(f"expected a readable file, was {error}, at {self.path}") from error
 
+    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
+        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
+
+        A loader whose format is read in columns overrides this.
+        """
+        return batched(self.records(), self.symbols, rows)
+
+    def columns(self) -> RecordColumns:
+        """All records as columns, in memory (66 bytes a record)."""
+        return RecordColumns.concatenated(self.batches())
+
     def _open(self) -> IO[bytes]:
-        if self.path.suffix == ".gz":
-            return cast("IO[bytes]", gzip.open(self.path, "rb"))
-        return self.path.open("rb")
+        return open_file(self.path)
 
     def _bad(self, position: int, error: RecordError) -> None:
         self.errors += 1
