@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Any, Final, cast
 
 import msgspec
 from twisted.logger import Logger
@@ -17,7 +18,7 @@ from twisted.logger import Logger
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns, batched
 
-__all__ = ["BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_file"]
+__all__ = ["BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_recorded"]
 
 BROKERS: Final = 10
 """Where a file names no broker, an order's is its id modulo this."""
@@ -26,16 +27,40 @@ INT64_MAX: Final = 2**63 - 1
 READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
 """Errors of a file that cannot be opened or decompressed."""
 
+_UNREADABLE: Final = {
+    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"Rar!": "a rar archive",
+}  # fmt: skip
+"""How files begin that are refused by name."""
 _LOGGED_ERRORS: Final = 20
 
 
-def open_file(path: Path) -> IO[bytes]:
-    """Open a recorded file for reading, decompressed by its suffix: ``.gz``, ``.xz`` or none."""
-    if path.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if path.suffix == ".xz":
-        return cast("IO[bytes]", lzma.open(path, "rb"))
-    return path.open("rb")
+def open_recorded(path: Path) -> IO[bytes]:
+    """Open a recorded file for reading, decompressed if it begins as a gzip, xz or bzip2 file does.
+
+    Raises `ReplayFileError` for an archive and for Zstandard, which cannot be read.
+    """
+    file = path.open("rb")
+    try:
+        start = file.peek(10)[:10]
+    except OSError:
+        file.close()
+        raise
+    opener: Callable[[Path], Any] | None = None
+    for magic, what in _UNREADABLE.items():
+        if start.startswith(magic):
+            file.close()
+            raise ReplayFileError(f"expected a file of its own, perhaps with gzip, xz or bzip2, was {what}, at {path}")
+    if start.startswith(b"\x1f\x8b"):
+        opener = gzip.open
+    elif start.startswith(b"\xfd7zXZ\x00"):
+        opener = lzma.open
+    elif start.startswith(b"BZh") and start[4:] == b"1AY&SY":
+        opener = bz2.open
+    if opener is None:
+        return file
+    file.close()
+    return cast("IO[bytes]", opener(path))
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -114,7 +139,7 @@ class Loader(ABC):
         return RecordColumns.concatenated(self.batches())
 
     def _open(self) -> IO[bytes]:
-        return open_file(self.path)
+        return open_recorded(self.path)
 
     def _bad(self, position: int, error: RecordError) -> None:
         self.errors += 1
