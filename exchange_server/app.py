@@ -39,7 +39,7 @@ from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
 from exchange_server.process import choose_reactor, settle
-from exchange_server.replay import Loader, Player, open_recording
+from exchange_server.replay import Loader, Player, crossed_rows, open_recording
 from exchange_server.upkeep import Upkeep
 from exchange_server.wakefulness import Wakefulness
 
@@ -58,7 +58,8 @@ def _random_session() -> str:
 
 
 def _loader(replay: ReplayConfig) -> Loader:
-    return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day)
+    orderbook = Path(replay.orderbook) if replay.orderbook else None
+    return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day, orderbook=orderbook)
 
 
 def _admin_access(config: ExchangeConfig) -> Access:
@@ -156,6 +157,7 @@ class App:
                 reactor,
                 speed=config.replay.speed,
                 stop=self.fail,
+                crossed=crossed_rows(config.replay.format),
                 behind_bytes=lambda: self.faces.farthest_behind_bytes,
             )
             self._flows.append(self._player)

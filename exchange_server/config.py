@@ -21,7 +21,7 @@ from exchange_server.nasdaq.mold import RequestLimits
 from exchange_server.nasdaq.ouch import OuchLimits
 from exchange_server.outputs import FeedForm
 from exchange_server.process import ReactorName
-from exchange_server.replay import SCALES, RecordingFormat
+from exchange_server.replay import SCALES, RecordingFormat, outlier_factor
 from exchange_server.text import Limits as TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
@@ -34,7 +34,6 @@ DEFAULT_INSTRUMENTS: Final = (
 
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
 _BEGINNING_BYTES: Final = 64 * 1024
-_OUTLIER_FACTOR: Final = 10
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,6 +53,8 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Of a file of ITCH, those that are played, under their own names in place of `symbol`."""
     day: str = ""
     """Day of a file whose times count from midnight, as YYYY-MM-DD."""
+    orderbook: str = ""
+    """LOBSTER's order book file of the same messages, by which their book is mended; empty: none."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -231,8 +232,10 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
         instruments=tuple(instruments),
         replay_symbols=replay.symbols if replay else (),
         replay_mode=replay.mode if replay else "as-orders",
-        replay_begins=_beginning(Path(replay.file)) if replay else "",
-        outlier_factor=_OUTLIER_FACTOR if replay and replay.format == "bitstamp" else 0,
+        replay_begins="".join(_beginning(Path(name)) for name in (replay.file, replay.orderbook) if name)
+        if replay
+        else "",
+        outlier_factor=outlier_factor(replay.format) if replay else 0,
         first_order_id=_LIVE_IDS_ABOVE_RECORDED if recorded else 1,
         max_live_orders=config.max_live_orders,
         collar_bps=config.collar_bps,

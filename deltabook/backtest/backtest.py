@@ -75,7 +75,11 @@ class Backtest:
         instruments: Sequence[Instrument] = (),
     ) -> None:
         self.config = config
-        self._flow = Flow(config.data, config.limit_records) if records is None else None
+        self._flow = (
+            Flow(config.data, config.limit_records, max_crossed_percent=config.max_crossed_percent)
+            if records is None
+            else None
+        )
         self._records: Iterable[Record] = records if self._flow is None else self._flow  # type: ignore[assignment]
         self._instruments = tuple(instruments) if self._flow is None else self._flow.instruments
         if not self._instruments:

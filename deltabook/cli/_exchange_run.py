@@ -30,6 +30,7 @@ _REPLAY: Final = {
     "symbol": "symbol",
     "stocks": "stocks",
     "day": "day",
+    "orderbook": "orderbook",
 }
 """Option → field of the replay's configuration."""
 _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_auction": "closing_s"}
@@ -156,6 +157,12 @@ def _limits(path: str) -> PortLimits:
     default="",
     metavar="YYYY-MM-DD",
     help="Day of a file whose times count from midnight.",
+)
+@click.option(
+    "--orderbook",
+    type=click.Path(dir_okay=False, exists=True),
+    default="",
+    help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
 )
 @click.option("--start-on", "start_on_listeners", default=0, help="Flow starts with so many listeners ...")
 @click.option("--start-on-brokers", default=0, help="... and so many interactive clients logged in.")

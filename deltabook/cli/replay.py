@@ -22,6 +22,12 @@ __all__ = ["command"]
 @click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
 @click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
 @click.option(
+    "--orderbook",
+    type=click.Path(dir_okay=False, exists=True),
+    default="",
+    help="LOBSTER's order book file of the same messages, by which their book is mended.",
+)
+@click.option(
     "--dir", "directory", type=click.Path(file_okay=False), help="Journal to keep.  [default: a temporary one]"
 )
 @click.option("--port", type=PORT, default="0", help="Of the text protocol; 0: any free one, `none`: none.")

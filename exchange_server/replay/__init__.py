@@ -3,23 +3,27 @@
 ```
 file ──▶ dbtoaster.py | bitstamp.py | lobster.py | itch.py ──Record──▶ player.py ──Recorded──▶ Exchange
 opening.py  loaders by format     record.py  what a record and a loader are     days.py  their days
-columns.py  records as numpy arrays
+columns.py  records as numpy arrays       crossing.py  rows after which a recording's book is crossed
 player.py   speed, pause, seek, batches       matching/recording.py  what a record does to the market
 ```
 """
 
+from exchange_server.replay._lobster_book import BookFigures
 from exchange_server.replay.bitstamp import BitstampLoader
 from exchange_server.replay.columns import RecordColumns
+from exchange_server.replay.crossing import CrossedRows
 from exchange_server.replay.dbtoaster import DbtoasterLoader
 from exchange_server.replay.itch import ItchLoader
 from exchange_server.replay.lobster import LobsterLoader
-from exchange_server.replay.opening import SCALES, RecordingFormat, open_recording
+from exchange_server.replay.opening import SCALES, RecordingFormat, crossed_rows, open_recording, outlier_factor
 from exchange_server.replay.player import Player
 from exchange_server.replay.record import Loader, Record
 
 __all__ = [
     "SCALES",
     "BitstampLoader",
+    "BookFigures",
+    "CrossedRows",
     "DbtoasterLoader",
     "ItchLoader",
     "Loader",
@@ -28,5 +32,7 @@ __all__ = [
     "Record",
     "RecordColumns",
     "RecordingFormat",
+    "crossed_rows",
     "open_recording",
+    "outlier_factor",
 ]

@@ -8,13 +8,14 @@ from typing import Final, Literal
 
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.replay.bitstamp import BitstampLoader
+from exchange_server.replay.crossing import CrossedRows
 from exchange_server.replay.days import midnight_ns
 from exchange_server.replay.dbtoaster import DbtoasterLoader
 from exchange_server.replay.itch import ItchLoader
 from exchange_server.replay.lobster import LobsterLoader
 from exchange_server.replay.record import Loader
 
-__all__ = ["SCALES", "RecordingFormat", "open_recording"]
+__all__ = ["SCALES", "RecordingFormat", "crossed_rows", "open_recording", "outlier_factor"]
 
 RecordingFormat = Literal["dbtoaster", "bitstamp", "lobster", "itch"]
 
@@ -27,18 +28,38 @@ SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
 """What a tick and a lot are worth in a format's files."""
 
 
-def open_recording(form: RecordingFormat, path: Path, symbols: Sequence[str], *, day: str = "") -> Loader:
+OUTLIER_FACTOR: Final = 10
+"""Orders of a capture at more than so many times the mid price are dropped."""
+
+
+def outlier_factor(form: RecordingFormat) -> int:
+    """What `exchange_server.matching.MarketRules` has for recordings of a format."""
+    return OUTLIER_FACTOR if form == "bitstamp" else 0
+
+
+def crossed_rows(form: RecordingFormat) -> CrossedRows:
+    """A counter of crossed rows for a recording of a format."""
+    return CrossedRows(is_shown_first=form == "bitstamp", outlier_factor=outlier_factor(form))
+
+
+def open_recording(
+    form: RecordingFormat, path: Path, symbols: Sequence[str], *, day: str = "", orderbook: Path | None = None
+) -> Loader:
     """The loader of a file; ``day`` (2012-06-21) is the one whose midnight its times count from.
+
+    ``orderbook`` is LOBSTER's order book file of the same messages, by which their book is mended.
 
     A file of ITCH is played for any of its stocks, by their own names; the others hold one instrument, which gets
     the one symbol. Raises `ExchangeConfigurationError` for what does not fit the format.
     """
+    if orderbook is not None and form != "lobster":
+        raise ExchangeConfigurationError(f"expected an order book file for LOBSTER only, was {orderbook} for {form}")
     if form == "itch":
         return ItchLoader(path, symbols, day=day)
     if len(symbols) != 1:
         raise ExchangeConfigurationError(f"expected one symbol for a file of {form}, was {', '.join(symbols)}")
     if form == "lobster":
-        return LobsterLoader(path, symbols[0], day=day)
+        return LobsterLoader(path, symbols[0], day=day, orderbook=orderbook)
     if form == "dbtoaster":
         return DbtoasterLoader(path, symbols[0], day_ns=midnight_ns(day) if day else 0)
     if day:
