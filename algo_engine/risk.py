@@ -39,8 +39,8 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Gross exposure in ticks × lots: positions of all symbols without their signs, each valued at its touch, with the
     open orders of one side counted as filled where that makes it larger; 0 is no limit."""
     max_net_notional: int = 0
-    """Net exposure in ticks × lots: the same with signs, all open purchases or all open sales counted as filled; 0 is no
-    limit."""
+    """Net exposure in ticks × lots: the same with signs, all open purchases or all open sales counted as filled; 0 is
+    no limit."""
     max_open_orders: int = 50
     """Over all symbols."""
     orders_per_s: int = 50

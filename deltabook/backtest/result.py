@@ -91,8 +91,8 @@ class Figures(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True, dict=True):
     """All of it; `to_json` gives the same bytes for the same inputs, in every process.
 
-    `orders`, `trades`, `pnl`, `positions` and `daily` are Arrow tables; `stats` computes statistics, `plot` draws. A notebook
-    shows a summary.
+    `orders`, `trades`, `pnl`, `positions` and `daily` are Arrow tables; `stats` computes statistics, `plot` draws. A
+    notebook shows a summary.
     """
 
     format: int

@@ -203,8 +203,8 @@ def daily_table(result: Result) -> pa.Table:
                 now = last[day].profits[place][number] if day in last else then
                 held[key] = last[day].positions[place][number] if day in last else held.get(key, 0)
                 count, lots = fills.get((day, strategy.name, instrument.symbol), (0, 0))
-                changes = [after - earlier for after, earlier in zip(now, then, strict=True)]
-                rows.append((day, strategy.name, instrument.symbol, *changes, count, lots, held[key]))
+                realised, unrealised, fees = (after - earlier for after, earlier in zip(now, then, strict=True))
+                rows.append((day, strategy.name, instrument.symbol, realised, unrealised, fees, count, lots, held[key]))
                 before[key] = now
     scales, symbols = _Scales(result.instruments), [row[2] for row in rows]
     return pa.table(

@@ -120,6 +120,7 @@ def test_a_refused_order_does_not_use_up_the_rate() -> None:
     assert gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=()).startswith("order rate")
 
 
+EXPOSURE = "exposure: expected at most"
 GLOBEX = Order(3, "GLOBEX", Side.SELL, 5, 210, OrderStatus.ACCEPTED, 3)
 
 
@@ -127,15 +128,15 @@ GLOBEX = Order(3, "GLOBEX", Side.SELL, 5, 210, OrderStatus.ACCEPTED, 3)
     ("limits", "lots", "side", "expected"),
     [
         # Long 10 at 99 and short 20 at 202, of which 5 more are on offer: gross 990 + 5,050.
-        (RiskLimits(max_gross_notional=6_039), 1, Side.BUY, "gross exposure: expected at most 6039 ticks × lots, was 6139"),
+        (RiskLimits(max_gross_notional=6_138), 1, Side.BUY, f"gross {EXPOSURE} 6138 ticks × lots, was 6139"),
         (RiskLimits(max_gross_notional=6_139), 1, Side.BUY, ""),
         (RiskLimits(max_gross_notional=100), 20, Side.SELL, ""),
-        (RiskLimits(max_gross_notional=100), 21, Side.SELL, "gross exposure: expected at most 100 ticks × lots, was 6139"),
+        (RiskLimits(max_gross_notional=100), 21, Side.SELL, f"gross {EXPOSURE} 100 ticks × lots, was 6139"),
         # Net: 990 - 5,050 with the sale on offer, and a purchase brings it nearer to 0.
         (RiskLimits(max_net_notional=100), 30, Side.BUY, ""),
-        (RiskLimits(max_net_notional=4_060), 1, Side.SELL, "net exposure: expected at most 4060 ticks × lots, was 4159"),
+        (RiskLimits(max_net_notional=4_060), 1, Side.SELL, f"net {EXPOSURE} 4060 ticks × lots, was 4159"),
         (RiskLimits(max_net_notional=4_159), 1, Side.SELL, ""),
-        (RiskLimits(max_net_notional=4_159), 90, Side.BUY, "net exposure: expected at most 4159 ticks × lots, was 5860"),
+        (RiskLimits(max_net_notional=4_159), 90, Side.BUY, f"net {EXPOSURE} 4159 ticks × lots, was 5860"),
     ],
 )  # fmt: skip
 def test_exposures_over_all_symbols_are_limited(limits: RiskLimits, lots: int, side: Side, expected: str) -> None:
