@@ -58,8 +58,15 @@ def _random_session() -> str:
 
 
 def _loader(replay: ReplayConfig) -> Loader:
-    orderbook = Path(replay.orderbook) if replay.orderbook else None
-    return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day, orderbook=orderbook)
+    return open_recording(
+        replay.format,
+        Path(replay.file),
+        replay.symbols,
+        day=replay.day,
+        orderbook=Path(replay.orderbook) if replay.orderbook else None,
+        trades=Path(replay.trades) if replay.trades else None,
+        queue=replay.queue,
+    )
 
 
 def _admin_access(config: ExchangeConfig) -> Access:

@@ -21,7 +21,7 @@ from exchange_server.nasdaq.mold import RequestLimits
 from exchange_server.nasdaq.ouch import OuchLimits
 from exchange_server.outputs import FeedForm
 from exchange_server.process import ReactorName
-from exchange_server.replay import SCALES, RecordingFormat, outlier_factor
+from exchange_server.replay import PRICE_FORMATS, SCALES, QueueModel, RecordingFormat, outlier_factor
 from exchange_server.text import Limits as TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
@@ -55,6 +55,10 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Day of a file whose times count from midnight, as YYYY-MM-DD."""
     orderbook: str = ""
     """LOBSTER's order book file of the same messages, by which their book is mended; empty: none."""
+    trades: str = ""
+    """Trades of the same time as a file of depth; empty: none."""
+    queue: QueueModel = "back"
+    """Which orders of a level of depth are cancelled when it shrinks."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -222,6 +226,10 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
             )
         if replay.speed is not None and replay.speed <= 0:
             raise ExchangeConfigurationError(f"expected a replay speed above 0, was {replay.speed}")
+        if replay.format in PRICE_FORMATS:
+            raise ExchangeConfigurationError(
+                f"expected a recording with a book, was one of {replay.format}: only a backtest plays prices alone"
+            )
         instruments += [Instrument(symbol, *SCALES[replay.format]) for symbol in replay.symbols]
     for instrument in instruments:
         _check_symbol(instrument.symbol)
@@ -232,7 +240,7 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
         instruments=tuple(instruments),
         replay_symbols=replay.symbols if replay else (),
         replay_mode=replay.mode if replay else "as-orders",
-        replay_begins="".join(_beginning(Path(name)) for name in (replay.file, replay.orderbook) if name)
+        replay_begins="".join(_beginning(Path(name)) for name in (replay.file, replay.orderbook, replay.trades) if name)
         if replay
         else "",
         outlier_factor=outlier_factor(replay.format) if replay else 0,

@@ -27,7 +27,7 @@ from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
-from deltabook.backtest.latency import parse_latency
+from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
 from deltabook.backtest.link import RunViews
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, make_result
@@ -126,8 +126,15 @@ class Backtest:
         self._columns = self.views.columns
         self._number = 0
         self._sessions = [
-            Session(host.desk, self.simulation, latency["order"](), latency["answer"]()) for host in self.hosts
+            Session(host.desk, self.simulation, self._order_latency(latency["order"]()), latency["answer"]())
+            for host in self.hosts
         ]
+
+    def _order_latency(self, latency: Latency) -> Latency:
+        flow = self._flow
+        if flow is None or not flow.fills_at_next_price:
+            return latency
+        return NextPriceLatency(latency, flow.price_after)
 
     def _wanted(self) -> tuple[list[str], dict[str, str]]:
         """Names of all views, and the SQL of those that come with the configuration or a strategy."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from exchange_server.replay import RecordingFormat
+from exchange_server.replay import QueueModel, RecordingFormat
 
 __all__ = ["BacktestConfig", "DataFile"]
 
@@ -27,6 +27,10 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a tick of its instruments is worth (0.01), of whole ticks of the format; empty: the format's own."""
     orderbook: Path | None = None
     """LOBSTER's order book file of the same messages, by which their book is mended."""
+    trades: Path | None = None
+    """Trades of the same time as a file of depth."""
+    queue: QueueModel = "back"
+    """Which orders of a level of depth are cancelled when it shrinks: see `exchange_server.replay.depth`."""
 
 
 class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

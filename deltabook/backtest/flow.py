@@ -18,17 +18,22 @@ from deltabook.backtest.errors import ConfigurationError, CrossedDataError
 from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ExchangeError
 from exchange_server.replay import (
+    PRICE_FORMATS,
     SCALES,
     BookFigures,
     Loader,
     LobsterLoader,
+    PriceLoader,
     Record,
     RecordingFormat,
     crossed_rows,
     open_recording,
     outlier_factor,
 )
+from exchange_server.replay._tables import column_names, is_parquet
 from exchange_server.replay.bitstamp import is_header
+from exchange_server.replay.depth import depth_layout, trades_layout
+from exchange_server.replay.prices import bar_time_column
 from exchange_server.replay.record import READ_ERRORS, open_recorded
 
 __all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
@@ -103,7 +108,10 @@ class Flow:
             self._formats.append(form)
             try:
                 symbols = tuple(filter(None, file.symbol.split(",")))
-                loader = open_recording(form, file.path, symbols, day=file.day, orderbook=file.orderbook)
+                loader = open_recording(
+                    form, file.path, symbols, day=file.day, orderbook=file.orderbook, trades=file.trades,
+                    queue=file.queue, tick=file.tick,
+                )  # fmt: skip
             except ExchangeError as error:
                 raise ConfigurationError(str(error)) from error
             self._loaders.append(loader)
@@ -132,6 +140,16 @@ class Flow:
         yield from islice(records, self._limit) if self._limit else records
         for number in range(len(self._loaders)):
             self._check_crossed(number)
+
+    @property
+    def fills_at_next_price(self) -> bool:
+        """True if a file has no book, so that orders wait for the next price."""
+        return not PRICE_FORMATS.isdisjoint(self._formats)
+
+    def price_after(self, time_ns: int) -> int:
+        """When all files without a book have had another price after this time; 0 if one of them has no more."""
+        times = [each.price_after(time_ns) for each in self._loaders if isinstance(each, PriceLoader)]
+        return max(times) if all(times) else 0
 
     def _days(self, numbers: Sequence[int]) -> Iterator[Record]:
         latest_ns = 0
@@ -276,6 +294,15 @@ def detect_format(file: DataFile) -> RecordingFormat:
     fields = start.split(",")
     if len(fields) == 5 and fields[2] in {"B", "S", "E", "F", "D", "X", "T"}:
         return "dbtoaster"
+    names = [name.strip().strip('"') for name in fields]
+    if is_parquet(file.path):
+        names = column_names(file.path)
+    if depth_layout(names):
+        return "depth"
+    if bar_time_column(names):
+        return "bars"
+    if trades_layout(names):
+        return "trades"
     raise ConfigurationError(f"expected a format to be named for {file.path}, whose first line is {start[:80]!r}")
 
 

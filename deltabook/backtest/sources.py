@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from deltabook.backtest.flow import SourceFigures, time_text
+from exchange_server.replay import PRICE_FORMATS
 
 __all__ = ["book_lines", "dropped_line", "source_lines"]
 
@@ -33,6 +34,10 @@ def book_lines(source: SourceFigures) -> Iterator[str]:
             f"order book file: {book.purged_orders:,} stale orders purged, {book.added_orders:,} synthetic orders "
             f"added, {book.contradictions:,} contradictions"
         )
+    if source.format in PRICE_FORMATS:
+        yield "there is no book in this data: orders are filled at the next price, as if as much were there as traded"
+    elif source.format == "depth":
+        yield "the book is levels of synthetic orders: where an own order stands in a queue is a model (--queue)"
     if source.crossed:
         share = f"{source.crossed:,} of them ({source.crossed_percent:.1f} %)"
         yield f"the book of its records alone is crossed after {share}"

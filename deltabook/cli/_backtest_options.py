@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from deltabook.cli._options import FORMATS
+from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS
 
 __all__ = ["backtest_options", "config_of"]
 
@@ -21,7 +21,7 @@ _OPTIONS: Final = (
         metavar="[SYMBOL=]FILE",
         help="A recorded file; repeatable: files of one symbol follow one another, others are merged by time.",
     ),
-    click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
+    click.option("--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Of the files.  [default: found out]"),
     click.option("--symbol", default="REPLAY", help="Symbol of files that name none; for ITCH the stocks A,B."),
     click.option(
         "--day",
@@ -36,6 +36,19 @@ _OPTIONS: Final = (
         multiple=True,
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         help="LOBSTER's order book file of a --data, by which its book is mended; repeatable: in their order.",
+    ),
+    click.option(
+        "--trades",
+        "trades",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="Trades of a --data of depth; repeatable: in their order.",
+    ),
+    click.option(
+        "--queue",
+        type=click.Choice(QUEUE_MODELS),
+        default="back",
+        help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
     ),
     click.option(
         "--max-crossed",
@@ -103,14 +116,19 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
     given = options.pop("data")
     if len(days) not in {0, 1, len(given)}:
         raise click.UsageError(f"expected one --day, or one for each of {len(given)} files, was {len(days)}")
-    if len(orderbooks) not in {0, len(given)}:
-        raise click.UsageError(f"expected an --orderbook for each of {len(given)} files, was {len(orderbooks)}")
+    trades, queue = options.pop("trades"), options.pop("queue")
+    for name, beside in (("--orderbook", orderbooks), ("--trades", trades)):
+        if len(beside) not in {0, len(given)}:
+            raise click.UsageError(f"expected one {name} for each of {len(given)} files, was {len(beside)}")
     files = []
     for number, text in enumerate(given):
         name, equals, path = text.rpartition("=")
         day = days[number % len(days)] if days else ""
         book = orderbooks[number] if orderbooks else None
-        files.append(DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book))
+        print_file = trades[number] if trades else None
+        files.append(
+            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, print_file, queue)
+        )
     views = {}
     for folder in options.pop("folders"):
         for path in sorted(folder.glob("*.sql")) if folder.is_dir() else [folder]:

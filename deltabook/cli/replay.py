@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, parse_speed
+from deltabook.cli._options import FORMATS, PORT, QUEUE_MODELS, REPLAY_MODES, parse_speed
 
 __all__ = ["command"]
 
@@ -26,6 +26,18 @@ __all__ = ["command"]
     type=click.Path(dir_okay=False, exists=True),
     default="",
     help="LOBSTER's order book file of the same messages, by which their book is mended.",
+)
+@click.option(
+    "--trades",
+    type=click.Path(dir_okay=False, exists=True),
+    default="",
+    help="Trades of the same time as a file of depth.",
+)
+@click.option(
+    "--queue",
+    type=click.Choice(QUEUE_MODELS),
+    default="back",
+    help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
 )
 @click.option(
     "--dir", "directory", type=click.Path(file_okay=False), help="Journal to keep.  [default: a temporary one]"

@@ -12,7 +12,7 @@ from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.matching.inputs import REMAIN
 from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 
-__all__ = ["HEADER", "BitstampLoader", "is_header"]
+__all__ = ["HEADER", "BitstampLoader", "decimal_converter", "is_header"]
 
 HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
 
@@ -45,9 +45,9 @@ class BitstampLoader(LineLoader):
 
     def __init__(self, path: Path, symbol: str, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:
         super().__init__(path, symbol)
-        self._ticks = _converter("price", Decimal(tick_size))
-        self._lots = _converter("volume", Decimal(lot_size))
-        self._satoshi = _converter("volume in satoshi", Decimal(lot_size) * 100_000_000)
+        self._ticks = decimal_converter("price", Decimal(tick_size))
+        self._lots = decimal_converter("volume", Decimal(lot_size))
+        self._satoshi = decimal_converter("volume in satoshi", Decimal(lot_size) * 100_000_000)
 
     def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
         _, header = next(lines, (0, b""))
@@ -113,7 +113,7 @@ def _integer(name: str, text: str) -> int:
     return value
 
 
-def _converter(name: str, unit: Decimal) -> Callable[[str], int]:
+def decimal_converter(name: str, unit: Decimal) -> Callable[[str], int]:
     """How many units a decimal is, exactly."""
 
     @lru_cache(_KEPT_NUMBERS)

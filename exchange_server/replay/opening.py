@@ -11,23 +11,30 @@ from exchange_server.replay.bitstamp import BitstampLoader
 from exchange_server.replay.crossing import CrossedRows
 from exchange_server.replay.days import midnight_ns
 from exchange_server.replay.dbtoaster import DbtoasterLoader
+from exchange_server.replay.depth import UNIT, DepthLoader, QueueModel
 from exchange_server.replay.itch import ItchLoader
 from exchange_server.replay.lobster import LobsterLoader
+from exchange_server.replay.prices import PriceLoader
 from exchange_server.replay.record import Loader
 
-__all__ = ["SCALES", "RecordingFormat", "crossed_rows", "open_recording", "outlier_factor"]
+__all__ = ["PRICE_FORMATS", "SCALES", "RecordingFormat", "crossed_rows", "open_recording", "outlier_factor"]
 
-RecordingFormat = Literal["dbtoaster", "bitstamp", "lobster", "itch"]
+RecordingFormat = Literal["dbtoaster", "bitstamp", "lobster", "itch", "depth", "trades", "bars"]
 
 SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
     "dbtoaster": ("0.0001", "1"),
     "bitstamp": ("0.01", "0.00000001"),
     "lobster": ("0.0001", "1"),
     "itch": ("0.0001", "1"),
+    "depth": (UNIT, UNIT),
+    "trades": (UNIT, UNIT),
+    "bars": (UNIT, UNIT),
 }
 """What a tick and a lot are worth in a format's files."""
 
 
+PRICE_FORMATS: Final[frozenset[RecordingFormat]] = frozenset({"trades", "bars"})
+"""Formats without a book, which only a backtest plays."""
 OUTLIER_FACTOR: Final = 10
 """Orders of a capture at more than so many times the mid price are dropped."""
 
@@ -43,17 +50,27 @@ def crossed_rows(form: RecordingFormat) -> CrossedRows:
 
 
 def open_recording(
-    form: RecordingFormat, path: Path, symbols: Sequence[str], *, day: str = "", orderbook: Path | None = None
+    form: RecordingFormat,
+    path: Path,
+    symbols: Sequence[str],
+    *,
+    day: str = "",
+    orderbook: Path | None = None,
+    trades: Path | None = None,
+    queue: QueueModel = "back",
+    tick: str = "",
 ) -> Loader:
     """The loader of a file; ``day`` (2012-06-21) is the one whose midnight its times count from.
 
-    ``orderbook`` is LOBSTER's order book file of the same messages, by which their book is mended.
-
-    A file of ITCH is played for any of its stocks, by their own names; the others hold one instrument, which gets
-    the one symbol. Raises `ExchangeConfigurationError` for what does not fit the format.
+    ``orderbook`` is LOBSTER's order book file of the same messages, by which their book is mended. ``trades`` are those
+    of the same time as a file of depth, ``queue`` says how its levels shrink, ``tick`` is the spread of a book that is
+    supposed around prices. A file of ITCH is played for any of its stocks, by their own names; the others hold one
+    instrument, which gets the one symbol. Raises `ExchangeConfigurationError` for what does not fit the format.
     """
     if orderbook is not None and form != "lobster":
         raise ExchangeConfigurationError(f"expected an order book file for LOBSTER only, was {orderbook} for {form}")
+    if trades is not None and form != "depth":
+        raise ExchangeConfigurationError(f"expected trades beside depth only, was {trades} for {form}")
     if form == "itch":
         return ItchLoader(path, symbols, day=day)
     if len(symbols) != 1:
@@ -64,4 +81,8 @@ def open_recording(
         return DbtoasterLoader(path, symbols[0], day_ns=midnight_ns(day) if day else 0)
     if day:
         raise ExchangeConfigurationError(f"expected no day for a file of {form}, whose times have one, was {day}")
+    if form == "depth":
+        return DepthLoader(path, symbols[0], trades=trades, queue=queue)
+    if form in PRICE_FORMATS:
+        return PriceLoader(path, symbols[0], is_bars=form == "bars", tick_size=tick)
     return BitstampLoader(path, symbols[0])

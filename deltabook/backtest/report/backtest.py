@@ -241,6 +241,9 @@ def command_of(config: BacktestConfig) -> str:
         words += ["--day", file.day] if file.day else []
         words += ["--tick", file.tick] if file.tick else []
         words += ["--orderbook", str(file.orderbook)] if file.orderbook else []
+        words += ["--trades", str(file.trades)] if file.trades else []
+    if any(file.queue != "back" for file in config.data):
+        words += ["--queue", config.data[0].queue]
     for parameter in config.parameters:
         words += ["--param", parameter]
     words += ["--views", "FOLDER"] if config.views else []
