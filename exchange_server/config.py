@@ -21,7 +21,15 @@ from exchange_server.nasdaq.mold import RequestLimits
 from exchange_server.nasdaq.ouch import OuchLimits
 from exchange_server.outputs import FeedForm
 from exchange_server.process import ReactorName
-from exchange_server.replay import PRICE_FORMATS, SCALES, QueueModel, RecordingFormat, outlier_factor
+from exchange_server.replay import (
+    ANY_SYMBOL,
+    PRICE_FORMATS,
+    QueueModel,
+    RecordingFormat,
+    outlier_factor,
+    scale_of,
+    source_format,
+)
 from exchange_server.text import Limits as TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
@@ -40,7 +48,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """A recorded file to play."""
 
     file: str
-    """Path; ``.gz`` is decompressed."""
+    """Path; gzip, xz and bzip2 are decompressed."""
     format: RecordingFormat
     """What is in it."""
     mode: ReplayMode = "as-orders"
@@ -62,7 +70,11 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Instruments that the file becomes."""
+        """Instruments that the file becomes; those of a recording in Parquet are its own where none is named."""
+        if self.format == "parquet" and not self.stocks and self.symbol == ANY_SYMBOL:
+            from exchange_server.replay.parquet import read_info  # other files are played without pyarrow
+
+            return read_info(Path(self.file)).symbols
         return self.stocks or (self.symbol,)
 
 
@@ -230,7 +242,8 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
             raise ExchangeConfigurationError(
                 f"expected a recording with a book, was one of {replay.format}: only a backtest plays prices alone"
             )
-        instruments += [Instrument(symbol, *SCALES[replay.format]) for symbol in replay.symbols]
+        scale = scale_of(replay.format, Path(replay.file))
+        instruments += [Instrument(symbol, *scale) for symbol in replay.symbols]
     for instrument in instruments:
         _check_symbol(instrument.symbol)
     if len({instrument.symbol for instrument in instruments}) < len(instruments) or not instruments:
@@ -243,7 +256,7 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
         replay_begins="".join(_beginning(Path(name)) for name in (replay.file, replay.orderbook, replay.trades) if name)
         if replay
         else "",
-        outlier_factor=outlier_factor(replay.format) if replay else 0,
+        outlier_factor=outlier_factor(source_format(replay.format, Path(replay.file))) if replay else 0,
         first_order_id=_LIVE_IDS_ABOVE_RECORDED if recorded else 1,
         max_live_orders=config.max_live_orders,
         collar_bps=config.collar_bps,

@@ -19,7 +19,6 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ExchangeError
 from exchange_server.replay import (
     PRICE_FORMATS,
-    SCALES,
     BookFigures,
     Loader,
     LobsterLoader,
@@ -29,6 +28,8 @@ from exchange_server.replay import (
     crossed_rows,
     open_recording,
     outlier_factor,
+    scale_of,
+    source_format,
 )
 from exchange_server.replay._tables import column_names, is_parquet
 from exchange_server.replay.bitstamp import is_header
@@ -115,19 +116,21 @@ class Flow:
             except ExchangeError as error:
                 raise ConfigurationError(str(error)) from error
             self._loaders.append(loader)
-            self._units.append(_units(file.tick, form))
-            scale = (file.tick or SCALES[form][0], SCALES[form][1])
+            tick_size, lot_size = scale_of(form, file.path)
+            self._units.append(_units(file.tick, tick_size, form))
+            scale = (file.tick or tick_size, lot_size)
             for symbol in loader.symbols:
                 if sizes.setdefault(symbol, scale) != scale:
                     raise ConfigurationError(f"expected one scale of {symbol} in all files, was that of {form} too")
         self.instruments = tuple(Instrument(symbol, *sizes[symbol]) for symbol in sizes)
         """What is traded."""
+        origins = [source_format(form, file.path) for form, file in zip(self._formats, files, strict=True)]
         self._max_crossed = [
             _MAX_CROSSED_PERCENT.get(form, 100.0) if max_crossed_percent is None else max_crossed_percent
-            for form in self._formats
+            for form in origins
         ]
-        self._crossed = [crossed_rows(form) for form in self._formats]
-        self.outlier_factor = max(map(outlier_factor, self._formats))
+        self._crossed = [crossed_rows(form) for form in origins]
+        self.outlier_factor = max(map(outlier_factor, origins))
         """As `exchange_server.matching.MarketRules` has it."""
 
     def __iter__(self) -> Iterator[Record]:
@@ -248,9 +251,8 @@ def _moved(record: Record, first: int) -> Record:
     )
 
 
-def _units(tick: str, form: RecordingFormat) -> int:
-    """Ticks of the format in one of the instrument; raises `ConfigurationError`."""
-    smallest = SCALES[form][0]
+def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
+    """Ticks of the file in one of the instrument; raises `ConfigurationError`."""
     try:
         units = Decimal(tick or smallest) / Decimal(smallest)
     except InvalidOperation:
@@ -272,8 +274,16 @@ def _coarser(record: Record, units: int, loader: Loader) -> Record:
 
 
 def _digest(loader: Loader) -> str:
-    with loader.path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a file's bytes; of a folder that of its parts' names and digests."""
+    if not loader.path.is_dir():
+        with loader.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(loader.path.rglob("*.parquet")):
+        digest.update(f"{path.relative_to(loader.path).as_posix()}\n".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def detect_format(file: DataFile) -> RecordingFormat:
@@ -283,6 +293,8 @@ def detect_format(file: DataFile) -> RecordingFormat:
         return "itch"
     if "_message_" in name:
         return "lobster"
+    if file.path.is_dir():
+        return "parquet"
     try:
         start = _first_line(file)
     except ExchangeError as error:
@@ -297,6 +309,8 @@ def detect_format(file: DataFile) -> RecordingFormat:
     names = [name.strip().strip('"') for name in fields]
     if is_parquet(file.path):
         names = column_names(file.path)
+        if "price_ticks" in names:
+            return "parquet"
     if depth_layout(names):
         return "depth"
     if bar_time_column(names):

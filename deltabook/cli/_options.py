@@ -8,7 +8,7 @@ import click
 
 __all__ = ["BACKTEST_FORMATS", "FORMATS", "PORT", "QUEUE_MODELS", "REPLAY_MODES", "SECONDS", "parse_speed"]
 
-FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth")
+FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet")
 """Of recorded files."""
 BACKTEST_FORMATS: Final = (*FORMATS, "trades", "bars")
 """Of files that a backtest plays: also those without a book."""

@@ -3,6 +3,7 @@
 ```
 file ──▶ dbtoaster.py | bitstamp.py | lobster.py | itch.py ──Record──▶ player.py ──Recorded──▶ Exchange
          depth.py  levels and trades as synthetic orders     prices.py  trades or bars alone, for backtests
+         parquet.py  our own recordings in columns, read and written
 opening.py  loaders by format     record.py  what a record and a loader are     days.py  their days
 columns.py  records as numpy arrays       crossing.py  rows after which a recording's book is crossed
 player.py   speed, pause, seek, batches       matching/recording.py  what a record does to the market
@@ -24,12 +25,15 @@ from exchange_server.replay.opening import (
     crossed_rows,
     open_recording,
     outlier_factor,
+    scale_of,
+    source_format,
 )
 from exchange_server.replay.player import Player
 from exchange_server.replay.prices import PriceLoader
-from exchange_server.replay.record import Loader, Record
+from exchange_server.replay.record import ANY_SYMBOL, Loader, Record
 
 __all__ = [
+    "ANY_SYMBOL",
     "PRICE_FORMATS",
     "SCALES",
     "BitstampLoader",
@@ -49,4 +53,6 @@ __all__ = [
     "crossed_rows",
     "open_recording",
     "outlier_factor",
+    "scale_of",
+    "source_format",
 ]

@@ -108,6 +108,11 @@ class RecordColumns(msgspec.Struct, frozen=True, gc=False):
         columns: dict[str, Any] = {name: getattr(self, name)[begin:end] for name in self.__struct_fields__[:-1]}
         return RecordColumns(**columns, symbols=self.symbols)
 
+    def chosen(self, mask: NDArray[np.bool_]) -> RecordColumns:
+        """Return the records at which ``mask`` is true."""
+        columns: dict[str, Any] = {name: getattr(self, name)[mask] for name in self.__struct_fields__[:-1]}
+        return RecordColumns(**columns, symbols=self.symbols)
+
     def records(self) -> Iterator[Record]:
         """Return the same as records."""
         from exchange_server.replay.record import Record

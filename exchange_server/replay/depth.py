@@ -129,8 +129,8 @@ class DepthLoader(Loader):
 
     Rows of one message are one change: what leaves goes first, so that the book is not crossed in between. A snapshot
     replaces the book; levels that it confirms keep their queues. Levels that new ones cross, or that a trade has
-    passed, are stale and are removed. A trade without a level at its price meets what is better than it, and nothing else.
-    Positions number the records.
+    passed, are stale and are removed. A trade without a level at its price meets what is better than it, and nothing
+    else. Positions number the records.
     """
 
     unit = "record"

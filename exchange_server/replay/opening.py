@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from exchange_server.errors import ExchangeConfigurationError
+from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
 from exchange_server.replay.bitstamp import BitstampLoader
 from exchange_server.replay.crossing import CrossedRows
 from exchange_server.replay.days import midnight_ns
@@ -17,9 +17,18 @@ from exchange_server.replay.lobster import LobsterLoader
 from exchange_server.replay.prices import PriceLoader
 from exchange_server.replay.record import Loader
 
-__all__ = ["PRICE_FORMATS", "SCALES", "RecordingFormat", "crossed_rows", "open_recording", "outlier_factor"]
+__all__ = [
+    "PRICE_FORMATS",
+    "SCALES",
+    "RecordingFormat",
+    "crossed_rows",
+    "open_recording",
+    "outlier_factor",
+    "scale_of",
+    "source_format",
+]
 
-RecordingFormat = Literal["dbtoaster", "bitstamp", "lobster", "itch", "depth", "trades", "bars"]
+RecordingFormat = Literal["dbtoaster", "bitstamp", "lobster", "itch", "depth", "trades", "bars", "parquet"]
 
 SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
     "dbtoaster": ("0.0001", "1"),
@@ -29,14 +38,37 @@ SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
     "depth": (UNIT, UNIT),
     "trades": (UNIT, UNIT),
     "bars": (UNIT, UNIT),
+    "parquet": (UNIT, UNIT),
 }
-"""What a tick and a lot are worth in a format's files."""
+"""What a tick and a lot are worth in a format's files; one of Parquet says it itself, see `scale_of`."""
 
 
 PRICE_FORMATS: Final[frozenset[RecordingFormat]] = frozenset({"trades", "bars"})
 """Formats without a book, which only a backtest plays."""
 OUTLIER_FACTOR: Final = 10
 """Orders of a capture at more than so many times the mid price are dropped."""
+
+
+def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
+    """What a tick and a lot are worth in a file; raises `ReplayFileError` for one of Parquet that does not say it."""
+    if form != "parquet":
+        return SCALES[form]
+    from exchange_server.replay.parquet import read_info
+
+    info = read_info(path)
+    return info.tick_size, info.lot_size
+
+
+def source_format(form: RecordingFormat, path: Path) -> RecordingFormat:
+    """The format that the records had at first; raises `ReplayFileError` for one of Parquet that does not say it."""
+    if form != "parquet":
+        return form
+    from exchange_server.replay.parquet import read_info
+
+    name = read_info(path).format
+    if name not in SCALES:
+        raise ReplayFileError(f"expected a recording made of {', '.join(SCALES)}, was one of {name!r}, at {path}")
+    return name
 
 
 def outlier_factor(form: RecordingFormat) -> int:
@@ -73,6 +105,12 @@ def open_recording(
         raise ExchangeConfigurationError(f"expected trades beside depth only, was {trades} for {form}")
     if form == "itch":
         return ItchLoader(path, symbols, day=day)
+    if form == "parquet":
+        if day:
+            raise ExchangeConfigurationError(f"expected no day for a recording, whose times have one, was {day}")
+        from exchange_server.replay.parquet import ParquetLoader  # the exchange plays other files without pyarrow
+
+        return ParquetLoader(path, symbols)
     if len(symbols) != 1:
         raise ExchangeConfigurationError(f"expected one symbol for a file of {form}, was {', '.join(symbols)}")
     if form == "lobster":

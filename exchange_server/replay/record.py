@@ -18,8 +18,10 @@ from twisted.logger import Logger
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns, batched
 
-__all__ = ["BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_recorded"]
+__all__ = ["ANY_SYMBOL", "BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_recorded"]
 
+ANY_SYMBOL: Final = "REPLAY"
+"""Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
 BROKERS: Final = 10
 """Where a file names no broker, an order's is its id modulo this."""
 INT64_MAX: Final = 2**63 - 1
