@@ -39,7 +39,7 @@ from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
 from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
-from algo_engine.risk import RiskGate
+from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
 from algo_engine.trades import TradeSpool
 from deltabook.wire.options import PLAIN, OrderOptions, encode_options, parse_options
@@ -335,7 +335,18 @@ class Desk:
             replacing=wanted,
             sent_today=self._blotter.sent_on_day(self.gate.now_ns()),
             is_new=is_new,
+            exposures=self._exposures(),
         )
+
+    def _exposures(self) -> dict[str, Exposure]:
+        """Positions of all symbols at their marks; nothing where no limit asks for them."""
+        limits = self.gate.limits
+        if not (limits.max_gross_notional or limits.max_net_notional):
+            return {}
+        return {
+            symbol: Exposure(holding.position_lots, self.quotes.mark_ticks(symbol, holding.position_lots))
+            for symbol, holding in self.portfolio.holdings.items()
+        }
 
     def _request(self, intent: Intent) -> None:
         self._outbox.append(intent)

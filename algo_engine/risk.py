@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import msgspec
 
 from algo_engine.order import Order, Side
 from algo_engine.quotes import Quote
 
-__all__ = ["RiskGate", "RiskLimits", "TokenBucket"]
+__all__ = ["Exposure", "RiskGate", "RiskLimits", "TokenBucket"]
 
 _NS: Final = 1_000_000_000
 
@@ -34,6 +35,12 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Largest order in ticks × lots by symbol, ``*`` for all others; none where not given."""
     max_open_notional: dict[str, int] = {}
     """All open orders of a symbol together, in ticks × lots, as above."""
+    max_gross_notional: int = 0
+    """Gross exposure in ticks × lots: positions of all symbols without their signs, each valued at its touch, with the
+    open orders of one side counted as filled where that makes it larger; 0 is no limit."""
+    max_net_notional: int = 0
+    """Net exposure in ticks × lots: the same with signs, all open purchases or all open sales counted as filled; 0 is
+    no limit."""
     max_open_orders: int = 50
     """Over all symbols."""
     orders_per_s: int = 50
@@ -98,12 +105,14 @@ class RiskGate:
         replacing: Sequence[Order] = (),
         sent_today: int = 0,
         is_new: bool = True,
+        exposures: Mapping[str, Exposure] = MappingProxyType({}),
     ) -> str:
         """The reason to refuse this order, empty to let it pass; only an order that passes takes from the rate.
 
         ``open_orders`` may all trade still. Some of them are being replaced: until the exchange answers they may trade
         both all that they have and all that was asked for, which is ``replacing``. Not ``is_new``: the order takes the
-        place of one of them, so that there are no more.
+        place of one of them, so that there are no more. ``exposures``: what is held of each symbol; needed where gross
+        or net exposure has a limit.
         """
         if order.volume_lots <= 0:
             return f"volume: expected 1 lot or more, was {order.volume_lots}"
@@ -122,6 +131,7 @@ class RiskGate:
             or self._position(order, quote, position_lots, orders)
             or self._band(order, quote)
             or self._notional(order, quote, orders)
+            or self._exposure(order, quote, orders, exposures)
             or ("" if self._bucket.take() else f"order rate: expected at most {limits.orders_per_s} orders/s")
         )
 
@@ -165,6 +175,56 @@ class RiskGate:
         if both > most_open:
             return f"open notional: expected at most {most_open} ticks × lots, was {both}"
         return ""
+
+    def _exposure(self, order: Order, quote: Quote, orders: Sequence[Order], exposures: Mapping[str, Exposure]) -> str:
+        """Orders that bring the worst case of an exposure no nearer to its limit pass also beyond the limit."""
+        limits = self.limits
+        if not (limits.max_gross_notional or limits.max_net_notional):
+            return ""
+        before, after = _Worst(), _Worst()
+        # A symbol without a position of its own may have open orders all the same.
+        symbols = dict.fromkeys([order.symbol, *exposures, *(each.symbol for each in orders)])
+        for symbol in symbols:
+            exposure = exposures.get(symbol, Exposure(0, quote.mark_ticks(0) if symbol == order.symbol else None))
+            here = [each for each in orders if each.symbol == symbol]
+            before.add(exposure, here)
+            after.add(exposure, [*here, order] if symbol == order.symbol else here)
+        if limits.max_gross_notional and before.gross < after.gross > limits.max_gross_notional:
+            return f"gross exposure: expected at most {limits.max_gross_notional} ticks × lots, was {after.gross}"
+        if limits.max_net_notional and before.net < after.net > limits.max_net_notional:
+            return f"net exposure: expected at most {limits.max_net_notional} ticks × lots, was {after.net}"
+        return ""
+
+
+class Exposure(NamedTuple):
+    """What is held of one symbol."""
+
+    position_lots: int
+    """Positive long, negative short."""
+    mark_ticks: int | None
+    """Price of a lot; None where there has been no quote."""
+
+
+class _Worst:
+    """The largest exposures that open orders can lead to, whichever of them trade."""
+
+    def __init__(self) -> None:
+        self.gross = 0
+        self._long = self._short = 0
+
+    @property
+    def net(self) -> int:
+        """The larger one of all purchases and all sales filled."""
+        return max(self._long, -self._short)
+
+    def add(self, exposure: Exposure, orders: Sequence[Order]) -> None:
+        """One symbol, with all orders of it; every lot is worth the mark."""
+        held, mark = exposure.position_lots, exposure.mark_ticks or 0
+        long = held + sum(order.remaining_lots for order in orders if order.side is Side.BUY)
+        short = held - sum(order.remaining_lots for order in orders if order.side is Side.SELL)
+        self.gross += max(long, -short) * mark
+        self._long += long * mark
+        self._short += short * mark
 
 
 def _worth_ticks(order: Order, quote: Quote) -> int:

@@ -39,7 +39,7 @@ from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
 from exchange_server.process import choose_reactor, settle
-from exchange_server.replay import Loader, Player, open_recording
+from exchange_server.replay import Loader, Player, crossed_rows, open_recording, source_format
 from exchange_server.upkeep import Upkeep
 from exchange_server.wakefulness import Wakefulness
 
@@ -58,7 +58,15 @@ def _random_session() -> str:
 
 
 def _loader(replay: ReplayConfig) -> Loader:
-    return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day)
+    return open_recording(
+        replay.format,
+        Path(replay.file),
+        replay.symbols,
+        day=replay.day,
+        orderbook=Path(replay.orderbook) if replay.orderbook else None,
+        trades=Path(replay.trades) if replay.trades else None,
+        queue=replay.queue,
+    )
 
 
 def _admin_access(config: ExchangeConfig) -> Access:
@@ -156,6 +164,7 @@ class App:
                 reactor,
                 speed=config.replay.speed,
                 stop=self.fail,
+                crossed=crossed_rows(source_format(config.replay.format, Path(config.replay.file))),
                 behind_bytes=lambda: self.faces.farthest_behind_bytes,
             )
             self._flows.append(self._player)

@@ -21,7 +21,15 @@ from exchange_server.nasdaq.mold import RequestLimits
 from exchange_server.nasdaq.ouch import OuchLimits
 from exchange_server.outputs import FeedForm
 from exchange_server.process import ReactorName
-from exchange_server.replay import SCALES, RecordingFormat
+from exchange_server.replay import (
+    ANY_SYMBOL,
+    PRICE_FORMATS,
+    QueueModel,
+    RecordingFormat,
+    outlier_factor,
+    scale_of,
+    source_format,
+)
 from exchange_server.text import Limits as TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
@@ -34,14 +42,13 @@ DEFAULT_INSTRUMENTS: Final = (
 
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
 _BEGINNING_BYTES: Final = 64 * 1024
-_OUTLIER_FACTOR: Final = 10
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A recorded file to play."""
 
     file: str
-    """Path; ``.gz`` is decompressed."""
+    """Path; gzip, xz and bzip2 are decompressed."""
     format: RecordingFormat
     """What is in it."""
     mode: ReplayMode = "as-orders"
@@ -54,10 +61,20 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Of a file of ITCH, those that are played, under their own names in place of `symbol`."""
     day: str = ""
     """Day of a file whose times count from midnight, as YYYY-MM-DD."""
+    orderbook: str = ""
+    """LOBSTER's order book file of the same messages, by which their book is mended; empty: none."""
+    trades: str = ""
+    """Trades of the same time as a file of depth; empty: none."""
+    queue: QueueModel = "back"
+    """Which orders of a level of depth are cancelled when it shrinks."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Instruments that the file becomes."""
+        """Instruments that the file becomes; those of a recording in Parquet are its own where none is named."""
+        if self.format == "parquet" and not self.stocks and self.symbol == ANY_SYMBOL:
+            from exchange_server.replay.parquet import read_info  # other files are played without pyarrow
+
+            return read_info(Path(self.file)).symbols
         return self.stocks or (self.symbol,)
 
 
@@ -221,7 +238,12 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
             )
         if replay.speed is not None and replay.speed <= 0:
             raise ExchangeConfigurationError(f"expected a replay speed above 0, was {replay.speed}")
-        instruments += [Instrument(symbol, *SCALES[replay.format]) for symbol in replay.symbols]
+        if replay.format in PRICE_FORMATS:
+            raise ExchangeConfigurationError(
+                f"expected a recording with a book, was one of {replay.format}: only a backtest plays prices alone"
+            )
+        scale = scale_of(replay.format, Path(replay.file))
+        instruments += [Instrument(symbol, *scale) for symbol in replay.symbols]
     for instrument in instruments:
         _check_symbol(instrument.symbol)
     if len({instrument.symbol for instrument in instruments}) < len(instruments) or not instruments:
@@ -231,8 +253,10 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
         instruments=tuple(instruments),
         replay_symbols=replay.symbols if replay else (),
         replay_mode=replay.mode if replay else "as-orders",
-        replay_begins=_beginning(Path(replay.file)) if replay else "",
-        outlier_factor=_OUTLIER_FACTOR if replay and replay.format == "bitstamp" else 0,
+        replay_begins="".join(_beginning(Path(name)) for name in (replay.file, replay.orderbook, replay.trades) if name)
+        if replay
+        else "",
+        outlier_factor=outlier_factor(source_format(replay.format, Path(replay.file))) if replay else 0,
         first_order_id=_LIVE_IDS_ABOVE_RECORDED if recorded else 1,
         max_live_orders=config.max_live_orders,
         collar_bps=config.collar_bps,

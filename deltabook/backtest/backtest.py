@@ -28,7 +28,7 @@ from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
-from deltabook.backtest.latency import parse_latency
+from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
 from deltabook.backtest.link import RunViews
 from deltabook.backtest.native import NativeLoop
 from deltabook.backtest.recorder import Recorder
@@ -86,7 +86,11 @@ class Backtest:
     ) -> None:
         self.config = config
         self._market_kind = market
-        self._flow = Flow(config.data, config.limit_records) if records is None else None
+        self._flow = (
+            Flow(config.data, config.limit_records, max_crossed_percent=config.max_crossed_percent)
+            if records is None
+            else None
+        )
         self._records: Iterable[Record] = records if self._flow is None else self._flow  # type: ignore[assignment]
         self._instruments = tuple(instruments) if self._flow is None else self._flow.instruments
         if not self._instruments:
@@ -134,8 +138,15 @@ class Backtest:
         self._columns = self.views.columns
         self._number = 0
         self._sessions = [
-            Session(host.desk, self.simulation, latency["order"](), latency["answer"]()) for host in self.hosts
+            Session(host.desk, self.simulation, self._order_latency(latency["order"]()), latency["answer"]())
+            for host in self.hosts
         ]
+
+    def _order_latency(self, latency: Latency) -> Latency:
+        flow = self._flow
+        if flow is None or not flow.fills_at_next_price:
+            return latency
+        return NextPriceLatency(latency, flow.price_after)
 
     def _wanted(self) -> tuple[list[str], dict[str, str]]:
         """Names of all views, and the SQL of those that come with the configuration or a strategy."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from exchange_server.replay import RecordingFormat
+from exchange_server.replay import QueueModel, RecordingFormat
 
 __all__ = ["BacktestConfig", "DataFile"]
 
@@ -16,7 +16,7 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A recorded file that is played as orders."""
 
     path: Path
-    """Of the file, perhaps compressed (.gz)."""
+    """Of the file, perhaps compressed (gzip, xz, bzip2)."""
     format: RecordingFormat | Literal[""] = ""
     """What it is written in; empty: found out by name and beginning."""
     symbol: str = "REPLAY"
@@ -25,6 +25,12 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The day (2012-06-21) whose midnight its times count from, where its name does not say."""
     tick: str = ""
     """What a tick of its instruments is worth (0.01), of whole ticks of the format; empty: the format's own."""
+    orderbook: Path | None = None
+    """LOBSTER's order book file of the same messages, by which their book is mended."""
+    trades: Path | None = None
+    """Trades of the same time as a file of depth."""
+    queue: QueueModel = "back"
+    """Which orders of a level of depth are cancelled when it shrinks: see `exchange_server.replay.depth`."""
 
 
 class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +58,10 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So many records make the books before the strategies see anything."""
     limit_records: int = 0
     """So many records are played at most; 0: all."""
+    max_crossed_percent: float | None = None
+    """A run fails if a recording's own book is crossed after a larger share of its records. Without it the limit is 5
+    for LOBSTER and ITCH, which come from books that are matched, and there is none for other formats, whose orders may
+    be meant to trade when they are played."""
     trades_rows: int = 20_000
     """So many trades stay in TRADES …"""
     trades_time_s: int = 300

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deltabook.backtest.result import Result
 
-__all__ = ["BacktestError", "ConfigurationError", "EpochPassedError", "PlottingError", "StrategyStopped", "SweepError"]
+__all__ = [
+    "BacktestError",
+    "ConfigurationError",
+    "CrossedDataError",
+    "EpochPassedError",
+    "PlottingError",
+    "StrategyStopped",
+    "SweepError",
+]
 
 
 class BacktestError(RuntimeError):
@@ -16,6 +24,10 @@ class BacktestError(RuntimeError):
 
 class ConfigurationError(BacktestError, ValueError):
     """What was asked for does not exist or does not fit together."""
+
+
+class CrossedDataError(BacktestError, ValueError):
+    """A recording's own book is crossed after more of its records than the configuration permits."""
 
 
 class SweepError(BacktestError):

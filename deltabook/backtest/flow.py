@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from heapq import merge
 from itertools import islice
@@ -13,15 +14,35 @@ from typing import Final
 import msgspec
 
 from deltabook.backtest.config import DataFile
-from deltabook.backtest.errors import ConfigurationError
+from deltabook.backtest.errors import ConfigurationError, CrossedDataError
 from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ExchangeError
-from exchange_server.replay import SCALES, Loader, Record, RecordingFormat, open_recording
-from exchange_server.replay.bitstamp import HEADER
+from exchange_server.replay import (
+    PRICE_FORMATS,
+    BookFigures,
+    Loader,
+    LobsterLoader,
+    PriceLoader,
+    Record,
+    RecordingFormat,
+    crossed_rows,
+    open_recording,
+    outlier_factor,
+    scale_of,
+    source_format,
+)
+from exchange_server.replay._tables import column_names, is_parquet
+from exchange_server.replay.bitstamp import is_header
+from exchange_server.replay.depth import depth_layout, trades_layout
+from exchange_server.replay.prices import bar_time_column
+from exchange_server.replay.record import READ_ERRORS, open_recorded
 
-__all__ = ["Flow", "SourceFigures", "detect_format"]
+__all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
 
-_OUTLIER_FACTOR: Final = 10
+_EARLY_RECORDS: Final = 10_000
+"""So many records are looked at before a file with a crossed book is refused in its midst."""
+_MAX_CROSSED_PERCENT: Final[dict[RecordingFormat, float]] = {"lobster": 5.0, "itch": 5.0}
+"""Largest share of crossed rows by default."""
 _ORDERED: Final = frozenset("BSU")
 """Actions whose price is an order's."""
 _FILE_SHIFT: Final = 64
@@ -45,16 +66,39 @@ class SourceFigures(msgspec.Struct, frozen=True):
     """Records of it that could not be used."""
     skipped: int
     """Records of it that are known not to be events of a book."""
+    begin_ns: int = 0
+    """Market time of its first record."""
+    end_ns: int = 0
+    """Market time of its last record."""
+    crossed: int = 0
+    """Records after which its own book was crossed (`exchange_server.replay.CrossedRows`)."""
+    stale_orders: int = 0
+    """Orders of a capture that stayed crossed, which it lost the end of."""
+    orderbook: BookFigures | None = None
+    """How it compares with its order book file, where there is one."""
+
+    @property
+    def crossed_percent(self) -> float:
+        """Share of crossed records, 0 to 100."""
+        return 100 * self.crossed / self.records if self.records else 0.0
 
 
 class Flow:
     """Files in, records in the order of their times out."""
 
-    def __init__(self, files: Sequence[DataFile], limit_records: int = 0) -> None:
-        """Raises `ConfigurationError`."""
+    def __init__(
+        self, files: Sequence[DataFile], limit_records: int = 0, *, max_crossed_percent: float | None = 100.0
+    ) -> None:
+        """``max_crossed_percent``: reading ends with `CrossedDataError` if a file's own book is crossed after a larger
+        share of its records, early once `_EARLY_RECORDS` have been read; None: as the configuration's. Raises
+        `ConfigurationError`."""
         if not files:
             raise ConfigurationError("expected data to play, was none")
         self._limit = limit_records
+        if max_crossed_percent is not None and not 0 <= max_crossed_percent <= 100:
+            raise ConfigurationError(f"expected a share from 0 to 100 percent, was {max_crossed_percent}")
+        self._files = tuple(files)
+        self._spans = [(0, 0)] * len(files)
         self._loaders: list[Loader] = []
         self._counts = [0] * len(files)
         self._formats: list[RecordingFormat] = []
@@ -64,40 +108,68 @@ class Flow:
             form = file.format or detect_format(file)
             self._formats.append(form)
             try:
-                loader = open_recording(form, file.path, tuple(filter(None, file.symbol.split(","))), day=file.day)
+                symbols = tuple(filter(None, file.symbol.split(",")))
+                loader = open_recording(
+                    form, file.path, symbols, day=file.day, orderbook=file.orderbook, trades=file.trades,
+                    queue=file.queue, tick=file.tick,
+                )  # fmt: skip
             except ExchangeError as error:
                 raise ConfigurationError(str(error)) from error
             self._loaders.append(loader)
-            self._units.append(_units(file.tick, form))
-            scale = (file.tick or SCALES[form][0], SCALES[form][1])
+            tick_size, lot_size = scale_of(form, file.path)
+            self._units.append(_units(file.tick, tick_size, form))
+            scale = (file.tick or tick_size, lot_size)
             for symbol in loader.symbols:
                 if sizes.setdefault(symbol, scale) != scale:
                     raise ConfigurationError(f"expected one scale of {symbol} in all files, was that of {form} too")
         self.instruments = tuple(Instrument(symbol, *sizes[symbol]) for symbol in sizes)
         """What is traded."""
-        self.outlier_factor = _OUTLIER_FACTOR if "bitstamp" in self._formats else 0
+        origins = [source_format(form, file.path) for form, file in zip(self._formats, files, strict=True)]
+        self._max_crossed = [
+            _MAX_CROSSED_PERCENT.get(form, 100.0) if max_crossed_percent is None else max_crossed_percent
+            for form in origins
+        ]
+        self._crossed = [crossed_rows(form) for form in origins]
+        self.outlier_factor = max(map(outlier_factor, origins))
         """As `exchange_server.matching.MarketRules` has it."""
 
     def __iter__(self) -> Iterator[Record]:
-        """All records; raises `BacktestError` for a file that cannot be read."""
+        """All records; raises `BacktestError` for a file that cannot be read, and for one whose book is crossed."""
         days: dict[tuple[str, ...], list[int]] = {}
         for number, loader in enumerate(self._loaders):
             days.setdefault(loader.symbols, []).append(number)
         streams = [self._days(numbers) for numbers in days.values()]
         records: Iterable[Record] = streams[0] if len(streams) == 1 else merge(*streams, key=attrgetter("time_ns"))
-        return iter(islice(records, self._limit) if self._limit else records)
+        yield from islice(records, self._limit) if self._limit else records
+        for number in range(len(self._loaders)):
+            self._check_crossed(number)
+
+    @property
+    def fills_at_next_price(self) -> bool:
+        """True if a file has no book, so that orders wait for the next price."""
+        return not PRICE_FORMATS.isdisjoint(self._formats)
+
+    def price_after(self, time_ns: int) -> int:
+        """When all files without a book have had another price after this time; 0 if one of them has no more."""
+        times = [each.price_after(time_ns) for each in self._loaders if isinstance(each, PriceLoader)]
+        return max(times) if all(times) else 0
 
     def _days(self, numbers: Sequence[int]) -> Iterator[Record]:
         latest_ns = 0
-        for number in numbers:
+        for place, number in enumerate(numbers):
             loader, first, units = self._loaders[number], number << _FILE_SHIFT, self._units[number]
-            count = 0
+            begin_ns = count = 0
             try:
-                for record in loader.records():
+                for record in self._checked(number):
                     count += 1
                     self._counts[number] = count
-                    if first or record.time_ns < latest_ns:
-                        record = _moved(record, first, latest_ns)  # noqa: PLW2901
+                    if count == 1:
+                        begin_ns = record.time_ns
+                        if place and begin_ns < latest_ns:
+                            raise self._out_of_order(numbers[place - 1], number, begin_ns)
+                    self._spans[number] = (begin_ns, record.time_ns)
+                    if first:
+                        record = _moved(record, first)  # noqa: PLW2901
                     if units > 1:
                         record = _coarser(record, units, loader)  # noqa: PLW2901
                     latest_ns = record.time_ns
@@ -105,26 +177,82 @@ class Flow:
             except ExchangeError as error:
                 raise ConfigurationError(str(error)) from error
 
+    def _checked(self, number: int) -> Iterator[Record]:
+        """Records of a file, whose own book is observed; raises `CrossedDataError`."""
+        crossed = self._crossed[number]
+        observe = crossed.observe
+        for record in self._loaders[number].records():
+            observe(record)
+            if not crossed.rows % _EARLY_RECORDS:
+                self._check_crossed(number)
+            yield record
+
+    def _check_crossed(self, number: int) -> None:
+        if 100 * self._crossed[number].share > self._max_crossed[number]:
+            raise self._too_crossed(number)
+
+    def _too_crossed(self, number: int) -> CrossedDataError:
+        crossed, file = self._crossed[number], self._files[number]
+        advice = ""
+        if self._formats[number] == "lobster" and file.orderbook is None:
+            beside = file.path.with_name(file.path.name.replace("_message_", "_orderbook_"))
+            known = str(beside) if beside != file.path and beside.is_file() else "FILE"
+            advice = f"; --orderbook {known} mends it by LOBSTER's order book file"
+        return CrossedDataError(
+            f"expected a book that is crossed after {self._max_crossed[number]:g} % of the records at most, "
+            f"was {100 * crossed.share:.1f} % of {crossed.rows:,} in {file.path.name}: it does not say when orders "
+            f"behind the best prices end, and they fill orders that they should not{advice}; "
+            f"--max-crossed 100 plays it as it is"
+        )
+
+    def _out_of_order(self, before: int, number: int, begin_ns: int) -> ConfigurationError:
+        names = [self._loaders[each].path.name for each in (before, number)]
+        end_ns = self._spans[before][1]
+        return ConfigurationError(
+            f"expected files of {', '.join(self._loaders[number].symbols)} in the order of their times, was "
+            f"{names[1]}, which begins at {time_text(begin_ns)}, behind {names[0]}, which ends at "
+            f"{time_text(end_ns)} (days come from file names or --day)"
+        )
+
     def sources(self) -> list[SourceFigures]:
         """What was played."""
         return [
-            SourceFigures(loader.path.name, form, loader.symbols, _digest(loader), count, loader.errors, loader.skipped)
-            for loader, form, count in zip(self._loaders, self._formats, self._counts, strict=True)
+            SourceFigures(
+                loader.path.name,
+                form,
+                loader.symbols,
+                _digest(loader),
+                count,
+                loader.errors,
+                loader.skipped,
+                *span,
+                crossed=crossed.crossed,
+                stale_orders=crossed.stale_orders,
+                orderbook=loader.book_figures if isinstance(loader, LobsterLoader) else None,
+            )
+            for loader, form, count, span, crossed in zip(
+                self._loaders, self._formats, self._counts, self._spans, self._crossed, strict=True
+            )
         ]
 
 
-def _moved(record: Record, first: int, latest_ns: int) -> Record:
+def time_text(time_ns: int) -> str:
+    """A market time as a person reads it.
+
+    >>> time_text(86_400 * 10**9)
+    '1970-01-02 00:00:00'
+    """
+    return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _moved(record: Record, first: int) -> Record:
     return msgspec.structs.replace(
-        record,
-        time_ns=max(record.time_ns, latest_ns),
-        order_id=record.order_id + first,
-        new_id=record.new_id + first if record.new_id else 0,
+        record, order_id=record.order_id + first, new_id=record.new_id + first if record.new_id else 0
     )
 
 
-def _units(tick: str, form: RecordingFormat) -> int:
-    """Ticks of the format in one of the instrument; raises `ConfigurationError`."""
-    smallest = SCALES[form][0]
+def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
+    """Ticks of the file in one of the instrument; raises `ConfigurationError`."""
     try:
         units = Decimal(tick or smallest) / Decimal(smallest)
     except InvalidOperation:
@@ -146,8 +274,16 @@ def _coarser(record: Record, units: int, loader: Loader) -> Record:
 
 
 def _digest(loader: Loader) -> str:
-    with loader.path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a file's bytes; of a folder that of its parts' names and digests."""
+    if not loader.path.is_dir():
+        with loader.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    for path in sorted(loader.path.rglob("*.parquet")):
+        digest.update(f"{path.relative_to(loader.path).as_posix()}\n".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def detect_format(file: DataFile) -> RecordingFormat:
@@ -157,21 +293,33 @@ def detect_format(file: DataFile) -> RecordingFormat:
         return "itch"
     if "_message_" in name:
         return "lobster"
+    if file.path.is_dir():
+        return "parquet"
     try:
         start = _first_line(file)
-    except OSError as error:
+    except ExchangeError as error:
+        raise ConfigurationError(str(error)) from error
+    except READ_ERRORS as error:
         raise ConfigurationError(f"expected a readable file, was {error}") from error
-    if start == HEADER:
+    if is_header(start):
         return "bitstamp"
     fields = start.split(",")
     if len(fields) == 5 and fields[2] in {"B", "S", "E", "F", "D", "X", "T"}:
         return "dbtoaster"
+    names = [name.strip().strip('"') for name in fields]
+    if is_parquet(file.path):
+        names = column_names(file.path)
+        if "price_ticks" in names:
+            return "parquet"
+    if depth_layout(names):
+        return "depth"
+    if bar_time_column(names):
+        return "bars"
+    if trades_layout(names):
+        return "trades"
     raise ConfigurationError(f"expected a format to be named for {file.path}, whose first line is {start[:80]!r}")
 
 
 def _first_line(file: DataFile) -> str:
-    import gzip
-
-    opened = gzip.open if file.path.suffix == ".gz" else open
-    with opened(file.path, "rb") as lines:
+    with open_recorded(file.path) as lines:
         return str(lines.readline(1000).decode("ascii", "replace").rstrip("\r\n"))

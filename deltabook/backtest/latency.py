@@ -24,13 +24,16 @@ from typing import Any, Final, Literal
 
 from deltabook.backtest.errors import ConfigurationError
 
-__all__ = ["WAYS", "Latency", "Way", "parse_latency"]
+__all__ = ["WAYS", "Latency", "NextPriceLatency", "Way", "parse_latency"]
 
 Way = Literal["feed", "order", "answer"]
 WAYS: Final[tuple[Way, ...]] = ("feed", "order", "answer")
 
 _UNITS_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
+_NEVER_NS: Final = 1 << 62
+_QUOTES_NS: Final = 1_000
+"""So long after a price its quotes are there: they are some records, a nanosecond apart."""
 _LONGEST_NS: Final = 3600 * 1_000_000_000
 
 
@@ -49,6 +52,22 @@ class Latency:
         if self._draw_ns is None:
             return now_ns
         self._last_ns = max(self._last_ns, now_ns + min(max(0, self._draw_ns()), _LONGEST_NS))
+        return self._last_ns
+
+
+class NextPriceLatency(Latency):
+    """An order's way where the data has prices and no book: it waits for the next price, behind its quotes."""
+
+    def __init__(self, way: Latency, price_after: Callable[[int], int]) -> None:
+        """``way`` comes first; ``price_after`` gives the time of the first price after a time, 0 for none."""
+        super().__init__(None)
+        self.is_zero = False
+        self._way, self._price_after = way, price_after
+
+    def arrival_ns(self, now_ns: int) -> int:
+        """When a message that leaves now arrives; behind the last price, never."""
+        price_ns = self._price_after(self._way.arrival_ns(now_ns))
+        self._last_ns = max(self._last_ns, price_ns + _QUOTES_NS if price_ns else _NEVER_NS)
         return self._last_ns
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
+from pyarrow import csv
 
 from algo_engine.trades import Trade, write_trades
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.flow import SourceFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample
 from deltabook.backtest.statistics import Statistics, falls, statistics_of
-from deltabook.backtest.tables import orders_table, pnl_table, positions_table, trades_table
+from deltabook.backtest.tables import daily_table, orders_table, pnl_table, positions_table, trades_table
 from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ class Figures(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True, dict=True):
     """All of it; `to_json` gives the same bytes for the same inputs, in every process.
 
-    `orders`, `trades`, `pnl` and `positions` are Arrow tables; `stats` computes statistics, `plot` draws. A notebook
-    shows a summary.
+    `orders`, `trades`, `pnl`, `positions` and `daily` are Arrow tables; `stats` computes statistics, `plot` draws. A
+    notebook shows a summary.
     """
 
     format: int
@@ -147,6 +148,11 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return positions_table(self)
 
     @cached_property
+    def daily(self) -> pa.Table:
+        """Profit by day, a row for each UTC day, strategy and symbol."""
+        return daily_table(self)
+
+    @cached_property
     def statistics(self) -> Statistics:
         """What `stats` returns if nothing is given."""
         return statistics_of(self)
@@ -189,13 +195,16 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return msgspec.json.format(msgspec.json.encode(_plain(self), enc_hook=str), indent=1) + b"\n"
 
     def write(self, directory: Path, *, html: bool = True) -> list[Path]:
-        """``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv`` and ``report.html``; gives the files."""
+        """``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv``, ``daily.csv`` and ``report.html``; gives
+        the files."""
         directory.mkdir(parents=True, exist_ok=True)
-        written = [directory / name for name in ("result.json", "trades.csv", "trades.parquet", "orders.csv")]
+        names = ("result.json", "trades.csv", "trades.parquet", "orders.csv", "daily.csv")
+        written = [directory / name for name in names]
         written[0].write_bytes(self.to_json())
         for path in written[1:3]:
             write_trades(path, iter(self.fills))
         _write_orders(written[3], self.order_lives)
+        csv.write_csv(self.daily, written[4], csv.WriteOptions(quoting_style="needed"))
         if html:
             from deltabook.backtest.report import write_report
 

@@ -69,6 +69,8 @@ class Point(msgspec.Struct, frozen=True):
     """Executions."""
     filled_lots: int = 0
     """Executed."""
+    dropped: int = 0
+    """Records that had no effect in the market."""
     sharpe: float | None = None
     """Of a year, see `deltabook.backtest.statistics`; None where there is none."""
     sha256: str = ""
@@ -173,6 +175,7 @@ def run_point(
         orders=sum(each.submitted for each in orders),
         fills=sum(each.fills for each in orders),
         filled_lots=sum(each.filled_lots for each in orders),
+        dropped=sum(result.figures.dropped.values()),
         sharpe=result.statistics.total.sharpe,
         sha256=hashlib.sha256(data).hexdigest(),
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deltabook.backtest.sweep import SweepResult
 
 __all__ = [
+    "daily_table",
     "digits_of",
     "orders_table",
     "pnl_table",
@@ -35,6 +36,7 @@ __all__ = [
 
 _TIME: Final = pa.timestamp("ns", "UTC")
 _DIGITS: Final = 38
+_DAY_NS: Final = 86_400 * 10**9
 _SIDES: Final = {"B": "buy", "S": "sell"}
 
 
@@ -174,6 +176,49 @@ def positions_table(result: Result) -> pa.Table:
             "ask": scales.price(symbols, asks),
             "exposure": scales.money(symbols, exposures),
             "position_lots": pa.array(lots, pa.int64()),
+        }
+    )
+
+
+def daily_table(result: Result) -> pa.Table:
+    """Return a row for each UTC day, strategy and symbol: what the day added to the profit, and what was traded.
+
+    A day's profit is that of its last sample less that of the day before it, with the position at its closing price on
+    both; the first day begins at 0. A day without a sample or an own execution has no row.
+    """
+    fills: dict[tuple[int, str, str], list[int]] = {}
+    for fill in result.fills:
+        counts = fills.setdefault((fill.time_ns // _DAY_NS, fill.strategy, fill.symbol), [0, 0])
+        counts[0] += 1
+        counts[1] += fill.volume_lots
+    last = {sample.time_ns // _DAY_NS: sample for sample in result.curve}
+    rows: list[tuple[int, str, str, int, int, int, int, int, int]] = []
+    before: dict[tuple[int, int], tuple[int, int, int]] = {}
+    held: dict[tuple[int, int], int] = {}
+    for day in sorted({*last, *(day for day, _, _ in fills)}):
+        for place, strategy in enumerate(result.strategies):
+            for number, instrument in enumerate(result.instruments):
+                key = place, number
+                then = before.get(key, (0, 0, 0))
+                now = last[day].profits[place][number] if day in last else then
+                held[key] = last[day].positions[place][number] if day in last else held.get(key, 0)
+                count, lots = fills.get((day, strategy.name, instrument.symbol), (0, 0))
+                realised, unrealised, fees = (after - earlier for after, earlier in zip(now, then, strict=True))
+                rows.append((day, strategy.name, instrument.symbol, realised, unrealised, fees, count, lots, held[key]))
+                before[key] = now
+    scales, symbols = _Scales(result.instruments), [row[2] for row in rows]
+    return pa.table(
+        {
+            "day": pa.array([row[0] for row in rows], pa.int32()).cast(pa.date32()),
+            "strategy": pa.array([row[1] for row in rows], pa.string()),
+            "symbol": pa.array(symbols, pa.string()),
+            "realised": scales.money(symbols, (row[3] for row in rows)),
+            "unrealised": scales.money(symbols, (row[4] for row in rows)),
+            "fees": scales.money(symbols, (row[5] for row in rows)),
+            "profit": scales.money(symbols, (row[3] + row[4] - row[5] for row in rows)),
+            "fills": pa.array([row[6] for row in rows], pa.int64()),
+            "traded": scales.quantity(symbols, (row[7] for row in rows)),
+            "position": scales.quantity(symbols, (row[8] for row in rows)),
         }
     )
 

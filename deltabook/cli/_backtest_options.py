@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from deltabook.cli._options import FORMATS
+from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS
 
 __all__ = ["backtest_options", "config_of"]
 
@@ -21,9 +21,42 @@ _OPTIONS: Final = (
         metavar="[SYMBOL=]FILE",
         help="A recorded file; repeatable: files of one symbol follow one another, others are merged by time.",
     ),
-    click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
+    click.option("--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Of the files.  [default: found out]"),
     click.option("--symbol", default="REPLAY", help="Symbol of files that name none; for ITCH the stocks A,B."),
-    click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the files' times count from."),
+    click.option(
+        "--day",
+        "days",
+        multiple=True,
+        metavar="YYYY-MM-DD",
+        help="Day whose midnight the files' times count from; repeatable: one for each file.",
+    ),
+    click.option(
+        "--orderbook",
+        "orderbooks",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="LOBSTER's order book file of a --data, by which its book is mended; repeatable: in their order.",
+    ),
+    click.option(
+        "--trades",
+        "trades",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="Trades of a --data of depth; repeatable: in their order.",
+    ),
+    click.option(
+        "--queue",
+        type=click.Choice(QUEUE_MODELS),
+        default="back",
+        help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
+    ),
+    click.option(
+        "--max-crossed",
+        "max_crossed_percent",
+        type=click.FloatRange(0, 100),
+        metavar="PERCENT",
+        help="Fail if a recording's own book is crossed after more of its records.  [default: 5 for LOBSTER and ITCH]",
+    ),
     click.option(
         "--tick",
         default="",
@@ -79,11 +112,23 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
     from runtime.compiler import read_script
 
     symbol, form = options.pop("symbol"), options.pop("form")
-    day, tick = options.pop("day"), options.pop("tick")
+    days, orderbooks, tick = options.pop("days"), options.pop("orderbooks"), options.pop("tick")
+    given = options.pop("data")
+    if len(days) not in {0, 1, len(given)}:
+        raise click.UsageError(f"expected one --day, or one for each of {len(given)} files, was {len(days)}")
+    trades, queue = options.pop("trades"), options.pop("queue")
+    for name, beside in (("--orderbook", orderbooks), ("--trades", trades)):
+        if len(beside) not in {0, len(given)}:
+            raise click.UsageError(f"expected one {name} for each of {len(given)} files, was {len(beside)}")
     files = []
-    for given in options.pop("data"):
-        name, equals, path = given.rpartition("=")
-        files.append(DataFile(Path(path if equals else given), form or "", name or symbol, day, tick))
+    for number, text in enumerate(given):
+        name, equals, path = text.rpartition("=")
+        day = days[number % len(days)] if days else ""
+        book = orderbooks[number] if orderbooks else None
+        print_file = trades[number] if trades else None
+        files.append(
+            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, print_file, queue)
+        )
     views = {}
     for folder in options.pop("folders"):
         for path in sorted(folder.glob("*.sql")) if folder.is_dir() else [folder]:
@@ -100,4 +145,5 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
         warm_up_records=options.pop("warm_up"),
         limit_records=options.pop("limit"),
         first_broker_id=options.pop("first_broker_id"),
+        max_crossed_percent=options.pop("max_crossed_percent"),
     )

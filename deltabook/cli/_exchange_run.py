@@ -10,7 +10,7 @@ import msgspec
 
 from deltabook.cli._errors import OptionError
 from deltabook.cli._groups import DefaultCommand
-from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, parse_speed
+from deltabook.cli._options import FORMATS, PORT, QUEUE_MODELS, REPLAY_MODES, SECONDS, parse_speed
 from deltabook.cli._run_id import given_run_id
 from deltabook.wire.symbols import Instrument
 
@@ -30,6 +30,9 @@ _REPLAY: Final = {
     "symbol": "symbol",
     "stocks": "stocks",
     "day": "day",
+    "orderbook": "orderbook",
+    "trades": "trades",
+    "queue": "queue",
 }
 """Option → field of the replay's configuration."""
 _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_auction": "closing_s"}
@@ -156,6 +159,24 @@ def _limits(path: str) -> PortLimits:
     default="",
     metavar="YYYY-MM-DD",
     help="Day of a file whose times count from midnight.",
+)
+@click.option(
+    "--orderbook",
+    type=click.Path(dir_okay=False, exists=True),
+    default="",
+    help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
+)
+@click.option(
+    "--trades",
+    type=click.Path(dir_okay=False, exists=True),
+    default="",
+    help="Trades of the same time as a file of depth.",
+)
+@click.option(
+    "--queue",
+    type=click.Choice(QUEUE_MODELS),
+    default="back",
+    help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
 )
 @click.option("--start-on", "start_on_listeners", default=0, help="Flow starts with so many listeners ...")
 @click.option("--start-on-brokers", default=0, help="... and so many interactive clients logged in.")

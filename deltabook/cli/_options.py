@@ -6,10 +6,14 @@ from typing import Any, Final
 
 import click
 
-__all__ = ["FORMATS", "PORT", "REPLAY_MODES", "SECONDS", "parse_speed"]
+__all__ = ["BACKTEST_FORMATS", "FORMATS", "PORT", "QUEUE_MODELS", "REPLAY_MODES", "SECONDS", "parse_speed"]
 
-FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch")
+FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet")
 """Of recorded files."""
+BACKTEST_FORMATS: Final = (*FORMATS, "trades", "bars")
+"""Of files that a backtest plays: also those without a book."""
+QUEUE_MODELS: Final = ("back", "front", "prorata")
+"""How the levels of a file of depth shrink."""
 REPLAY_MODES: Final = ("as-recorded", "as-orders")
 """How they are played."""
 

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "classes": "Archive the classes of Spark, which then starts sooner.",
     "cluster": "Run Spark's standalone cluster, here or on several machines.",
     "dashboard": "Show the market, the views and the strategies in a browser.",
+    "data": "Look at recorded files, and convert them to Parquet.",
     "demo": "Start the whole loop for a while and show its figures.",
     "doctor": "Say what this machine has, what is missing and how to mend it.",
     "exchange": "Run the simulated exchange.",

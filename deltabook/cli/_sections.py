@@ -17,7 +17,8 @@ SECTIONS: Final[Mapping[str, str]] = {
         "--feed --upstream --system --upstream-symbols --feed-attempts --feed-protocol --feed-tick --feed-day "
         "--reader-dir --most-readers --data --data-dir --file --connect --format --symbol --stocks --day --tick "
         "--at-most-once --results --results-token-file --results-ca-file --algo --algo-token-file --algo-ca-file "
-        "--exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up --limit"
+        "--exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up --limit "
+        "--orderbook --trades --queue --max-crossed"
     ),
     "Views and rows": (
         "--views --express --spark --lane --mode --most-views --every-epoch --adaptor --column --option --relation "

@@ -53,6 +53,7 @@ def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, 
 
 def _print(result: Result) -> None:
     from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
+    from deltabook.backtest.sources import dropped_line, source_lines
 
     names = [
         "strategy",
@@ -84,6 +85,10 @@ def _print(result: Result) -> None:
         f"{f.records:,} records, {f.market_trades:,} trades, {f.own_trades:,} own; "
         f"{result.elapsed_s:.2f} s, {result.messages_per_s:,.0f} records/s"
     )
+    for source in result.sources:
+        for line in source_lines(source):
+            click.echo(line)
+    click.echo(dropped_line(f.dropped))
     for view, reason in result.slow_views.items():
         click.echo(f"the view {view} is kept batch by batch, which is slow: {reason}")
     for s in result.strategies:

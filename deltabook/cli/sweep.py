@@ -92,4 +92,7 @@ def _print(result: SweepResult) -> None:
         if point.error:
             at = " ".join(f"{key}={value}" for key, value in zip(keys, point.values, strict=True))
             click.echo(f"failed: {at}: {point.error}")
+    if best:
+        dropped = [point.dropped for point in best]
+        click.echo(f"records without effect: {min(dropped):,} to {max(dropped):,} of a point")
     click.echo(f"{len(result.points)} points in {result.elapsed_s:.1f} s")

@@ -12,13 +12,22 @@ from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.matching.inputs import REMAIN
 from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 
-__all__ = ["HEADER", "BitstampLoader"]
+__all__ = ["HEADER", "BitstampLoader", "decimal_converter", "is_header"]
 
 HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
 
+_FIELDS: Final = HEADER.split(",")
+_SATOSHI_TIME: Final = "exchange.timestamp"
+"""What the R package obAnalytics calls the exchange's time; its volumes are whole satoshi."""
 _SIDES: Final = {"bid": "B", "ask": "S"}
 _KEPT_NUMBERS: Final = 1 << 16
 """Decimals that are kept with what they are in ticks or lots: most orders have the price and volume of many others."""
+
+
+def is_header(line: str) -> bool:
+    """Whether a line names the columns of such a capture, in any order, with quotes or without, as R or Python do."""
+    names = [name.strip().strip('"') for name in line.split(",")]
+    return sorted("exchange_timestamp" if name == _SATOSHI_TIME else name for name in names if name) == sorted(_FIELDS)
 
 
 class BitstampLoader(LineLoader):
@@ -28,24 +37,39 @@ class BitstampLoader(LineLoader):
     clamped; ``changed`` carries the price of the execution, which is ignored; the file ends with deletes that the
     capture made up, of one time that is the exchange's too (a real event reaches the capture later), which are
     left out. Outlying prices are the market's to judge: it knows the mid. Numbers are converted exactly.
+
+    The R package obAnalytics calls a column ``exchange.timestamp``, an action also ``modified``, and has volumes in
+    satoshi, as whole numbers; that name is how its files are recognised. Columns may have any order, quotes, and row
+    names before them.
     """
 
     def __init__(self, path: Path, symbol: str, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:
         super().__init__(path, symbol)
-        self._ticks = _converter("price", Decimal(tick_size))
-        self._lots = _converter("volume", Decimal(lot_size))
+        self._ticks = decimal_converter("price", Decimal(tick_size))
+        self._lots = decimal_converter("volume", Decimal(lot_size))
+        self._satoshi = decimal_converter("volume in satoshi", Decimal(lot_size) * 100_000_000)
 
     def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
         _, header = next(lines, (0, b""))
-        if header.rstrip(b"\r\n") != HEADER.encode():
+        text = header.decode("ascii", "replace").rstrip("\r\n")
+        if not is_header(text):
             raise ReplayFileError(f"expected the header {HEADER}, was {header[:100]!r}, at {self.path}")
+        names = [name.strip().strip('"') for name in text.split(",")]
+        lots = self._satoshi if _SATOSHI_TIME in names else self._lots
+        names = ["exchange_timestamp" if name == _SATOSHI_TIME else name for name in names]
+        order = [names.index(name) for name in _FIELDS]
+        is_plain, count = names == _FIELDS and b'"' not in header, len(names)
         held: list[Record] = []
         held_time = ""
         latest_ns = 0
         for number, line in lines:
             fields = line.decode("ascii", "replace").rstrip("\r\n").split(",")
             try:
-                record = self._record(number, fields, latest_ns)
+                if len(fields) != count:
+                    raise RecordError(f"expected {count} fields {text}, was {len(fields)}")
+                if not is_plain:
+                    fields = [fields[place].strip().strip('"') for place in order]
+                record = self._record(number, fields, latest_ns, lots)
             except RecordError as error:
                 self._bad(number, error)
                 continue
@@ -62,11 +86,9 @@ class BitstampLoader(LineLoader):
                 yield record
         self.skipped += len(held)
 
-    def _record(self, number: int, fields: list[str], latest_ns: int) -> Record:
-        if len(fields) != 7:
-            raise RecordError(f"expected 7 fields {HEADER}, was {len(fields)}")
+    def _record(self, number: int, fields: list[str], latest_ns: int, lots: Callable[[str], int]) -> Record:
         order_id, time_ms = _integer("id", fields[0]), _integer("timestamp", fields[1])
-        volume = self._lots(fields[4])
+        volume = lots(fields[4])
         side = _SIDES.get(fields[6])
         if side is None:
             raise RecordError(f"expected direction bid or ask, was {fields[6]!r}")
@@ -74,12 +96,12 @@ class BitstampLoader(LineLoader):
         event = fields[5]
         if event == "created":
             action, price_ticks = side, self._ticks(fields[3])
-        elif event == "changed":
+        elif event in {"changed", "modified"}:
             action = REMAIN
         elif event == "deleted":
             action = "D" if volume else REMAIN
         else:
-            raise RecordError(f"expected action created, changed or deleted, was {event!r}")
+            raise RecordError(f"expected action created, changed, modified or deleted, was {event!r}")
         time_ns = max(latest_ns, time_ms * 1_000_000)
         return Record(number, time_ns, order_id, order_id % BROKERS, action, volume, price_ticks, self.symbol)
 
@@ -91,7 +113,7 @@ def _integer(name: str, text: str) -> int:
     return value
 
 
-def _converter(name: str, unit: Decimal) -> Callable[[str], int]:
+def decimal_converter(name: str, unit: Decimal) -> Callable[[str], int]:
     """How many units a decimal is, exactly."""
 
     @lru_cache(_KEPT_NUMBERS)

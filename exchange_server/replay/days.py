@@ -13,6 +13,10 @@ __all__ = ["day_of_name", "midnight_ns"]
 
 _YEAR_FIRST: Final = re.compile(r"(?<!\d)(?P<y>\d{4})-?(?P<m>\d{2})-?(?P<d>\d{2})(?!\d)", re.ASCII)
 _MONTH_FIRST: Final = re.compile(r"(?<!\d)(?P<m>\d{2})(?P<d>\d{2})(?P<y>\d{4}|\d{2})(?!\d)", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_FIRST_YEAR: Final = 1970
+_END_YEAR: Final = 2200
+"""Nanoseconds since 1970 have 64 bits until 2262."""
 
 
 def midnight_ns(day: str) -> int:
@@ -26,9 +30,12 @@ def midnight_ns(day: str) -> int:
     86400000000000
     """
     try:
-        parsed = date.fromisoformat(day)
+        # Python also reads 20120621 and 2012-W25-4.
+        parsed = date.fromisoformat(day if _DAY.fullmatch(day) else "")
     except ValueError:
         raise ExchangeConfigurationError(f"expected a day as in 2012-06-21, was {day!r}") from None
+    if not _FIRST_YEAR <= parsed.year < _END_YEAR:
+        raise ExchangeConfigurationError(f"expected a day from {_FIRST_YEAR} to {_END_YEAR - 1}, was {day}")
     return int(datetime(parsed.year, parsed.month, parsed.day, tzinfo=UTC).timestamp()) * 1_000_000_000
 
 
@@ -49,6 +56,6 @@ def day_of_name(path: Path) -> str:
                 named = date(year + 2000 if year < 100 else year, month, day)
             except ValueError:
                 continue
-            if 1970 <= named.year < 2200:
+            if _FIRST_YEAR <= named.year < _END_YEAR:
                 return named.isoformat()
     return "1970-01-01"

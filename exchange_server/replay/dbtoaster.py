@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from exchange_server.errors import RecordError
+from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns
 from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 
 __all__ = ["DbtoasterLoader"]
 
 _LINE: Final = re.compile(rb"(\d{1,19}),(\d{1,19}),([BSEFDXTC]),(\d{1,19}),(\d{1,19})\r?\n?")
+_LINE_BYTES: Final = 24
+"""Length of a usual line."""
 _ACTIONS: Final = {letter.encode(): "T" if letter == "X" else letter for letter in "BSEFDXTC"}
 
 
@@ -28,8 +33,8 @@ class DbtoasterLoader(LineLoader):
         self._day_ns = day_ns
         self._unit_ns = unit_ns
 
-    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
-        time_ns, day_ns, unit_ns, symbol, match = 0, self._day_ns, self._unit_ns, self.symbol, _LINE.fullmatch
+    def _parse(self, lines: Iterator[tuple[int, bytes]], time_ns: int = 0) -> Iterator[Record]:
+        day_ns, unit_ns, symbol, match = self._day_ns, self._unit_ns, self.symbol, _LINE.fullmatch
         for number, line in lines:
             found = match(line)
             if found is None:
@@ -43,3 +48,41 @@ class DbtoasterLoader(LineLoader):
                 continue
             time_ns = max(time_ns, now_ns)
             yield Record(number, time_ns, order_id, order_id % BROKERS, _ACTIONS[texts[2]], volume, price, symbol)
+
+    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
+        """Blocks of whole lines; only those with a line that is not plain are read line by line."""
+        with self._reading() as file:
+            lines, latest_ns = 0, 0
+            while block := file.readlines(max(rows, 1) * _LINE_BYTES):
+                columns = self._plain(b"".join(block), lines, latest_ns)
+                if columns is None:
+                    records = self._parse(enumerate(block, lines + 1), latest_ns)
+                    columns = RecordColumns.from_records(records, self.symbols)
+                lines += len(block)
+                if len(columns):
+                    latest_ns = int(columns.time_ns[-1])
+                    yield columns
+
+    def _plain(self, block: bytes, lines: int, latest_ns: int) -> RecordColumns | None:
+        """The records of a block whose every line is certainly as `_LINE` has it; None of any other."""
+        from exchange_server.replay._plain_csv import plain_columns  # the exchange plays without pyarrow
+
+        columns = plain_columns(block, ("t", "id", "action", "volume", "price"), "action", b"BSEFDXTC")
+        if columns is None:
+            return None
+        t, order_id, action = columns["t"], columns["id"], columns["action"]
+        if int(t.max()) > (INT64_MAX - self._day_ns) // self._unit_ns:
+            return None
+        count = len(t)
+        return RecordColumns(
+            np.arange(lines + 1, lines + 1 + count),
+            np.maximum.accumulate(np.maximum(t * self._unit_ns + self._day_ns, latest_ns)),
+            order_id,
+            order_id % BROKERS,
+            np.where(action == ord("X"), np.uint8(ord("T")), action),
+            columns["volume"],
+            columns["price"],
+            np.zeros(count, np.int32),
+            np.zeros(count, np.int64),
+            (self.symbol,),
+        )

@@ -10,6 +10,8 @@ from twisted.logger import Logger
 
 from exchange_server.errors import ExchangeError, OperationError
 from exchange_server.matching.inputs import Recorded
+from exchange_server.replay.crossing import CrossedRows
+from exchange_server.replay.lobster import LobsterLoader
 from exchange_server.replay.record import Loader, Record
 
 if TYPE_CHECKING:
@@ -49,9 +51,10 @@ class Player:
         speed: float | None,
         stop: Callable[[str], None],
         behind_bytes: Callable[[], int] = lambda: 0,
+        crossed: CrossedRows | None = None,
     ) -> None:
         """``clock`` is a reactor; ``stop`` ends the exchange with a reason; ``behind_bytes`` is how far the slowest
-        listener is behind. The exchange's own clock must be this player's to set."""
+        listener is behind. The exchange's own clock must be this player's to set. ``crossed`` observes the records."""
         self.file = str(loader.path)
         self.symbol = ",".join(loader.symbols)
         """Symbols that are played."""
@@ -64,6 +67,8 @@ class Player:
         self._speed = speed
         self._stop = stop
         self._behind_bytes = behind_bytes
+        self.crossed = crossed or CrossedRows()
+        """The recording's own book, as far as records have been read."""
         self._records: Iterator[Record] = iter(())
         self._next: Record | None = None
         self._call: Any = None
@@ -168,7 +173,10 @@ class Player:
         except ExchangeError as error:
             self._next = None
             self._stop(str(error))
-        return self._next is not None
+        if self._next is None:
+            return False
+        self.crossed.observe(self._next)
+        return True
 
     def _turn(self) -> None:
         until_s = self._clock.seconds() + _TURN_S
@@ -225,7 +233,7 @@ class Player:
     def _end(self) -> None:
         self.finished = True
         self._log.info(
-            "replay: {path} ended at {unit} {position}; {errors} bad, {skipped} left out{counts}",
+            "replay: {path} ended at {unit} {position}; {errors} bad, {skipped} left out{counts}{crossed}{book}",
             path=self.file,
             unit=self._loader.unit,
             position=self.position,
@@ -235,4 +243,25 @@ class Player:
                 f", {count} {name.replace('_', ' ')}"
                 for name, count in sorted(self._exchange.market.replay_counts.items())
             ),
+            crossed=_crossed_text(self.crossed),
+            book=_book_text(self._loader),
         )
+
+
+def _crossed_text(crossed: CrossedRows) -> str:
+    if not crossed.crossed:
+        return ""
+    return (
+        f"; the recording's own book is crossed after {crossed.crossed} of {crossed.rows} records "
+        f"({100 * crossed.share:.1f} %)"
+    )
+
+
+def _book_text(loader: Loader) -> str:
+    book = loader.book_figures if isinstance(loader, LobsterLoader) else None
+    if book is None or not book.rows:
+        return ""
+    return (
+        f"; the touch agrees with the order book file on {book.agreed} of {book.rows} rows, {book.stale} have stale "
+        f"orders and {book.unannounced} unannounced volume, which are mended"
+    )

@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Any, Final, cast
 
 import msgspec
 from twisted.logger import Logger
 
 from exchange_server.errors import RecordError, ReplayFileError
+from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns, batched
 
-__all__ = ["BROKERS", "INT64_MAX", "LineLoader", "Loader", "Record"]
+__all__ = ["ANY_SYMBOL", "BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_recorded"]
 
+ANY_SYMBOL: Final = "REPLAY"
+"""Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
 BROKERS: Final = 10
 """Where a file names no broker, an order's is its id modulo this."""
 INT64_MAX: Final = 2**63 - 1
 
+READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of a file that cannot be opened or decompressed."""
+
+_UNREADABLE: Final = {
+    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"Rar!": "a rar archive",
+}  # fmt: skip
+"""How files begin that are refused by name."""
 _LOGGED_ERRORS: Final = 20
+
+
+def open_recorded(path: Path) -> IO[bytes]:
+    """Open a recorded file for reading, decompressed if it begins as a gzip, xz or bzip2 file does.
+
+    Raises `ReplayFileError` for an archive and for Zstandard, which cannot be read.
+    """
+    file = path.open("rb")
+    try:
+        start = file.peek(10)[:10]
+    except OSError:
+        file.close()
+        raise
+    opener: Callable[[Path], Any] | None = None
+    for magic, what in _UNREADABLE.items():
+        if start.startswith(magic):
+            file.close()
+            raise ReplayFileError(f"expected a file of its own, perhaps with gzip, xz or bzip2, was {what}, at {path}")
+    if start.startswith(b"\x1f\x8b"):
+        opener = gzip.open
+    elif start.startswith(b"\xfd7zXZ\x00"):
+        opener = lzma.open
+    elif start.startswith(b"BZh") and start[4:] == b"1AY&SY":
+        opener = bz2.open
+    if opener is None:
+        return file
+    file.close()
+    return cast("IO[bytes]", opener(path))
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -73,18 +115,33 @@ class Loader(ABC):
 
     def records(self) -> Iterator[Record]:
         """All records from the beginning."""
+        with self._reading() as file:
+            yield from self._read(file)
+
+    @contextmanager
+    def _reading(self) -> Iterator[IO[bytes]]:
+        """The open file; raises `ReplayFileError` for one that cannot be read, also later."""
         try:
             with self._open() as file:
-                yield from self._read(file)
+                yield file
         except ReplayFileError:
             raise
-        except (OSError, EOFError, zlib.error) as error:
+        except READ_ERRORS as error:
             raise ReplayFileError(f"expected a readable file, was {error}, at {self.path}") from error
 
+    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
+        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
+
+        A loader whose format is read in columns overrides this.
+        """
+        return batched(self.records(), self.symbols, rows)
+
+    def columns(self) -> RecordColumns:
+        """All records as columns, in memory (66 bytes a record)."""
+        return RecordColumns.concatenated(self.batches())
+
     def _open(self) -> IO[bytes]:
-        if self.path.suffix == ".gz":
-            return cast("IO[bytes]", gzip.open(self.path, "rb"))
-        return self.path.open("rb")
+        return open_recorded(self.path)
 
     def _bad(self, position: int, error: RecordError) -> None:
         self.errors += 1

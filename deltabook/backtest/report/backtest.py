@@ -13,6 +13,7 @@ from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.report.document import document, escaped, figure, section, table, tiles
 from deltabook.backtest.report.figures import Money, chart_data
 from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
+from deltabook.backtest.sources import book_lines
 
 if TYPE_CHECKING:
     from deltabook.backtest.result import Result, StrategyFigures
@@ -29,6 +30,7 @@ _OPTIONS: Final = {
     "warm-up": "warm_up_records",
     "limit": "limit_records",
     "broker": "first_broker_id",
+    "max-crossed": "max_crossed_percent",
 }
 """Option of the command line → field, where its value is said as it is."""
 
@@ -184,6 +186,7 @@ def _inputs(result: Result) -> str:
     for source in result.sources:
         counts = f"{source.records:,} records, {source.errors:,} bad, {source.skipped:,} left out"
         rows.append((source.name, f"{source.format}, {', '.join(source.symbols)}: {counts}; sha256 {source.sha256}"))
+        rows += [(f"{source.name}: book", line) for line in book_lines(source)]
     rows += [(f"left out: {name.replace('_', ' ')}", f"{count:,}") for name, count in result.figures.dropped.items()]
     rows += [(each.symbol, f"tick {each.tick_size}, lot {each.lot_size}") for each in result.instruments]
     return section("Parameters and data", table(["what", "value"], rows, name="Parameters and data", kind="words"))
@@ -237,6 +240,10 @@ def command_of(config: BacktestConfig) -> str:
         words += ["--format", file.format] if file.format else []
         words += ["--day", file.day] if file.day else []
         words += ["--tick", file.tick] if file.tick else []
+        words += ["--orderbook", str(file.orderbook)] if file.orderbook else []
+        words += ["--trades", str(file.trades)] if file.trades else []
+    if any(file.queue != "back" for file in config.data):
+        words += ["--queue", config.data[0].queue]
     for parameter in config.parameters:
         words += ["--param", parameter]
     words += ["--views", "FOLDER"] if config.views else []

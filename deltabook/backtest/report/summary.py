@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from deltabook.backtest.report.backtest import failure_words, moment, result_tiles
 from deltabook.backtest.report.document import escaped, table
 from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
+from deltabook.backtest.sources import book_lines, dropped_line
 
 if TYPE_CHECKING:
     from deltabook.backtest.result import Result
@@ -24,10 +25,12 @@ def result_html(result: Result) -> str:
     f = result.figures
     lead = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC, {f.records:,} records, {result.elapsed_s:.2f} s to run"
     rows = [[name, f"{value} {unit}".strip()] for name, value, unit in result_tiles(result)]
+    recordings = [line for source in result.sources for line in book_lines(source)]
+    about = "".join(f"<p>{escaped(line)}</p>" for line in (*recordings, dropped_line(f.dropped)))
     notices = "".join(f"<p><strong>{escaped(words)}</strong></p>" for words in failure_words(result))
     return (
         f"<div><p><strong>Backtest of {escaped(names)}</strong><br>{escaped(lead)}</p>{notices}"
-        f"{table(['figure', 'value'], rows, name='Figures')}{statistics_html(result.statistics)}</div>"
+        f"{table(['figure', 'value'], rows, name='Figures')}{statistics_html(result.statistics)}{about}</div>"
     )
 
 

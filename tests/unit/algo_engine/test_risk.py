@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from algo_engine.contents import ViewChange
 from algo_engine.order import Order, OrderStatus, Side
 from algo_engine.quotes import Quote
-from algo_engine.risk import RiskGate, RiskLimits, TokenBucket
+from algo_engine.risk import Exposure, RiskGate, RiskLimits, TokenBucket
+from tests.generators.order_lab import OrderLab
 
 QUOTE = Quote("ACME", 99, 100, 101, 100, 100)
 
@@ -116,3 +118,45 @@ def test_a_refused_order_does_not_use_up_the_rate() -> None:
         assert gate.objection(new(9), quote=QUOTE, position_lots=0, open_orders=())
     assert not gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=())
     assert gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=()).startswith("order rate")
+
+
+EXPOSURE = "exposure: expected at most"
+GLOBEX = Order(3, "GLOBEX", Side.SELL, 5, 210, OrderStatus.ACCEPTED, 3)
+
+
+@pytest.mark.parametrize(
+    ("limits", "lots", "side", "expected"),
+    [
+        # Long 10 at 99 and short 20 at 202, of which 5 more are on offer: gross 990 + 5,050.
+        (RiskLimits(max_gross_notional=6_138), 1, Side.BUY, f"gross {EXPOSURE} 6138 ticks × lots, was 6139"),
+        (RiskLimits(max_gross_notional=6_139), 1, Side.BUY, ""),
+        (RiskLimits(max_gross_notional=100), 20, Side.SELL, ""),
+        (RiskLimits(max_gross_notional=100), 21, Side.SELL, f"gross {EXPOSURE} 100 ticks × lots, was 6139"),
+        # Net: 990 - 5,050 with the sale on offer, and a purchase brings it nearer to 0.
+        (RiskLimits(max_net_notional=100), 30, Side.BUY, ""),
+        (RiskLimits(max_net_notional=4_060), 1, Side.SELL, f"net {EXPOSURE} 4060 ticks × lots, was 4159"),
+        (RiskLimits(max_net_notional=4_159), 1, Side.SELL, ""),
+        (RiskLimits(max_net_notional=4_159), 90, Side.BUY, f"net {EXPOSURE} 4159 ticks × lots, was 5860"),
+    ],
+)  # fmt: skip
+def test_exposures_over_all_symbols_are_limited(limits: RiskLimits, lots: int, side: Side, expected: str) -> None:
+    """Gross and net, with the open orders of other symbols, and never against an order that makes them smaller."""
+    exposures = {"ACME": Exposure(10, 99), "GLOBEX": Exposure(-20, 202)}
+    gate = RiskGate(limits, lambda: 0)
+    reason = gate.objection(
+        new(lots, 100, side), quote=QUOTE, position_lots=10, open_orders=(GLOBEX,), exposures=exposures
+    )
+    assert reason == expected
+
+
+def test_the_exposures_of_a_desk_are_its_positions_at_their_marks() -> None:
+    """A desk asks only where there is a limit, and passes on what it holds."""
+    lab = OrderLab(limits=RiskLimits(max_gross_notional=1_000, max_order_lots={"*": 100}, max_position_lots={"*": 100}))
+    lab.settle()
+    row = {"bid_price": 99, "bid_volume": 100, "ask_price": 101, "ask_volume": 100}
+    lab.quotes.apply(ViewChange("best_quote", True, 0, 1, ({"symbol": "ACME", **row}, {"symbol": "GLOBEX", **row}), ()))
+    lab.desk.portfolio.fill("GLOBEX", Side.SELL, 9, 100)
+    client_id = lab.desk.submit(Side.BUY, "ACME", 1, 100)
+    order = lab.desk.blotter.order(client_id)
+    assert order is not None
+    assert order.reason.startswith("gross exposure: expected at most 1000 ticks × lots, was ")

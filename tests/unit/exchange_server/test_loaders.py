@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -201,3 +203,89 @@ def test_a_recording_is_opened_by_the_name_of_its_format(tmp_path: Path) -> None
         open_recording("lobster", path, ["A", "B"])
     with pytest.raises(ExchangeConfigurationError, match="expected no day"):
         open_recording("bitstamp", path, ["A"], day="2012-06-21")
+
+
+def test_a_capture_of_the_r_package_has_satoshi(tmp_path: Path) -> None:
+    """Its header names the exchange's time with a point; volumes are whole satoshi, actions also `modified`."""
+    path = tmp_path / "orders.csv.xz"
+    lines = [
+        '"","id","timestamp","exchange.timestamp","price","volume","action","direction"',
+        '"1","65609107","1430438400267","1430438400000","236.50","2280000000","created","ask"',
+        '"2","65609107","1430438400269","1430438400000","236.50","1e+08","modified","ask"',
+        '"3","65609107","1430438400270","1430438400000","236.50","0","deleted","ask"',
+        '"4","65609108","1430438400270","1430438400000","236.50","0.5","created","ask"',
+        '"5","65609108"',
+    ]
+    path.write_bytes(lzma.compress("\n".join([*lines, ""]).encode()))
+    loader = BitstampLoader(path, "BTC")
+    assert [row[1:] for row in rows(loader.records())] == [
+        (1430438400267000000, 65609107, 7, "S", 2280000000, 23650, "BTC", 0),
+        (1430438400269000000, 65609107, 7, REMAIN, 100000000, 0, "BTC", 0),
+        (1430438400270000000, 65609107, 7, REMAIN, 0, 0, "BTC", 0),
+    ]
+    assert loader.errors == 2, "half a satoshi, and a line that is cut off"
+
+
+def test_the_columns_of_a_capture_may_have_any_order(tmp_path: Path) -> None:
+    """Values go by the header's names; a header with another name is refused."""
+    path = tmp_path / "orders.csv"
+    path.write_text("direction,id,timestamp,exchange_timestamp,volume,price,action\nbid,1,900,1,2.0,5.0,created\n")
+    assert rows(BitstampLoader(path, "R").records()) == [(2, 900_000_000, 1, 1, "B", 200_000_000, 500, "R", 0)]
+    for header in (
+        "id,timestamp,price,volume,action,direction",
+        "id,id,exchange_timestamp,price,volume,action,direction",
+    ):
+        path.write_text(f"{header}\n")
+        with pytest.raises(ReplayFileError, match=r"^expected the header id,timestamp"):
+            list(BitstampLoader(path, "R").records())
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress, bz2.compress])
+def test_compression_is_recognised_by_the_first_bytes(tmp_path: Path, compress: Any) -> None:
+    """Whatever the name ends with; what is cut off is an error with its path."""
+    data = compress(b"1,2,B,3,4\n" * 500)
+    for name in ("t.csv", "t.csv.gz", "t.csv.xz"):
+        (tmp_path / name).write_bytes(data)
+        assert len(list(DbtoasterLoader(tmp_path / name, "R").records())) == 500
+        assert len(DbtoasterLoader(tmp_path / name, "R").columns()) == 500
+    if compress is not bytes:
+        (tmp_path / "t.csv").write_bytes(data[:-9])
+        with pytest.raises(ReplayFileError, match=r"^expected a readable file, was .*, at .*t\.csv$"):
+            list(DbtoasterLoader(tmp_path / "t.csv", "R").records())
+
+
+@pytest.mark.parametrize(
+    ("start", "what"),
+    [(b"PK\x03\x04", "a zip archive"), (b"7z\xbc\xaf\x27\x1c", "a 7z archive"), (b"\x28\xb5\x2f\xfd", "Zstandard")],
+)
+def test_archives_are_refused_by_name(tmp_path: Path, start: bytes, what: str) -> None:
+    """They would otherwise be a file of bad lines."""
+    (tmp_path / "t.csv").write_bytes(start + b"rest")
+    with pytest.raises(ReplayFileError, match=what):
+        list(DbtoasterLoader(tmp_path / "t.csv", "R").records())
+
+
+@pytest.mark.parametrize(
+    "day",
+    ["20120621", "2012-W25-4", "2012-6-21", "2012-02-30", "1969-12-31", "2200-01-01", "9999-12-31", " 2012-06-21"],
+)
+def test_a_day_that_is_not_written_as_one_is_refused(tmp_path: Path, day: str) -> None:
+    """Python reads more forms of a date, and years that nanoseconds of 64 bits do not reach."""
+    for form in ("dbtoaster", "lobster", "itch"):
+        with pytest.raises(
+            ExchangeConfigurationError, match=r"^expected a day (as in 2012-06-21|from 1970 to 2199), was"
+        ):
+            open_recording(form, tmp_path / "t.csv", ["R"], day=day)
+
+
+def test_a_time_behind_the_end_of_its_day_is_bad(tmp_path: Path) -> None:
+    """Seconds after midnight end with the day; a line that says more is not one of the next day."""
+    loader = lobster(tmp_path, "86401.0,1,1,5,100,1\n99999.0,1,2,5,100,1\n86400.5,1,3,5,100,1\n")
+    assert [record.order_id for record in loader.records()] == [3]
+    assert loader.errors == 2
+
+
+def test_an_order_book_file_is_lobsters(tmp_path: Path) -> None:
+    """No other format has one."""
+    with pytest.raises(ExchangeConfigurationError, match="expected an order book file for LOBSTER only"):
+        open_recording("bitstamp", tmp_path / "t.csv", ["R"], orderbook=tmp_path / "b.csv")

@@ -212,7 +212,7 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
         subprocess.run([sys.executable, *command, str(tmp_path / seed)], env=environment, check=True, timeout=300,
                        capture_output=True)  # fmt: skip
     files = sorted(path.name for path in (tmp_path / "1").iterdir())
-    assert files == ["orders.csv", "report.html", "result.json", "trades.csv", "trades.parquet"]
+    assert files == ["daily.csv", "orders.csv", "report.html", "result.json", "trades.csv", "trades.parquet"]
     for name in files:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
     result = msgspec.json.decode((tmp_path / "1" / "result.json").read_bytes())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import pytest
 
+from deltabook.backtest import flow as flow_module
 from deltabook.backtest.config import DataFile
-from deltabook.backtest.errors import ConfigurationError
+from deltabook.backtest.errors import ConfigurationError, CrossedDataError
 from deltabook.backtest.flow import Flow, detect_format
 from queries import QUERIES_DIR
 
@@ -28,11 +30,63 @@ def test_files_of_different_symbols_are_merged_by_time(tmp_path: Path) -> None:
     assert [source.records for source in flow.sources()] == [2, 2]
 
 
-def test_files_of_one_symbol_follow_one_another_and_time_does_not_step_back(tmp_path: Path) -> None:
-    a, b = trace(tmp_path / "a.csv", 5, 9), trace(tmp_path / "b.csv", 1, 20)
+def test_files_of_one_symbol_follow_one_another(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.csv", 5, 9), trace(tmp_path / "b.csv", 9, 20)
     records = list(Flow([DataFile(a, symbol="A"), DataFile(b, symbol="A")]))
     assert [r.time_ns // 10**6 for r in records] == [5, 9, 9, 20]
     assert len({r.order_id for r in records}) == 4, "the ids of one file are none of another's"
+
+
+def test_a_file_that_begins_before_the_one_before_it_ends_is_refused(tmp_path: Path) -> None:
+    """Two days whose files say no day would otherwise be played as one moment."""
+    a, b = trace(tmp_path / "a.csv", 5, 9), trace(tmp_path / "b.csv", 8, 20)
+    words = "expected files of A in the order of their times, was b.csv, which begins at 1970-01-01 00:00:00, behind a"
+    with pytest.raises(ConfigurationError, match=words):
+        list(Flow([DataFile(a, symbol="A"), DataFile(b, symbol="A")]))
+    days = [DataFile(a, symbol="A", day="2012-06-21"), DataFile(b, symbol="A", day="2012-06-22")]
+    assert len(list(Flow(days))) == 4
+
+
+def crossing(path: Path, rows: int, crossed: int) -> DataFile:
+    """A LOBSTER file of a bid, and an ask for each row, of which so many, the last ones, cross it."""
+    lines = ["34200.0,1,1,5,1000,1"]
+    lines += [f"34200.{n:06},1,{n + 2},5,{999 if n >= rows - 1 - crossed else 1001},-1" for n in range(rows - 1)]
+    path.write_text("\n".join([*lines, ""]))
+    return DataFile(path, format="lobster")
+
+
+def test_a_book_that_is_crossed_too_often_is_refused_and_told_how_to_mend_it(tmp_path: Path) -> None:
+    """The share, the file, the order book file that lies beside it and the option to play it all the same."""
+    file = crossing(tmp_path / "A_2012-06-21_1_2_message_1.csv", 100, 6)
+    (tmp_path / "A_2012-06-21_1_2_orderbook_1.csv").write_text("")
+    words = r"^expected a book that is crossed after 5 % of the records at most, was 6\.0 % of 100 in A_2012.*csv: .*"
+    with pytest.raises(CrossedDataError, match=words + r"--orderbook .*A_2012-06-21_1_2_orderbook_1\.csv mends it"):
+        list(Flow([file], max_crossed_percent=None))
+    flow = Flow([file], max_crossed_percent=6)
+    assert len(list(flow)) == 100
+    assert (flow.sources()[0].crossed, flow.sources()[0].crossed_percent) == (6, 6.0)
+    assert flow.sources()[0].begin_ns == 15_512 * 86_400 * 10**9 + 34_200 * 10**9
+
+
+def test_a_long_file_is_refused_before_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first records that cross too often end a run that would take hours."""
+    monkeypatch.setattr(flow_module, "_EARLY_RECORDS", 50)
+    file = crossing(tmp_path / "A_message_.csv", 200, 199)
+    with pytest.raises(CrossedDataError, match=r"was 98\.0 % of 50 in"):
+        list(Flow([file], max_crossed_percent=None))
+
+
+def test_orders_that_are_meant_to_trade_are_not_refused(tmp_path: Path) -> None:
+    """A trace of orders is played by a market that matches them; its share is counted, and refused if asked for."""
+    path = tmp_path / "a.csv"
+    path.write_text("1,1,B,5,100\n2,2,S,5,100\n")
+    flow = Flow([DataFile(path)], max_crossed_percent=None)
+    assert len(list(flow)) == 2
+    assert flow.sources()[0].crossed == 1
+    with pytest.raises(CrossedDataError):
+        list(Flow([DataFile(path)], max_crossed_percent=10))
+    with pytest.raises(ConfigurationError, match="expected a share from 0 to 100 percent, was 101"):
+        Flow([DataFile(path)], max_crossed_percent=101)
 
 
 def test_a_limit_ends_the_stream(tmp_path: Path) -> None:
@@ -43,6 +97,11 @@ def test_a_limit_ends_the_stream(tmp_path: Path) -> None:
 def test_formats_are_found_by_name_or_first_line(tmp_path: Path) -> None:
     bitstamp = tmp_path / "orders.csv"
     bitstamp.write_text("id,timestamp,exchange_timestamp,price,volume,action,direction\n")
+    quoted = tmp_path / "quoted.csv"
+    quoted.write_bytes(
+        lzma.compress(b'"","id","timestamp","exchange.timestamp","price","volume","action","direction"\n')
+    )
+    assert detect_format(DataFile(quoted)) == "bitstamp"
     unknown = tmp_path / "unknown.csv"
     unknown.write_text("what,is,this\n")
     assert detect_format(DataFile(TRACE)) == "dbtoaster"

@@ -111,6 +111,29 @@ def test_pandas_and_polars_have_the_same_rows(played: Result) -> None:
                 assert frame[name].to_list() == table.column(name).to_pylist() == list(table.to_pandas()[name])
 
 
+def test_days_add_up_to_the_profit() -> None:
+    """A day has what it added, also one with executions and no sample; positions are those at its end."""
+    day = 86_400 * 10**9
+    curve = [
+        sample(0, [[0, 0]]), sample(day - 1, [[500, 7]], positions=[[4, 0]]), sample(3 * day, [[300, 7]]),
+    ]  # fmt: skip
+    fills = [fill(5, "B", 4, 100), fill(2 * day, "S", 1, 100), fill(3 * day, "S", 3, 100)]
+    rows = result_of(curve, fills, instruments=BOTH).daily.to_pylist()
+    assert [(str(r["day"]), r["symbol"], r["profit"], r["fills"], r["traded"], r["position"]) for r in rows] == [
+        ("1970-01-01", "ACME", 25_000, 1, 400, 400), ("1970-01-01", "COINS", Decimal("7E-10"), 0, 0, 0),
+        ("1970-01-03", "ACME", 0, 1, 100, 400), ("1970-01-03", "COINS", 0, 0, 0, 0),
+        ("1970-01-04", "ACME", -10_000, 1, 300, 0), ("1970-01-04", "COINS", 0, 0, 0, 0),
+    ]  # fmt: skip
+
+
+def test_the_days_of_a_run_add_up(played: Result) -> None:
+    """One day of a recording is the whole profit, and every execution is in it."""
+    rows = played.daily.to_pylist()
+    assert [str(row["day"]) for row in rows] == ["2012-06-21"]
+    assert rows[0]["profit"] == played.pnl.column("profit").to_pylist()[-1]
+    assert rows[0]["fills"] == len(played.fills)
+
+
 def test_a_sweep_is_a_table_of_its_points() -> None:
     points = [Point(1, ("1", "x"), profit=5, sharpe=1.5), Point(2, ("2", "x"), error="no figures")]
     result = SweepResult(BacktestConfig(("one",)), (("a", ("1", "2")), ("b", ("x",))), points)

@@ -1,0 +1,32 @@
+"""Orders that a strategy's own logic carries: pairs that exclude each other, brackets, trails, pegs, schedules.
+
+```
+strategy ──buys, sells──▶ CompositeOrders ──▶ Composite (exits, pegs, schedules) ──one child order each──▶ Context
+    └── order events, quotes, timers ──▶ ┘ composite.py: what all have in common, and the rule that none over-fills
+```
+
+A composite order is a plan of the strategy, not an order of the exchange. It has at most one child order in the market
+at a time, of no more lots than it still has to trade. So it never trades more than it was made for, whatever the
+latencies, and of two exits that exclude each other never both trade the same lots.
+"""
+
+from algo_engine.execution.composite import ChildOrder, Composite, CompositeOrders, CompositeState
+from algo_engine.execution.exits import Bracket, Entry, OneCancelsOther, TrailingStop
+from algo_engine.execution.pegs import Peg, PeggedOrder
+from algo_engine.execution.schedules import ParticipationOrder, ScheduledOrder, Urgency
+
+__all__ = [
+    "Bracket",
+    "ChildOrder",
+    "Composite",
+    "CompositeOrders",
+    "CompositeState",
+    "Entry",
+    "OneCancelsOther",
+    "ParticipationOrder",
+    "Peg",
+    "PeggedOrder",
+    "ScheduledOrder",
+    "TrailingStop",
+    "Urgency",
+]

@@ -1,0 +1,337 @@
+"""What all composite orders have in common: one child order at a time, counted lots, and the events that drive them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from algo_engine.contents import ViewChange
+from algo_engine.order import OrderEvent, OrderStatus, Side
+from algo_engine.quotes import QUOTE_VIEW, Quote
+from algo_engine.strategy import Context
+from deltabook.wire.options import PLAIN, OrderOptions
+
+__all__ = ["ChildOrder", "Composite", "CompositeOrders", "CompositeState"]
+
+_TIMER: Final = "composite order "
+_MOST_FAILURES: Final = 10
+"""Children that may come to nothing in a row, refused or rejected, before a composite order gives up."""
+_MOST_WORKING: Final = 200
+"""Composite orders of one strategy that may work at once; each may need a timer."""
+
+
+class CompositeState(StrEnum):
+    """Where a composite order stands."""
+
+    WORKING = "working"
+    """It has a child order in the market, or waits for the moment to send one."""
+    ENDING = "ending"
+    """It was cancelled, and its child order is on its way out."""
+    FILLED = "filled"
+    """All its lots have traded."""
+    CANCELLED = "cancelled"
+    """It was cancelled, or its time was over, before all lots had traded."""
+    FAILED = "failed"
+    """Its child orders were refused or rejected; `Composite.reason` says why."""
+
+
+class ChildOrder(msgspec.Struct, frozen=True, gc=False):
+    """The order that a composite order wants to have in the market now."""
+
+    lots: int
+    """Lots; never more than the composite order has left."""
+    price_ticks: int
+    """Limit; 0 is a market order."""
+    options: OrderOptions = PLAIN
+    """Immediate, a stop, and so on."""
+
+
+class Composite(abc.ABC):
+    """One composite order. A subclass says in `_wanted` which child order it wants now; this class makes it so.
+
+    A child that is no longer what is wanted is cancelled, and the next one is sent when the exchange has said how much
+    of it traded. A replacement would be quicker, but what executes while it is on its way comes on top of it, so that
+    the composite order could trade too much.
+
+    Invariant, at all times: ``filled_lots`` + open lots of the child ≤ ``lots``.
+    """
+
+    def __init__(self, context: Context, side: Side, symbol: str, lots: int) -> None:
+        """Raises `ValueError` for lots below 0."""
+        if lots < 0:
+            raise ValueError(f"expected 0 lots or more, was {lots}")
+        self.side, self.symbol, self.lots = side, symbol, lots
+        self.filled_lots = 0
+        """Lots traded so far."""
+        self.notional = 0
+        """Sum of price × lots of what traded, in ticks × lots."""
+        self.state = CompositeState.WORKING
+        self.reason = ""
+        """Why it failed or was cancelled; empty otherwise."""
+        self.on_done: Callable[[Composite], None] = lambda composite: None
+        """Called once, when the order has ended."""
+        self._context = context
+        self._child_id = 0
+        self._child: ChildOrder | None = None
+        self._is_leaving = False
+        self._is_paused = False
+        """True from a child that came to nothing until the next quote or timer: nothing is repeated at once."""
+        self._failures = 0
+        self._number = 0
+
+    @property
+    def is_done(self) -> bool:
+        """True once nothing more can trade."""
+        return self.state not in {CompositeState.WORKING, CompositeState.ENDING}
+
+    @property
+    def remaining_lots(self) -> int:
+        """Lots still to trade."""
+        return self.lots - self.filled_lots
+
+    @property
+    def child_id(self) -> int:
+        """Number of the child order that may still trade, 0 if there is none."""
+        return self._child_id
+
+    def average_ticks(self) -> float | None:
+        """Mean price of what traded, None before anything has."""
+        return self.notional / self.filled_lots if self.filled_lots else None
+
+    def cancel(self, reason: str = "cancelled by the strategy") -> None:
+        """Take the child order out of the market and end; what trades until then still counts."""
+        if self.state is CompositeState.WORKING:
+            self.state, self.reason = CompositeState.ENDING, reason
+            self._settle()
+
+    @abc.abstractmethod
+    def _wanted(self) -> ChildOrder | None:
+        """The child order to have in the market now, None for none. Called often; it must not change anything."""
+
+    def _quoted(self, quote: Quote) -> None:  # noqa: B027 - most have no use for it
+        """Called with every quote of the symbol before `_wanted`."""
+
+    def _due(self) -> None:  # noqa: B027 - most have no use for it
+        """Called when the timer of `_set_timer` is due, before `_wanted`."""
+
+    def _view_changed(self, change: ViewChange) -> None:  # noqa: B027 - most have no use for it
+        """Called with every other change of a view that the strategy has."""
+
+    def _child_event(self, event: OrderEvent) -> None:  # noqa: B027 - most have no use for it
+        """Called with every event of a child order, after it was counted."""
+
+    def _is_complete(self) -> bool:
+        """True if there is nothing left to trade, now or later."""
+        return self.filled_lots >= self.lots
+
+    # Driven by CompositeOrders.
+
+    def start(self, number: int) -> None:
+        """Begin; ``number`` is unique in the strategy."""
+        self._number = number
+        quote = self._context.quote(self.symbol)
+        if quote is not None:
+            self._quoted(quote)
+        self._settle()
+
+    def owns(self, client_id: int) -> bool:
+        """Whether an order is the child of this one, or of a part of it."""
+        return client_id == self._child_id != 0
+
+    def order_event(self, event: OrderEvent) -> None:
+        """An event of the child order."""
+        order = event.order
+        if event.is_fill:
+            self.filled_lots += event.volume_lots
+            self.notional += event.volume_lots * event.price_ticks
+            self._failures = 0
+        if not order.is_open:
+            child, self._child_id, self._child = self._child, 0, None
+            was_leaving, self._is_leaving = self._is_leaving, False
+            self._ended(order.status, order.reason, child, was_leaving=was_leaving)
+        elif event.kind == "cancel_refused":
+            self._is_leaving, self._is_paused = False, True
+        self._child_event(event)
+        self._settle()
+
+    def quote_changed(self, quote: Quote) -> None:
+        """The touch of the symbol changed."""
+        self._is_paused = False
+        self._quoted(quote)
+        self._settle()
+
+    def timer_due(self) -> None:
+        """The timer is due."""
+        self._is_paused = False
+        self._due()
+        self._settle()
+
+    def view_changed(self, change: ViewChange) -> None:
+        """Another view changed."""
+        self._view_changed(change)
+        self._settle()
+
+    # For subclasses.
+
+    def _set_timer(self, delay_ms: int) -> None:
+        self._context.set_timer(f"{_TIMER}{self._number}", max(1, delay_ms))
+
+    def _ended(self, status: OrderStatus, reason: str, child: ChildOrder | None, *, was_leaving: bool) -> None:
+        if status is OrderStatus.FILLED:
+            return
+        if status in {OrderStatus.REFUSED, OrderStatus.REJECTED, OrderStatus.NEVER_SENT}:
+            self._failures += 1
+            self._is_paused = True
+            self.reason = reason
+        elif not was_leaving:
+            # The rest of an immediate order, or what the exchange took away.
+            is_immediate = child is not None and (child.options.immediate or not child.price_ticks)
+            self._failures += not is_immediate
+            self._is_paused = True
+        if self._failures >= _MOST_FAILURES and self.state is CompositeState.WORKING:
+            self.state, self.reason = CompositeState.FAILED, reason or str(status)
+
+    def _settle(self) -> None:
+        if self.is_done:
+            self._finish()
+            return
+        if self.state is CompositeState.ENDING:
+            if not self._child_id:
+                self.state = CompositeState.CANCELLED if self.remaining_lots else CompositeState.FILLED
+                self._finish()
+            else:
+                self._leave()
+            return
+        if self._is_complete() and not self._child_id:
+            self.state, self.reason = CompositeState.FILLED, ""
+            self._finish()
+            return
+        wanted = self._wanted()
+        if wanted is not None and min(wanted.lots, self.remaining_lots) <= 0:
+            wanted = None
+        if not self._child_id:
+            if wanted is not None and not self._is_paused:
+                self._send(wanted)
+        elif (wanted is None or not self._is_as_wanted(wanted)) and not self._is_immediate():
+            self._leave()
+
+    def _is_as_wanted(self, wanted: ChildOrder) -> bool:
+        child, order = self._child, self._context.order(self._child_id)
+        if child is None or order is None or (child.price_ticks, child.options) != (wanted.price_ticks, wanted.options):
+            return False
+        return order.remaining_lots == min(wanted.lots, self.remaining_lots)
+
+    def _is_immediate(self) -> bool:
+        """True if the child ends by itself: a limit that does not rest, or a market order."""
+        child = self._child
+        return child is not None and (
+            child.options.immediate or (not child.price_ticks and child.options.stop_ticks is None)
+        )
+
+    def _send(self, wanted: ChildOrder) -> None:
+        lots = min(wanted.lots, self.remaining_lots)
+        submit = self._context.buy if self.side is Side.BUY else self._context.sell
+        self._child = wanted
+        client_id = submit(self.symbol, lots, wanted.price_ticks, options=wanted.options)
+        order = self._context.order(client_id)
+        # A refusal by our own limits is known already, and its event comes when the strategy has returned.
+        self._child_id = client_id
+        if order is None:
+            self._child_id, self._child = 0, None
+
+    def _leave(self) -> None:
+        if not self._is_leaving and not self._is_paused:
+            self._is_leaving = True
+            self._context.cancel(self._child_id)
+
+    _is_finished = False
+
+    def _finish(self) -> None:
+        if self._is_finished or self._child_id:
+            return
+        self._is_finished = True
+        self._context.cancel_timer(f"{_TIMER}{self._number}")
+        self.on_done(self)
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        order = self._context.order(self._child_id) if self._child_id else None
+        open_lots = order.remaining_lots if order is not None else 0
+        assert 0 <= self.filled_lots <= self.lots, f"{self.filled_lots} of {self.lots} lots filled"
+        assert self.filled_lots + open_lots <= self.lots, f"{self.filled_lots} filled, {open_lots} open, {self.lots}"
+        assert self.state is not CompositeState.FILLED or self.filled_lots == self.lots
+
+
+class CompositeOrders:
+    """The composite orders of one strategy, which hands its events on to them.
+
+    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of these names. A composite order
+    lives in memory: see docs/strategies.md for what a restart of the engine leaves of it.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._working: dict[int, Composite] = {}
+        self._numbers = 0
+
+    @property
+    def working(self) -> Sequence[Composite]:
+        """Composite orders that have not ended, oldest first."""
+        return list(self._working.values())
+
+    def add(self, composite: Composite) -> None:
+        """Begin a composite order; raises `ValueError` for one too many."""
+        if len(self._working) >= _MOST_WORKING:
+            raise ValueError(f"expected at most {_MOST_WORKING} composite orders at once, was one more")
+        self._numbers += 1
+        self._working[self._numbers] = composite
+        composite.start(self._numbers)
+        self._forget()
+
+    def cancel_all(self, symbol: str | None = None) -> None:
+        """Cancel all composite orders, or those of one symbol."""
+        for composite in self.working:
+            if symbol is None or composite.symbol == symbol:
+                composite.cancel()
+        self._forget()
+
+    def on_order_event(self, event: OrderEvent) -> bool:
+        """Hand on an event of an own order; True if the order belongs to a composite order."""
+        for composite in self.working:
+            if composite.owns(event.order.client_id):
+                composite.order_event(event)
+                self._forget()
+                return True
+        return False
+
+    def on_view_change(self, change: ViewChange) -> None:
+        """Hand on a change of a view."""
+        if change.view == QUOTE_VIEW:
+            symbols = {row["symbol"] for row in (*change.added, *change.removed)}
+            for composite in self.working:
+                quote = self._context.quote(composite.symbol) if composite.symbol in symbols else None
+                if quote is not None and not composite.is_done:
+                    composite.quote_changed(quote)
+        else:
+            for composite in self.working:
+                composite.view_changed(change)
+        self._forget()
+
+    def on_timer(self, name: str) -> bool:
+        """Hand on a timer; True if it is a composite order's."""
+        if not name.startswith(_TIMER):
+            return False
+        composite = self._working.get(int(name.removeprefix(_TIMER)))
+        if composite is not None and not composite.is_done:
+            composite.timer_due()
+            self._forget()
+        return True
+
+    def _forget(self) -> None:
+        for number, composite in list(self._working.items()):
+            if composite.is_done and not composite.child_id:
+                del self._working[number]

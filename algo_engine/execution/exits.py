@@ -1,0 +1,279 @@
+"""Ways out of a position: a target and a stop that exclude each other, a stop that trails, and an entry with both."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from algo_engine.execution.composite import ChildOrder, Composite, CompositeState
+from algo_engine.order import EventKind, OrderEvent, Side
+from algo_engine.quotes import Quote
+from algo_engine.strategy import Context
+from deltabook.wire.options import PLAIN, OrderOptions
+
+__all__ = ["Bracket", "Entry", "OneCancelsOther", "TrailingStop"]
+
+_NOW: Final = OrderOptions(immediate=True)
+
+
+def _near_ticks(side: Side, quote: Quote) -> int | None:
+    """The price at which an order of this side would trade at once; None where nobody offers one."""
+    if side is Side.BUY:
+        return quote.ask_price_ticks if quote.ask_volume_lots else None
+    return quote.bid_price_ticks if quote.bid_volume_lots else None
+
+
+class _Stopping(Composite):
+    """What stops of all kinds have in common: the stop rests at the exchange, which watches its trades.
+
+    Where the exchange cannot watch, because the stop is not there yet or is being moved, the touch is watched here.
+    """
+
+    def __init__(self, context: Context, side: Side, symbol: str, lots: int, stop_ticks: int) -> None:
+        super().__init__(context, side, symbol, lots)
+        self.stop_ticks = stop_ticks
+        """Price at which it gets out at any price."""
+        self.is_stopped = False
+        """True once the stop has been reached."""
+
+    def _is_reached(self, quote: Quote) -> bool:
+        near = _near_ticks(self.side, quote)
+        return near is not None and (near - self.stop_ticks) * self.side.sign >= 0
+
+    def _is_watched_there(self) -> bool:
+        child = self._child
+        return child is not None and child.options.stop_ticks is not None and not self._is_leaving
+
+    def _watch(self, quote: Quote) -> None:
+        if not self._is_watched_there() and self._is_reached(quote):
+            self.is_stopped = True
+
+    def _child_event(self, event: OrderEvent) -> None:
+        if event.kind is EventKind.TRIGGERED:
+            self.is_stopped = True
+
+    def _stop_order(self) -> ChildOrder:
+        if self.is_stopped and not self._is_watched_there():
+            return ChildOrder(self.remaining_lots, 0, PLAIN)
+        # One that has been triggered is a market order on its way: it is still the order that is wanted.
+        return ChildOrder(self.remaining_lots, 0, OrderOptions(stop_ticks=self.stop_ticks))
+
+
+class OneCancelsOther(_Stopping):
+    """A target and a stop for the same lots: what trades through one is never traded through the other.
+
+    Only one of the two is in the market at a time. With ``rests="stop"`` the stop waits at the exchange, where it stays
+    effective without the engine, and the target is sent as an immediate order, in place of the stop, when the touch
+    reaches it. With ``rests="target"`` the target keeps its place in the queue, and the stop is watched at the touch
+    here: it needs a running engine.
+    """
+
+    def __init__(  # noqa: PLR0917 - the terms of the pair
+        self,
+        context: Context,
+        side: Side,
+        symbol: str,
+        lots: int,
+        target_ticks: int,
+        stop_ticks: int,
+        *,
+        rests: Literal["stop", "target"] = "stop",
+    ) -> None:
+        """``side`` is that of both orders: a long position is sold. Raises `ValueError` for prices in a wrong order."""
+        super().__init__(context, side, symbol, lots, stop_ticks)
+        if not ((stop_ticks - target_ticks) * side.sign > 0 < min(stop_ticks, target_ticks)):
+            order = "a target below the stop" if side is Side.BUY else "a target above the stop"
+            raise ValueError(
+                f"expected {order}, both above 0, was a target of {target_ticks} and a stop of {stop_ticks}"
+            )
+        self.target_ticks = target_ticks
+        self._rests = rests
+        self._is_at_target = False
+        self._is_final = True
+
+    def hold(self, lots: int, *, is_final: bool) -> None:
+        """Exit so many lots in all; not ``is_final``: more may come, so that it does not end before."""
+        self.lots, self._is_final = lots, is_final
+        self._settle()
+
+    def _is_complete(self) -> bool:
+        return self._is_final and super()._is_complete()
+
+    def _quoted(self, quote: Quote) -> None:
+        near = _near_ticks(self.side, quote)
+        self._is_at_target = near is not None and (self.target_ticks - near) * self.side.sign >= 0
+        self._watch(quote)
+
+    def _watch(self, quote: Quote) -> None:
+        # The stop is not the one that rests: it is watched here at all times, also while the target is in the market.
+        if self._rests == "target":
+            self.is_stopped = self.is_stopped or self._is_reached(quote)
+        else:
+            super()._watch(quote)
+
+    def _wanted(self) -> ChildOrder | None:
+        if self.is_stopped:
+            return self._stop_order() if self._rests == "stop" else ChildOrder(self.remaining_lots, 0, PLAIN)
+        if self._rests == "target":
+            return ChildOrder(self.remaining_lots, self.target_ticks)
+        if self._is_at_target:
+            return ChildOrder(self.remaining_lots, self.target_ticks, _NOW)
+        return self._stop_order()
+
+
+class TrailingStop(_Stopping):
+    """A stop that follows the touch at a distance while it moves in the position's favour, and never goes back.
+
+    The stop rests at the exchange. It is moved when it would be at least ``step_ticks`` better; while it is moved the
+    touch is watched here.
+    """
+
+    def __init__(
+        self, context: Context, side: Side, symbol: str, lots: int, trail_ticks: int, *, step_ticks: int = 1
+    ) -> None:
+        """Raises `ValueError` for distances below 1 tick."""
+        if trail_ticks < 1 or step_ticks < 1:
+            raise ValueError(f"expected distances of 1 tick or more, was {trail_ticks} and {step_ticks}")
+        super().__init__(context, side, symbol, lots, 0)
+        self.trail_ticks, self.step_ticks = trail_ticks, step_ticks
+
+    def _quoted(self, quote: Quote) -> None:
+        near = _near_ticks(self.side, quote)
+        if near is None or self.is_stopped:
+            return
+        stop = near + self.side.sign * self.trail_ticks
+        if not self.stop_ticks or (self.stop_ticks - stop) * self.side.sign >= self.step_ticks:
+            self.stop_ticks = max(1, stop)
+        self._watch(quote)
+
+    def _wanted(self) -> ChildOrder | None:
+        return self._stop_order() if self.stop_ticks else None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """The way into a position."""
+
+    lots: int
+    """Lots to trade."""
+    price_ticks: int = 0
+    """Limit; 0 enters at the market."""
+    options: OrderOptions = PLAIN
+    """Of the entry's order."""
+
+
+class _EntryOrder(Composite):
+    """The entry of a bracket: one order, sent once."""
+
+    def __init__(self, context: Context, side: Side, symbol: str, entry: Entry) -> None:
+        super().__init__(context, side, symbol, entry.lots)
+        self._entry = entry
+        self._is_sent = False
+
+    def _wanted(self) -> ChildOrder | None:
+        if self._is_sent and not self._child_id:
+            return None
+        return ChildOrder(self.remaining_lots, self._entry.price_ticks, self._entry.options)
+
+    def _child_event(self, event: OrderEvent) -> None:
+        self._is_sent = True
+        if not event.order.is_open and self.remaining_lots and self.state is CompositeState.WORKING:
+            self.cancel(event.order.reason or str(event.order.status))
+
+
+class Bracket(Composite):
+    """An entry, and for each lot that it trades an exit: a target and a stop that exclude each other.
+
+    The exit begins with the first lots of the entry and grows with it. As soon as the exit trades, what is left of the
+    entry is cancelled. Lots of the exit never exceed those of the entry: ``exit.filled_lots`` + its open lots ≤
+    ``entry.filled_lots``. `filled_lots` counts the entry; the bracket ends when all that was entered is out again.
+    """
+
+    def __init__(  # noqa: PLR0917 - the terms of the bracket
+        self,
+        context: Context,
+        side: Side,
+        symbol: str,
+        entry: Entry,
+        target_ticks: int,
+        stop_ticks: int,
+        *,
+        rests: Literal["stop", "target"] = "stop",
+    ) -> None:
+        """``side`` is the entry's. Raises `ValueError` for prices in a wrong order."""
+        super().__init__(context, side, symbol, entry.lots)
+        out = Side.SELL if side is Side.BUY else Side.BUY
+        self.entry: Composite = _EntryOrder(context, side, symbol, entry)
+        """The way in."""
+        self.exit = OneCancelsOther(context, out, symbol, 0, target_ticks, stop_ticks, rests=rests)
+        """The way out."""
+
+    @property
+    def child_id(self) -> int:
+        """Number of an order of either part that may still trade, 0 if there is none."""
+        return self.entry.child_id or self.exit.child_id
+
+    def cancel(self, reason: str = "cancelled by the strategy") -> None:
+        """Cancel what is left of the entry, and the exit: what was entered is then held without one."""
+        if self.state is CompositeState.WORKING:
+            self.state, self.reason = CompositeState.ENDING, reason
+            self.entry.cancel(reason)
+            self.exit.cancel(reason)
+            self._settle()
+
+    def start(self, number: int) -> None:
+        """Begin with the entry."""
+        self._number = number
+        self.exit.hold(0, is_final=False)
+        quote = self._context.quote(self.symbol)
+        if quote is not None:
+            self.exit.quote_changed(quote)
+        self.entry.start(number)
+        self._settle()
+
+    def owns(self, client_id: int) -> bool:
+        """Whether an order is the entry's or the exit's."""
+        return self.entry.owns(client_id) or self.exit.owns(client_id)
+
+    def order_event(self, event: OrderEvent) -> None:
+        """An event of an order of either part."""
+        part = self.entry if self.entry.owns(event.order.client_id) else self.exit
+        part.order_event(event)
+        self._settle()
+
+    def quote_changed(self, quote: Quote) -> None:
+        """The touch of the symbol changed."""
+        self.entry.quote_changed(quote)
+        self.exit.quote_changed(quote)
+        self._settle()
+
+    def _wanted(self) -> ChildOrder | None:
+        return None
+
+    def _settle(self) -> None:
+        entry, out = self.entry, self.exit
+        self.filled_lots, self.notional = entry.filled_lots, entry.notional
+        if out.filled_lots or out.is_stopped:
+            entry.cancel("the exit has begun")
+        if self.state is CompositeState.WORKING and (out.lots, out._is_final) != (entry.filled_lots, entry.is_done):
+            out.hold(entry.filled_lots, is_final=entry.is_done)
+        if not (entry.is_done and (out.is_done or not entry.filled_lots)):
+            return
+        if self.state is CompositeState.WORKING:
+            self.state = out.state if entry.filled_lots else entry.state
+            self.reason = out.reason if entry.filled_lots else entry.reason
+        elif self.state is CompositeState.ENDING:
+            self.state = CompositeState.CANCELLED
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._is_finished:
+            self._is_finished = True
+            self.on_done(self)
+
+    def _check(self) -> None:
+        self.entry._check()
+        self.exit._check()
+        order = self._context.order(self.exit.child_id) if self.exit.child_id else None
+        open_lots = order.remaining_lots if order is not None else 0
+        assert self.exit.filled_lots + open_lots <= self.entry.filled_lots, "more lots on their way out than came in"

@@ -1,0 +1,236 @@
+"""Large orders in pieces: by time (TWAP), by a profile of volume (VWAP), by the volume that trades (POV).
+
+Robert Almgren and Neil Chriss, *Optimal execution of portfolio transactions* (2001), for what the pieces are for;
+Barry Johnson, *Algorithmic Trading and DMA* (2010), chapter 5, for the three algorithms as they are named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from algo_engine.contents import ViewChange
+from algo_engine.execution.composite import ChildOrder, Composite
+from algo_engine.order import Side
+from algo_engine.quotes import Quote
+from algo_engine.strategy import Context
+from deltabook.wire.options import OrderOptions
+
+__all__ = ["ParticipationOrder", "ScheduledOrder", "Urgency"]
+
+_NOW: Final = OrderOptions(immediate=True)
+_MS_NS: Final = 1_000_000
+_KEPT_SECONDS: Final = 600
+_WHOLE_BPS: Final = 10_000
+
+
+class Urgency(StrEnum):
+    """How the lots that are due are traded."""
+
+    TAKE = "take"
+    """At the best price of the other side, at once."""
+    JOIN = "join"
+    """At the best price of the own side until the next piece is due, then like TAKE."""
+
+
+class _Paced(Composite):
+    """Trades what is due: `_due_lots` says how much by now, `_overdue_lots` how much of it must not wait longer."""
+
+    def __init__(
+        self,
+        context: Context,
+        side: Side,
+        symbol: str,
+        lots: int,
+        duration_ms: int,
+        *,
+        urgency: Urgency,
+        limit_ticks: int,
+    ) -> None:
+        super().__init__(context, side, symbol, lots)
+        if lots < 1 or duration_ms < 1 or limit_ticks < 0:
+            raise ValueError(
+                f"expected 1 lot and 1 ms or more and a limit of 0 or more, was {lots}, {duration_ms}, {limit_ticks}"
+            )
+        self._duration_ns, self._urgency, self._limit_ticks = duration_ms * _MS_NS, urgency, limit_ticks
+        self._begin_ns = 0
+        self._quote: Quote | None = None
+
+    def start(self, number: int) -> None:
+        """Begin; the first piece is due at once."""
+        self._begin_ns = self._context.now_ns
+        super().start(number)
+
+    def _quoted(self, quote: Quote) -> None:
+        self._quote = quote
+
+    def _due_lots(self) -> int:
+        raise NotImplementedError
+
+    def _overdue_lots(self) -> int:
+        raise NotImplementedError
+
+    def _wanted(self) -> ChildOrder | None:
+        quote = self._quote
+        if quote is None:
+            return None
+        is_buy = self.side is Side.BUY
+        overdue, due = self._overdue_lots() - self.filled_lots, self._due_lots() - self.filled_lots
+        far, far_lots = (
+            (quote.ask_price_ticks, quote.ask_volume_lots) if is_buy else (quote.bid_price_ticks, quote.bid_volume_lots)
+        )
+        if self._urgency is Urgency.TAKE or overdue > 0:
+            lots = due if self._urgency is Urgency.TAKE else overdue
+            if far is None or not far_lots or not self._is_within(far):
+                return None
+            return ChildOrder(lots, far, _NOW)
+        near, near_lots = (
+            (quote.bid_price_ticks, quote.bid_volume_lots) if is_buy else (quote.ask_price_ticks, quote.ask_volume_lots)
+        )
+        if near is None or not near_lots:
+            return None
+        if self._limit_ticks:
+            near = min(near, self._limit_ticks) if is_buy else max(near, self._limit_ticks)
+        return ChildOrder(due, near)
+
+    def _is_within(self, price: int) -> bool:
+        return not self._limit_ticks or (self._limit_ticks - price) * self.side.sign >= 0
+
+
+class ScheduledOrder(_Paced):
+    """Equal pieces at equal times (TWAP), or pieces by a profile of volume (VWAP).
+
+    Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all is due at the last one.
+    What a piece leaves is added to the next. At the end of the duration, and one interval later at most, what is left
+    is given up: a limit may keep all of it.
+    """
+
+    def __init__(  # noqa: PLR0917 - the terms of the order
+        self,
+        context: Context,
+        side: Side,
+        symbol: str,
+        lots: int,
+        duration_ms: int,
+        interval_ms: int,
+        *,
+        profile: Sequence[int] = (1,),
+        urgency: Urgency = Urgency.TAKE,
+        limit_ticks: int = 0,
+    ) -> None:
+        """``profile``: the volume expected in equal parts of the duration, in any unit; one part is TWAP.
+
+        Raises `ValueError`.
+        """
+        super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
+        if not 1 <= interval_ms <= duration_ms:
+            raise ValueError(f"expected an interval from 1 to {duration_ms} ms, was {interval_ms}")
+        if not profile or min(profile) < 0 or not sum(profile):
+            raise ValueError(f"expected volumes of 0 or more and one above, was {list(profile)[:10]}")
+        self._interval_ms = interval_ms
+        self._pieces = -(-duration_ms // interval_ms)
+        self._profile = tuple(profile)
+
+    def scheduled_lots(self, piece: int) -> int:
+        """Lots that are due once piece ``piece`` (from 0) is.
+
+        >>> from unittest.mock import Mock
+        >>> order = ScheduledOrder(Mock(), Side.BUY, "ACME", 100, 4_000, 1_000, profile=(3, 1))
+        >>> [order.scheduled_lots(piece) for piece in range(-1, 4)]
+        [0, 37, 75, 87, 100]
+        """
+        if piece < 0:
+            return 0
+        # The profile up to (piece + 1) / pieces of the duration, exactly: whole parts, and the share of the next one.
+        profile, pieces = self._profile, self._pieces
+        whole, rest = divmod(min(piece + 1, pieces) * len(profile), pieces)
+        volume = sum(profile[:whole]) * pieces + (profile[whole] * rest if rest else 0)
+        return self.lots * volume // (sum(profile) * pieces)
+
+    def start(self, number: int) -> None:
+        """Begin; the first piece is due at once."""
+        super().start(number)
+        if not self.is_done:
+            self._set_timer(self._interval_ms)
+
+    def _piece(self) -> int:
+        return (self._context.now_ns - self._begin_ns) // (self._interval_ms * _MS_NS)
+
+    def _due_lots(self) -> int:
+        return self.scheduled_lots(self._piece())
+
+    def _overdue_lots(self) -> int:
+        return self.scheduled_lots(self._piece() - 1)
+
+    def _due(self) -> None:
+        piece = self._piece()
+        if piece > self._pieces:
+            self.cancel("its time is over")
+            return
+        # To the next piece's own moment: delays of timers do not add up.
+        next_ns = self._begin_ns + (piece + 1) * self._interval_ms * _MS_NS
+        self._set_timer(-(-(next_ns - self._context.now_ns) // _MS_NS))
+
+
+class ParticipationOrder(_Paced):
+    """A share of the volume that trades in the market, its own included (percentage of volume, POV).
+
+    The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
+    start of the order. At the end of the duration what is left is given up.
+    """
+
+    VIEW: Final = "trades_1s"
+    """View with the columns symbol, second and volume."""
+
+    def __init__(  # noqa: PLR0917 - the terms of the order
+        self,
+        context: Context,
+        side: Side,
+        symbol: str,
+        lots: int,
+        share_bps: int,
+        duration_ms: int,
+        *,
+        urgency: Urgency = Urgency.TAKE,
+        limit_ticks: int = 0,
+    ) -> None:
+        """``share_bps``: hundredths of a percent. Raises `ValueError`."""
+        super().__init__(context, side, symbol, lots, duration_ms, urgency=urgency, limit_ticks=limit_ticks)
+        if not 0 < share_bps <= _WHOLE_BPS:
+            raise ValueError(f"expected a share from 1 to {_WHOLE_BPS} bps, was {share_bps}")
+        self._share_bps = share_bps
+        self._seconds: dict[int, int] = {}
+        self.market_lots = 0
+        """Lots traded in the market since the start, own ones included."""
+
+    def start(self, number: int) -> None:
+        """Begin; what has traded before does not count."""
+        for row in self._context.view(self.VIEW).select(symbol=self.symbol):
+            self._seconds[row["second"]] = row["volume"]
+        super().start(number)
+        if not self.is_done:
+            self._set_timer(self._duration_ns // _MS_NS)
+
+    def _view_changed(self, change: ViewChange) -> None:
+        if change.view != self.VIEW:
+            return
+        for row in change.added:
+            if row["symbol"] != self.symbol:
+                continue
+            # A second loses volume when the runtime forgets its trades: that is no trade less.
+            second, volume = row["second"], row["volume"]
+            self.market_lots += max(0, volume - self._seconds.get(second, 0))
+            self._seconds[second] = volume
+        if len(self._seconds) > 2 * _KEPT_SECONDS:
+            for second in sorted(self._seconds)[:-_KEPT_SECONDS]:
+                del self._seconds[second]
+
+    def _due_lots(self) -> int:
+        return min(self.lots, self.market_lots * self._share_bps // _WHOLE_BPS)
+
+    def _overdue_lots(self) -> int:
+        return 0
+
+    def _due(self) -> None:
+        self.cancel("its time is over")

@@ -1,0 +1,102 @@
+"""Rows of market data by column name, from CSV or Parquet, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from exchange_server.errors import ReplayFileError
+from exchange_server.replay.record import READ_ERRORS, open_recorded
+
+__all__ = ["column_names", "is_parquet", "table_rows"]
+
+_MAGIC: Final = b"PAR1"
+_BATCH_ROWS: Final = 65_536
+_BLOCK_BYTES: Final = 4 << 20
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as a Parquet file does; False for one that is not there."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == _MAGIC
+    except OSError:
+        return False
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of the columns; raises `ReplayFileError`."""
+    try:
+        if is_parquet(path):
+            return list(parquet.read_schema(path).names)
+        with open_recorded(path) as file:
+            line = file.readline(4_000).decode("ascii", "replace").rstrip("\r\n")
+    except (*READ_ERRORS, pa.ArrowException) as error:
+        raise ReplayFileError(f"expected a readable file, was {error}, at {path}") from error
+    return [name.strip().strip('"') for name in line.split(",")]
+
+
+def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> Iterator[tuple[str | None, ...]]:
+    """Yield the values of these columns as text, row by row; None of an empty cell or an ``optional`` column that is
+    missing. Raises `ReplayFileError` for a file that is not such a table."""
+    present = column_names(path)
+    if missing := [name for name in names if name not in present]:
+        raise ReplayFileError(f"expected columns {', '.join(names)}, was without {', '.join(missing)}, at {path}")
+    wanted = [*names, *(name for name in optional if name in present)]
+    absent: list[None] = [None] * (len(optional) - (len(wanted) - len(names)))
+    places = [*range(len(names)), *_places(optional, wanted, len(names))]
+    try:
+        for batch in _batches(path, wanted):
+            columns: list[Sequence[str | None]] = [column.to_pylist() for column in batch]
+            columns += [[value] * len(columns[0]) for value in absent]
+            yield from zip(*(columns[place] for place in places), strict=True)
+    except (*READ_ERRORS, pa.ArrowException) as error:
+        raise ReplayFileError(f"expected a readable table, was {' '.join(str(error).split())}, at {path}") from error
+
+
+def _places(optional: Sequence[str], wanted: Sequence[str], begin: int) -> Iterator[int]:
+    """Where the optional columns stand: those that there are first, then the empty ones."""
+    empty = len(wanted)
+    for name in optional:
+        if name in wanted[begin:]:
+            yield wanted.index(name, begin)
+        else:
+            yield empty
+            empty += 1
+
+
+def _batches(path: Path, wanted: Sequence[str]) -> Iterator[list[Any]]:
+    if is_parquet(path):
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, columns=list(wanted)):
+                yield [_text(batch.column(name)) for name in wanted]
+        return
+    with open_recorded(path) as raw:
+        reader = csv.open_csv(
+            raw,
+            csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            csv.ParseOptions(),
+            csv.ConvertOptions(
+                include_columns=list(wanted), column_types=dict.fromkeys(wanted, pa.string()),
+                strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=True,
+            ),
+        )  # fmt: skip
+        for batch in reader:
+            yield [batch.column(name) for name in wanted]
+
+
+def _text(column: Any) -> Any:
+    """A column of Parquet as text that a decimal is read from: numbers as they are written shortest."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    if pa.types.is_boolean(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_floating(column.type):
+        return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+    if pa.types.is_dictionary(column.type):
+        return _text(column.dictionary_decode())
+    return column.cast(pa.string())

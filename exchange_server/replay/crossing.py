@@ -1,0 +1,177 @@
+"""Rows of a recording after which its own book is crossed: the best bid at or above the best ask.
+
+The books of an exchange are never crossed while it matches, so a crossed row shows orders that are gone without a
+record: the recording has a few levels of the book only, or records are missing.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+from exchange_server.matching.inputs import REMAIN
+from exchange_server.replay.record import Record
+
+__all__ = ["GRACE_NS", "CrossedRows"]
+
+GRACE_NS: Final = 1_000_000_000
+"""So long an order may be crossed in a recording that shows orders before they trade."""
+
+
+class CrossedRows:
+    """Counts crossed rows of one recording; `observe` takes every record in its order.
+
+    Some recordings show an order before it trades (Bitstamp's): ``is_shown_first``. Their books are crossed between an
+    order and its executions, which is no fault. In them a row counts if its cross is older than `GRACE_NS`, and the
+    older one of the two orders, which has been lost, is then left out. Costs about a microsecond a record; memory is
+    bounded by the orders that the recording leaves in its book.
+    """
+
+    def __init__(self, *, is_shown_first: bool = False, outlier_factor: int = 0) -> None:
+        """``outlier_factor`` is that of `exchange_server.matching.MarketRules`."""
+        self._grace_ns = GRACE_NS if is_shown_first else 0
+        self._outlier_factor = outlier_factor
+        self._books: dict[str, _RecordedBook] = {}
+        self.rows = 0
+        """Records observed."""
+        self.crossed = 0
+        """Rows that count as crossed."""
+        self.stale_orders = 0
+        """Orders left out because they stayed crossed; 0 where rows are counted as they are."""
+
+    @property
+    def share(self) -> float:
+        """Crossed rows in all rows, 0 to 1."""
+        return self.crossed / self.rows if self.rows else 0.0
+
+    def observe(self, record: Record) -> None:
+        """Take the next record."""
+        self.rows += 1
+        action = record.action
+        book = self._books.get(record.symbol)
+        if book is None:
+            book = self._books[record.symbol] = _RecordedBook()
+        if action in {"B", "S"}:
+            if self._is_sane(book, record.price_ticks):
+                book.add(record.order_id, action == "B", record.price_ticks, record.volume, record.time_ns)
+        elif action == "U":
+            if self._is_sane(book, record.price_ticks):
+                book.replace(record)
+        elif action != "T":
+            book.change(record)
+        if book.bid >= book.ask:
+            self._count(book, record.time_ns)
+
+    def _is_sane(self, book: _RecordedBook, price: int) -> bool:
+        factor = self._outlier_factor
+        if not factor:
+            return True
+        bid, ask = book.bid, book.ask
+        if bid == _NO_BID or ask == _NO_ASK:
+            mid = bid if ask == _NO_ASK else ask
+            return price > 0 and (mid == _NO_BID or price <= factor * mid)
+        return 0 < price <= factor * ((bid + ask) // 2)
+
+    def _count(self, book: _RecordedBook, time_ns: int) -> None:
+        if not self._grace_ns:
+            self.crossed += 1
+            return
+        is_old = False
+        while book.bid >= book.ask and time_ns - book.crossed_since_ns() > self._grace_ns:
+            book.remove_older()
+            self.stale_orders += 1
+            is_old = True
+        self.crossed += is_old
+
+
+_NO_BID: Final = -1
+_NO_ASK: Final = 1 << 64
+
+
+class _Order:
+    __slots__ = ("is_bid", "price", "time_ns", "volume")
+
+    def __init__(self, is_bid: bool, price: int, volume: int, time_ns: int) -> None:
+        self.is_bid, self.price, self.volume, self.time_ns = is_bid, price, volume, time_ns
+
+
+class _RecordedBook:
+    """Live orders of one symbol as the records have them, and the best prices."""
+
+    def __init__(self) -> None:
+        self.bid = _NO_BID
+        self.ask = _NO_ASK
+        self._orders: dict[int, _Order] = {}
+        self._bids: dict[int, dict[int, None]] = {}
+        self._asks: dict[int, dict[int, None]] = {}
+        # Prices that have, or had, orders; the best one first. A price is in its heap once while it has orders.
+        self._bid_heap: list[int] = []
+        self._ask_heap: list[int] = []
+
+    def add(self, order_id: int, is_bid: bool, price: int, volume: int, time_ns: int) -> None:
+        if order_id in self._orders or volume <= 0:
+            return
+        self._orders[order_id] = _Order(is_bid, price, volume, time_ns)
+        levels = self._bids if is_bid else self._asks
+        level = levels.get(price)
+        if level is not None:
+            level[order_id] = None
+            return
+        levels[price] = {order_id: None}
+        if is_bid:
+            heappush(self._bid_heap, -price)
+            self.bid = max(self.bid, price)
+        else:
+            heappush(self._ask_heap, price)
+            self.ask = min(self.ask, price)
+
+    def change(self, record: Record) -> None:
+        order = self._orders.get(record.order_id)
+        if order is None:
+            return
+        action = record.action
+        if action in {"E", "X"}:
+            order.volume -= record.volume
+        elif action in {"D", "F"}:
+            order.volume = 0
+        elif action == REMAIN:
+            order.volume = min(order.volume, record.volume)
+        if order.volume <= 0:
+            self._remove(record.order_id, order)
+
+    def replace(self, record: Record) -> None:
+        order = self._orders.get(record.order_id)
+        if order is not None and record.volume > 0 and record.new_id not in self._orders:
+            self._remove(record.order_id, order)
+            self.add(record.new_id, order.is_bid, record.price_ticks, record.volume, record.time_ns)
+
+    def crossed_since_ns(self) -> int:
+        """When the younger one of the first orders at the best prices came."""
+        return max(self._first(True)[1].time_ns, self._first(False)[1].time_ns)
+
+    def remove_older(self) -> None:
+        """Leave out the older one of the first orders at the best prices."""
+        self._remove(*min(self._first(True), self._first(False), key=lambda first: first[1].time_ns))
+
+    def _first(self, is_bid: bool) -> tuple[int, _Order]:
+        order_id = next(iter(self._bids[self.bid] if is_bid else self._asks[self.ask]))
+        return order_id, self._orders[order_id]
+
+    def _remove(self, order_id: int, order: _Order) -> None:
+        del self._orders[order_id]
+        levels = self._bids if order.is_bid else self._asks
+        level = levels[order.price]
+        del level[order_id]
+        if level:
+            return
+        del levels[order.price]
+        if order.is_bid and order.price == self.bid:
+            heap = self._bid_heap
+            while heap and -heap[0] not in levels:
+                heappop(heap)
+            self.bid = -heap[0] if heap else _NO_BID
+        elif not order.is_bid and order.price == self.ask:
+            heap = self._ask_heap
+            while heap and heap[0] not in levels:
+                heappop(heap)
+            self.ask = heap[0] if heap else _NO_ASK

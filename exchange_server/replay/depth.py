@@ -1,0 +1,318 @@
+"""Depth by price level (L2) with trades, as orders: a queue of synthetic orders for each level.
+
+Read are Tardis's ``incremental_book_L2`` (``timestamp,local_timestamp,is_snapshot,side,price,amount``) and ``trades``
+(``timestamp,local_timestamp,side,price,amount``), and Binance's ``T_DEPTH`` (``timestamp,side,update_type,price,qty``)
+and trades (``time,price,qty,is_buyer_maker``), as CSV or Parquet.
+
+Such data does not say which orders a level is made of, so where a strategy's order stands in its queue is a model:
+
+* A level's increase is a new order behind all that waits there, the strategy's orders included.
+* A trade executes at the front of the queue, and takes the strategy's orders in their turn; also those at better
+  prices than the trade, which it would have met first.
+* A decrease that no trade explains is a cancellation. ``queue`` says of which orders: ``back`` takes the newest
+  (the strategy's order moves ahead by trades alone: pessimistic), ``front`` the oldest (optimistic), ``prorata`` a
+  share of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, Final, Literal, NamedTuple, get_args
+
+from sortedcontainers import SortedDict
+
+from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
+from exchange_server.replay.bitstamp import decimal_converter
+from exchange_server.replay.record import INT64_MAX, Loader, Record
+
+__all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
+
+QueueModel = Literal["back", "front", "prorata"]
+
+UNIT: Final = "0.00000001"
+"""What a tick and a lot are worth: prices and amounts have up to 8 digits."""
+_BROKER: Final = 1
+"""Broker of all synthetic orders."""
+_MOST_ORDERS: Final = 64
+"""Synthetic orders of one level; an increase beyond joins the last one, which goes to the back."""
+_MICROSECOND_NS: Final = 1_000
+_MILLISECOND_NS: Final = 1_000_000
+_LATEST_NS: Final = 7_258_118_400 * 10**9
+"""The year 2200."""
+
+DEPTH_COLUMNS: Final = {
+    "tardis": ("local_timestamp", "is_snapshot", "side", "price", "amount"),
+    "binance": ("timestamp", "update_type", "side", "price", "qty"),
+}
+"""Provider → columns of its depth: time, snapshot, side, price, amount."""
+_TRADE_COLUMNS: Final = {
+    "tardis": ("local_timestamp", "side", "price", "amount"),
+    "binance": ("time", "is_buyer_maker", "price", "qty"),
+}
+"""Provider → columns of its trades: time, side, price, amount."""
+_TIME_UNITS_NS: Final = {"tardis": _MICROSECOND_NS, "binance": _MILLISECOND_NS}
+_SIDES: Final = {"bid": "B", "ask": "S", "b": "B", "a": "S", "buy": "B", "sell": "S"}
+_SNAPSHOTS: Final = {"true": True, "false": False, "snap": True, "set": False}
+_MAKERS: Final = {"buy": "S", "sell": "B", "true": "B", "false": "S"}
+"""What a trade's side, or whether its buyer is the maker, says of the side of the resting order."""
+
+_Side = Literal["B", "S"]
+
+
+def depth_layout(names: Iterable[str]) -> str:
+    """The provider whose depth has these columns, empty for none."""
+    present = set(names)
+    return next((name for name, columns in DEPTH_COLUMNS.items() if present.issuperset(columns)), "")
+
+
+def trades_layout(names: Iterable[str]) -> str:
+    """The provider whose trades have these columns, empty for none."""
+    present = set(names)
+    if present & {"is_snapshot", "update_type"}:
+        return ""
+    return next((name for name, columns in _TRADE_COLUMNS.items() if present.issuperset(columns)), "")
+
+
+class _Event(NamedTuple):
+    """One row of either file."""
+
+    time_ns: int
+    rank: int
+    """0 of a trade, which goes before the depth that it changed; 1 of depth."""
+    side: _Side
+    """Of the level, or of the resting order of a trade."""
+    price: int
+    volume: int
+    is_snapshot: bool = False
+
+
+class TradeRows:
+    """The trades of a file as numbers."""
+
+    def __init__(self, loader: Loader, path: Path) -> None:
+        from exchange_server.replay._tables import column_names
+
+        self._loader, self._path = loader, path
+        self._layout = trades_layout(column_names(path))
+        if not self._layout:
+            raise ReplayFileError(
+                f"expected trades with the columns {' or '.join(','.join(each) for each in _TRADE_COLUMNS.values())}, "
+                f"was {','.join(column_names(path))[:100]}, at {path}"
+            )
+        self._price, self._amount = _converters()
+
+    def __iter__(self) -> Iterator[_Event]:
+        from exchange_server.replay._tables import table_rows
+
+        unit_ns, latest_ns = _TIME_UNITS_NS[self._layout], 0
+        for number, row in enumerate(table_rows(self._path, _TRADE_COLUMNS[self._layout]), 2):
+            try:
+                time_ns = _time_ns(row[0], unit_ns, latest_ns)
+                side = _word(_MAKERS, "side", row[1], unknown="B")
+                price, volume = self._price(row[2] or ""), self._amount(row[3] or "")
+                if not price or not volume:
+                    raise RecordError(f"expected a price and an amount above 0, was {row[2]} and {row[3]}")
+            except RecordError as error:
+                self._loader._bad(number, error)
+                continue
+            latest_ns = time_ns
+            yield _Event(time_ns, 0, side, price, volume)
+
+
+class DepthLoader(Loader):
+    """Records that keep a market's levels at the recorded depth, and its trades; see the module for the queue model.
+
+    Rows of one message are one change: what leaves goes first, so that the book is not crossed in between. A snapshot
+    replaces the book; levels that it confirms keep their queues. Levels that new ones cross, or that a trade has
+    passed, are stale and are removed. A trade without a level at its price meets what is better than it, and nothing
+    else. Positions number the records.
+    """
+
+    unit = "record"
+
+    def __init__(self, path: Path, symbol: str, *, trades: Path | None = None, queue: QueueModel = "back") -> None:
+        """Raises `ExchangeConfigurationError` for a queue model that there is not."""
+        super().__init__(path, (symbol,))
+        if queue not in get_args(QueueModel):
+            raise ExchangeConfigurationError(f"expected a queue model back, front or prorata, was {queue!r}")
+        self._symbol, self._trades, self._queue = symbol, trades, queue
+        self._levels: dict[_Side, SortedDict[int, dict[int, int]]] = {"B": SortedDict(), "S": SortedDict()}
+        self._next_id = 1
+        self._position = 0
+        self.stale_levels = 0
+        """Levels removed because others crossed them."""
+
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        file.close()
+        self._levels = {"B": SortedDict(), "S": SortedDict()}
+        self._next_id, self._position, self.stale_levels = 1, 0, 0
+        events: Iterator[_Event] = self._depth()
+        if self._trades is not None:
+            events = merge(iter(TradeRows(self, self._trades)), events, key=lambda event: event[:2])
+        for (time_ns, rank, _), group in groupby(events, key=attrgetter("time_ns", "rank", "is_snapshot")):
+            if not rank:
+                for trade in group:
+                    yield from self._trade(time_ns, trade)
+                continue
+            rows = list(group)
+            yield from self._update(time_ns, rows, replaces=rows[0].is_snapshot)
+
+    def _depth(self) -> Iterator[_Event]:
+        from exchange_server.replay._tables import column_names, table_rows
+
+        layout = depth_layout(column_names(self.path))
+        if not layout:
+            raise ReplayFileError(
+                f"expected depth with the columns {' or '.join(','.join(each) for each in DEPTH_COLUMNS.values())}, "
+                f"was {','.join(column_names(self.path))[:100]}, at {self.path}"
+            )
+        price_of, amount_of = _converters()
+        unit_ns, latest_ns, first_symbol = _TIME_UNITS_NS[layout], 0, None
+        for number, row in enumerate(table_rows(self.path, DEPTH_COLUMNS[layout], ("symbol",)), 2):
+            time_text, snapshot, side, price, amount, name = row
+            first_symbol = first_symbol or name
+            try:
+                if name != first_symbol:
+                    raise RecordError(f"expected one instrument in a file, {first_symbol}, was {name}")
+                event = _Event(
+                    _time_ns(time_text, unit_ns, latest_ns), 1, _word(_SIDES, "side", side), price_of(price or ""),
+                    amount_of(amount or ""), _SNAPSHOTS[(snapshot or "").lower()],
+                )  # fmt: skip
+                if not event.price:
+                    raise RecordError(f"expected a price above 0, was {price}")
+            except KeyError:
+                self._bad(number, RecordError(f"expected a snapshot or an update, was {snapshot!r}"))
+                continue
+            except RecordError as error:
+                self._bad(number, error)
+                continue
+            latest_ns = event.time_ns
+            yield event
+
+    # Levels as orders.
+
+    def _update(self, time_ns: int, rows: list[_Event], *, replaces: bool) -> Iterator[Record]:
+        wanted = {(row.side, row.price): row.volume for row in rows}
+        if replaces:
+            for side, levels in self._levels.items():
+                for price in levels:
+                    wanted.setdefault((side, price), 0)
+        grown: list[tuple[_Side, int, int]] = []
+        for (side, price), volume in wanted.items():
+            before = sum(self._levels[side].get(price, {}).values())
+            if volume < before:
+                yield from self._cancel(time_ns, side, price, before - volume)
+            elif volume > before:
+                grown.append((side, price, volume - before))
+        for side, price, _ in grown:
+            yield from self._remove_crossed(time_ns, side, price, wanted)
+        for side, price, volume in grown:
+            yield from self._increase(time_ns, side, price, volume)
+
+    def _remove_crossed(
+        self, time_ns: int, side: _Side, price: int, wanted: dict[tuple[_Side, int], int]
+    ) -> Iterator[Record]:
+        """Remove levels of the other side that a new price crosses, unless the same message confirms them."""
+        other: _Side = "S" if side == "B" else "B"
+        levels = self._levels[other]
+        reached = levels.irange(None, price) if side == "B" else levels.irange(price, None)
+        for crossed in list(reached):
+            if not wanted.get((other, crossed)):
+                self.stale_levels += 1
+                yield from self._cancel(time_ns, other, crossed, sum(levels[crossed].values()))
+
+    def _increase(self, time_ns: int, side: _Side, price: int, volume: int) -> Iterator[Record]:
+        level = self._levels[side].setdefault(price, {})
+        if len(level) >= _MOST_ORDERS:
+            last, before = level.popitem()
+            yield self._record(time_ns, last, "D", 0, 0)
+            volume += before
+        order_id = self._next_id
+        self._next_id += 1
+        level[order_id] = volume
+        yield self._record(time_ns, order_id, side, volume, price)
+
+    def _cancel(self, time_ns: int, side: _Side, price: int, volume: int) -> Iterator[Record]:
+        level = self._levels[side][price]
+        for order_id, taken in self._shares(level, volume):
+            yield self._take(time_ns, side, price, order_id, taken, "X")
+
+    def _shares(self, level: dict[int, int], volume: int) -> list[tuple[int, int]]:
+        """Which orders lose how many lots."""
+        shares: dict[int, int] = {}
+        if self._queue == "prorata":
+            total = sum(level.values())
+            shares = {order_id: lots * volume // total for order_id, lots in level.items()}
+            volume -= sum(shares.values())
+        for order_id in list(level) if self._queue == "front" else reversed(level):
+            taken = min(volume, level[order_id] - shares.get(order_id, 0))
+            shares[order_id] = shares.get(order_id, 0) + taken
+            volume -= taken
+        return [(order_id, shares[order_id]) for order_id in level if shares.get(order_id)]
+
+    def _take(  # noqa: PLR0917 - one order of a level
+        self, time_ns: int, side: _Side, price: int, order_id: int, taken: int, action: str
+    ) -> Record:
+        level = self._levels[side][price]
+        level[order_id] -= taken
+        if not level[order_id]:
+            del level[order_id]
+            if not level:
+                del self._levels[side][price]
+            action = "D" if action == "X" else action
+        return self._record(time_ns, order_id, action, taken, 0)
+
+    def _trade(self, time_ns: int, trade: _Event) -> Iterator[Record]:
+        side, price, left = trade.side, trade.price, trade.volume
+        own = self._levels[side]
+        better = own.irange(price, None, (False, True)) if side == "B" else own.irange(None, price, (True, False))
+        for gone in list(better):
+            # The depth is behind the trade, which would have met these first.
+            self.stale_levels += 1
+            yield from self._cancel(time_ns, side, gone, sum(own[gone].values()))
+        for order_id, lots in list(self._levels[side].get(price, {}).items()):
+            taken = min(left, lots)
+            yield self._take(time_ns, side, price, order_id, taken, "E")
+            left -= taken
+            if not left:
+                return
+        other = self._levels["S" if side == "B" else "B"]
+        if other and (other.keys()[0] <= price if side == "B" else other.keys()[-1] >= price):
+            # The depth is behind the trade: an order at its price would trade with the wrong side.
+            yield self._record(time_ns, 0, "T", left, price)
+            return
+        order_id = self._next_id
+        self._next_id += 1
+        yield self._record(time_ns, order_id, side, left, price)
+        yield self._record(time_ns, order_id, "E", left, 0)
+
+    def _record(self, time_ns: int, order_id: int, action: str, volume: int, price: int) -> Record:
+        self._position += 1
+        return Record(self._position, time_ns, order_id, _BROKER, action, volume, price, self._symbol)
+
+
+def _converters() -> tuple[Callable[[str], int], Callable[[str], int]]:
+    unit = Decimal(UNIT)
+    return decimal_converter("price", unit), decimal_converter("amount", unit)
+
+
+def _time_ns(text: str | None, unit_ns: int, latest_ns: int) -> int:
+    number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
+    # Binance's files have microseconds since 2025, Arrow's timestamps nanoseconds: years tell them apart.
+    while unit_ns > 1 and number * unit_ns > _LATEST_NS:
+        unit_ns //= 1_000
+    if not 0 <= number * unit_ns <= INT64_MAX:
+        raise RecordError(f"expected a time since 1970, was {(text or '')[:100]!r}")
+    return max(latest_ns, number * unit_ns)
+
+
+def _word(words: dict[str, str], name: str, text: str | None, unknown: str = "") -> _Side:
+    found = words.get((text or "").lower(), unknown)
+    if not found:
+        raise RecordError(f"expected {name} out of {', '.join(words)}, was {text!r}")
+    return "B" if found == "B" else "S"

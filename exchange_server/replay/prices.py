@@ -1,0 +1,160 @@
+"""Trades or bars alone, without a book: quotes at each price, for a backtest that fills orders at the next one.
+
+Read are trades as `exchange_server.replay.depth` reads them, and bars (``open_time`` or ``timestamp``, ``open``,
+``high``, ``low``, ``close``, ``volume``), as CSV or Parquet.
+
+There is no book in such data, so one is supposed: at every price, a bid at it and an ask one tick above it, each of as
+many lots as traded there. The trade itself is played too, and fills resting orders that it would have met. A bar gives
+four prices at even times: its open, the one of high and low that is nearer to the open, the other, its close, with a
+quarter of its volume each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Final, Literal, NamedTuple
+
+from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
+from exchange_server.replay.bitstamp import decimal_converter
+from exchange_server.replay.depth import UNIT, TradeRows
+from exchange_server.replay.record import INT64_MAX, Loader, Record
+
+__all__ = ["PriceLoader", "bar_time_column"]
+
+_BROKER: Final = 1
+_BAR: Final = ("open", "high", "low", "close", "volume")
+_BAR_TIMES: Final = ("open_time", "timestamp", "time")
+_LATEST_NS: Final = 7_258_118_400 * 10**9
+"""The year 2200."""
+_UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
+_USUAL_BAR_NS: Final = 60 * 10**9
+"""Length of the last bar of a file that has no other."""
+
+
+def bar_time_column(names: list[str]) -> str:
+    """The column of a bar's begin; empty where the columns are not a bar's."""
+    return next((name for name in _BAR_TIMES if name in names), "") if set(_BAR) <= set(names) else ""
+
+
+class _Price(NamedTuple):
+    time_ns: int
+    side: Literal["B", "S"]
+    """Of the resting order that traded."""
+    price: int
+    volume: int
+
+
+class PriceLoader(Loader):
+    """Records of a supposed book at each price; see the module. `price_after` says when the next price comes."""
+
+    unit = "record"
+
+    def __init__(self, path: Path, symbol: str, *, is_bars: bool, tick_size: str = "") -> None:
+        """``tick_size`` is the distance of the ask from the bid; raises `ExchangeConfigurationError`."""
+        super().__init__(path, (symbol,))
+        self._symbol, self._is_bars = symbol, is_bars
+        self._price, self._volume = (decimal_converter(name, Decimal(UNIT)) for name in ("price", "volume"))
+        try:
+            self._tick = self._price(tick_size or UNIT)
+        except RecordError as error:
+            raise ExchangeConfigurationError(f"expected a tick of whole {UNIT}, was {tick_size!r}") from error
+        self._times = (0, 0)
+        self._next_id = 1
+
+    def price_after(self, time_ns: int) -> int:
+        """When the first price after this time comes, as far as it is known; 0 if there is none."""
+        return next((each for each in self._times if each > time_ns), 0)
+
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        file.close()
+        position = 0
+        resting: list[int] = []
+        prices = iter(self._bars() if self._is_bars else self._trades())
+        price = next(prices, None)
+        while price is not None:
+            # One price is read ahead, so that orders can wait for it.
+            following = next(prices, None)
+            self._times = (price.time_ns, following.time_ns if following is not None else 0)
+            for order_id, action, volume, ticks in self._events(price, resting):
+                position += 1
+                yield Record(position, price.time_ns, order_id, _BROKER, action, volume, ticks, self._symbol)
+            price = following
+
+    def _events(self, price: _Price, resting: list[int]) -> Iterator[tuple[int, str, int, int]]:
+        """The quotes of the price before end, the trade happens, and there are quotes at its price."""
+        for order_id in resting:
+            yield order_id, "D", 0, 0
+        first = self._next_id
+        self._next_id += 3
+        resting[:] = [first + 1, first + 2]
+        yield first, price.side, price.volume, price.price
+        yield first, "E", price.volume, 0
+        yield first + 1, "B", price.volume, price.price
+        yield first + 2, "S", price.volume, price.price + self._tick
+
+    def _trades(self) -> Iterator[_Price]:
+        for event in TradeRows(self, self.path):
+            yield _Price(event.time_ns, event.side, event.price, event.volume)
+
+    def _bars(self) -> Iterator[_Price]:
+        before: tuple[int, list[int]] | None = None
+        step_ns = 0
+        for time_ns, values in self._bar_rows():
+            if before is not None:
+                step_ns = time_ns - before[0]
+                yield from _prices_of(*before, step_ns)
+            before = time_ns, values
+        if before is not None:
+            yield from _prices_of(*before, step_ns or _USUAL_BAR_NS)
+
+    def _bar_rows(self) -> Iterator[tuple[int, list[int]]]:
+        from exchange_server.replay._tables import column_names, table_rows
+
+        names = column_names(self.path)
+        time_name = bar_time_column(names)
+        if not time_name:
+            raise ReplayFileError(
+                f"expected bars with the columns {' or '.join(_BAR_TIMES)},{','.join(_BAR)}, was "
+                f"{','.join(names)[:100]}, at {self.path}"
+            )
+        latest_ns = -1
+        for number, (time_text, *texts) in enumerate(table_rows(self.path, (time_name, *_BAR)), 2):
+            try:
+                time_ns = _bar_time_ns(time_text)
+                if time_ns <= latest_ns:
+                    raise RecordError(f"expected a bar after the one before it, was {time_text}")
+                values = [self._price(text or "") for text in texts[:4]] + [self._volume(texts[4] or "")]
+                begin, high, low, end = values[:4]
+                if not (0 < low <= min(begin, end) and max(begin, end) <= high):
+                    raise RecordError(
+                        f"expected low ≤ open, close ≤ high, all above 0, was {','.join(map(str, texts))}"
+                    )
+            except RecordError as error:
+                self._bad(number, error)
+                continue
+            latest_ns = time_ns
+            yield time_ns, values
+
+
+def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price]:
+    begin, high, low, end, volume = values
+    if volume < 4:
+        return
+    first, second = (high, low) if high - begin < begin - low else (low, high)
+    before = begin
+    for place, price in enumerate((begin, first, second, end)):
+        side: Literal["B", "S"] = "S" if price > before else "B"
+        before = price
+        # The close comes before the open of the next bar, which has a time of its own.
+        yield _Price(time_ns + place * (step_ns - 1) // 3, side, price, volume // 4)
+
+
+def _bar_time_ns(text: str | None) -> int:
+    """Seconds, milli-, micro- or nanoseconds since 1970: the largest unit that is before the year 2200."""
+    number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
+    for unit_ns in reversed(_UNITS_NS):
+        if 0 <= number * unit_ns <= _LATEST_NS:
+            return number * unit_ns
+    raise RecordError(f"expected a time since 1970 in whole numbers up to {INT64_MAX}, was {(text or '')[:100]!r}")
