@@ -166,12 +166,15 @@ class Backtest:
     def _run(self) -> Result:
         begin_s = time.perf_counter()
         records = iter(self._records)
-        beginning = list(islice(records, _FEW_RECORDS))
+        # Orders that wait for the next price ask the file where it is read: nothing is read ahead then.
+        waits = self._flow is not None and self._flow.fills_at_next_price
+        beginning = list(islice(records, 1 if waits else _FEW_RECORDS))
         if not beginning:
             symbols = ", ".join(each.symbol for each in self._instruments)
             raise BacktestError(f"expected data of {symbols} to play, was none that can be used")
         self.clock.begin(beginning[0].time_ns)
-        self._choose_market(is_short=len(beginning) < _FEW_RECORDS)
+        if not waits:
+            self._choose_market(is_short=len(beginning) < _FEW_RECORDS)
         simulation, warm_up = self.simulation, self.config.warm_up_records
         flow = chain(beginning, records)
         if warm_up:
