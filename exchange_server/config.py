@@ -61,10 +61,10 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Of a file of ITCH, those that are played, under their own names in place of `symbol`."""
     day: str = ""
     """Day of a file whose times count from midnight, as YYYY-MM-DD."""
-    orderbook: str = ""
-    """LOBSTER's order book file of the same messages, by which their book is mended; empty: none."""
-    trades: str = ""
-    """Trades of the same time as a file of depth; empty: none."""
+    orderbook: str | None = None
+    """LOBSTER's order book file of the same messages, by which their book is mended."""
+    trades: str | None = None
+    """Trades of the same time as a file of depth."""
     queue: QueueModel = "back"
     """Which orders of a level of depth are cancelled when it shrinks."""
 

@@ -163,13 +163,11 @@ def _limits(path: str) -> PortLimits:
 @click.option(
     "--orderbook",
     type=click.Path(dir_okay=False, exists=True),
-    default="",
     help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
 )
 @click.option(
     "--trades",
     type=click.Path(dir_okay=False, exists=True),
-    default="",
     help="Trades of the same time as a file of depth.",
 )
 @click.option(

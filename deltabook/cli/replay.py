@@ -24,13 +24,11 @@ __all__ = ["command"]
 @click.option(
     "--orderbook",
     type=click.Path(dir_okay=False, exists=True),
-    default="",
     help="LOBSTER's order book file of the same messages, by which their book is mended.",
 )
 @click.option(
     "--trades",
     type=click.Path(dir_okay=False, exists=True),
-    default="",
     help="Trades of the same time as a file of depth.",
 )
 @click.option(
