@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "replay": "Play a recorded file through an exchange.",
     "restore": "Put a backup into an empty place.",
     "runtime": "Keep SQL views of the feed up to date.",
+    "simulate": "Run a simulated day of agents and strategies.",
     "sweep": "Run strategies on recorded days for every combination of parameters.",
     "upstream": "Say who reads a runtime's log and whose feeds are read; let go of those that are gone.",
 }

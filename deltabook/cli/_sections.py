@@ -24,10 +24,11 @@ SECTIONS: Final[Mapping[str, str]] = {
         "--keep-rows --keep-time --step-us"
     ),
     "Strategies and orders": (
-        "--orders --param --grid --fees --latency --seed --broker --on-restart --order-fsync --keep-views"
+        "--orders --param --grid --fees --latency --compute --seed --broker --on-restart --order-fsync --keep-views"
     ),
     "The market": (
-        "--instruments --agents --agent-style --rate --users --limits --opening-auction --trading --closing-auction "
+        "--instruments --hours --start --warm-up-seconds --agents --agent-style --set --agent-delay --rate --users "
+        "--limits --opening-auction --trading --closing-auction --halt "
         "--collar-bps --max-live-orders --start-on --start-on-brokers"
     ),
     "Replay of a recording": "--replay --replay-mode --speed",

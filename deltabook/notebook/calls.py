@@ -23,10 +23,13 @@ from deltabook.notebook.inputs import (
     parameter_texts,
     strategies_of,
 )
+from deltabook.simulation import Simulation, SimulationConfig
+from deltabook.wire.symbols import Instrument
+from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.replay import RecordingFormat
 from runtime.spark.config import SparkConfig
 
-__all__ = ["replay", "run_backtest", "sweep"]
+__all__ = ["replay", "run_backtest", "simulate", "sweep"]
 
 _MOST_JOBS = 64
 
@@ -98,6 +101,100 @@ def run_backtest(
     if result.failure:
         cause = next((host.error for host in run.hosts if host.error is not None), None)
         raise StrategyStopped(f"the backtest ended before its data: {result.failure}", result) from cause
+    return result
+
+
+def simulate(
+    strategy: StrategyLike | Sequence[StrategyLike] = (),
+    *,
+    hours: float = 6.5,
+    seed: int = 1,
+    agents: str = "day",
+    settings: Mapping[str, Any] | None = None,
+    rate_per_s: float = 160.0,
+    agent_delay: str = "0us",
+    instruments: Sequence[Instrument] = DEFAULT_INSTRUMENTS[:1],
+    opening_s: float = 0.0,
+    closing_s: float = 0.0,
+    halts: Sequence[str] = (),
+    collar_bps: int = 0,
+    start: str = "2026-01-05T09:30:00",
+    warm_up_s: float = 0.0,
+    parameters: Mapping[str, Any] | None = None,
+    latency: str | Mapping[str, str] = "zero",
+    compute: str | Mapping[str, str] = "0us",
+    fees: str = "",
+    views: Mapping[str, str] | None = None,
+    step_us: int = 0,
+    directory: str | os.PathLike[str] | None = None,
+    points: int = 2_000,
+    on_progress: Callable[[float, float], None] = lambda done_s, of_s: None,
+) -> Result:
+    """Run strategies, or none, in a market of background agents that react to them, and return what came of it.
+
+    The agents, the matching and the phases of the day are those of the live exchange; the same inputs give the same
+    result.
+
+    Args:
+        strategy: See `run_backtest`; several compete in one market.
+        hours: Length of continuous trading in market time.
+        seed: Of the agents and of latencies that are drawn.
+        agents: ``day``, ``calibrated``, ``lively``, ``calm``, a JSON file of settings, or ``none``.
+        settings: ``{"noise.market": 0.1}``: single settings of the agents in place of the preset's.
+        rate_per_s: Requests a second of all agents together.
+        agent_delay: Time between the agents' look at the books and the arrival of their requests, as in ``1ms``.
+        instruments: What is traded.
+        opening_s, closing_s: Seconds of the auctions before and behind the hours; 0: none.
+        halts: Halts of trading, ``[SYMBOL:]AT+TIME[+AUCTION]`` as in ``2h+5m+30s``.
+        collar_bps: How far from the reference price executions may be; 0: any distance.
+        start: Market time of the beginning, in UTC.
+        warm_up_s: Market time that passes before strategies connect.
+        parameters, fees, step_us, points: See `run_backtest`.
+        latency: A model for all strategies, see `run_backtest`, or ``distance:1200km~20us``; or ``{strategy: model}``.
+        compute: Time that a strategy takes for each event, as in ``20us``; or ``{strategy: time}``.
+        views: ``{name: sql}`` of views that strategies read beside those that ship.
+        directory: New directory that gets the journal and the feed of the exchange; None: nothing is kept.
+        on_progress: Called with the market seconds that have passed, and with all of them.
+
+    Raises:
+        ConfigurationError: An input cannot be used.
+        AlgoError: There is no such strategy or parameter, or fees cannot be read.
+        StrategyStopped: All strategies were stopped before the end of the day; see `run_backtest`.
+        SimulationError: The journal cannot be written.
+
+    """
+    check_counts(step_us=step_us)
+    names, classes = strategies_of(strategy) if strategy else ((), {})
+    config = SimulationConfig(
+        strategies=names,
+        hours=hours,
+        seed=seed,
+        agents=agents,
+        settings=parameter_texts(settings),
+        rate_per_s=rate_per_s,
+        agent_delay=agent_delay,
+        instruments=tuple(instruments),
+        opening_s=opening_s,
+        closing_s=closing_s,
+        halts=tuple(halts),
+        collar_bps=collar_bps,
+        start=start,
+        warm_up_s=warm_up_s,
+        parameters=parameter_texts(parameters),
+        views=checked_views(views),
+        latency=latency if isinstance(latency, str) else "zero",
+        latencies={} if isinstance(latency, str) else dict(latency),
+        compute=compute if isinstance(compute, str) else "0us",
+        computes={} if isinstance(compute, str) else dict(compute),
+        step_us=step_us,
+        fees=fees,
+        points=points,
+    )
+    run = Simulation(config, directory=None if directory is None else Path(directory), classes=classes)
+    result = run.run(on_progress)
+    if result.failure:
+        cause = next((host.error for host in run.hosts if host.error is not None), None)
+        raise StrategyStopped(f"the simulation ended before its day: {result.failure}", result) from cause
     return result
 
 

@@ -68,7 +68,7 @@ class Maker(Trader):
         for _ in range(_LOOKS):
             quote = self.quotes[self._next]
             self._next = (self._next + 1) % len(self.quotes)
-            if quote.asked_ns == batch.first_ns:
+            if quote.asked_ns > batch.settled_ns:
                 continue
             away = quote.away_steps * step
             if quote.side == "B":
