@@ -61,6 +61,39 @@ class Delays(msgspec.Struct, frozen=True):
     """Time that the strategy takes for each event."""
 
 
+class _WaitingCall:
+    """Call that waits in the inbox when it is due; it can be cancelled until it is made."""
+
+    def __init__(self, receive: Callable[..., None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._receive, self._function, self._arguments = receive, function, arguments
+        self._is_active = True
+        self.call: ScheduledCall | None = None
+        """The call at the clock."""
+
+    def due(self) -> None:
+        """Enter the inbox."""
+        if self._is_active:
+            self._receive(self._make)
+
+    def _make(self) -> None:
+        if self._is_active:
+            self._is_active = False
+            self._function(*self._arguments)
+
+    def active(self) -> bool:
+        """See `algo_engine.clocks.ScheduledCall`."""
+        return self._is_active
+
+    def cancel(self) -> None:
+        """See `algo_engine.clocks.ScheduledCall`."""
+        self._is_active = False
+
+    def reset(self, secondsFromNow: float) -> None:
+        """See `algo_engine.clocks.ScheduledCall`."""
+        assert self.call is not None
+        self.call.reset(secondsFromNow)
+
+
 class _ComputingClock:
     """Clock of a strategy that computes: a timer that is due waits in its inbox like any other event."""
 
@@ -72,7 +105,9 @@ class _ComputingClock:
         """See `algo_engine.clocks.Clock`."""
         if delay <= 0:
             return self._clock.callLater(0, callable, *args)
-        return self._clock.callLater(delay, self._receive, callable, *args)
+        waiting = _WaitingCall(self._receive, callable, args)
+        waiting.call = self._clock.callLater(delay, waiting.due)
+        return waiting
 
 
 class Participant:

@@ -125,6 +125,7 @@ class Simulation:
                 rules,
                 market_clock,
                 now,
+                now_ns=self._now_ns,
                 session=self.config.session,
                 observer=self._counter,
                 published=self._published,

@@ -65,7 +65,10 @@ class JournalledVenue(Exchange):
 
 
 class MemoryVenue:
-    """Market whose inputs and feed are kept nowhere; what it says is byte for byte what `JournalledVenue` says."""
+    """Market whose inputs and feed are kept nowhere; what it says is byte for byte what `JournalledVenue` says.
+
+    ``now_ns`` is the time that ``clock`` shows, without the way through seconds.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class MemoryVenue:
         clock: MarketClock,
         now: Now,
         *,
+        now_ns: Callable[[], int],
         session: str,
         observer: FeedEncoder,
         published: Callable[[], None],
@@ -88,10 +92,13 @@ class MemoryVenue:
         self._published = published
         self._listeners: dict[int, Callable[[bytes], None]] = {}
         self._last_time_ns = 0
+        self._now_ns = now_ns
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
         """See `Venue.next_time_ns`."""
-        time_ns = max(at_least_ns or self.clock.now_ns(), self._last_time_ns + 1)
+        time_ns = at_least_ns or self._now_ns()
+        if time_ns <= self._last_time_ns:
+            time_ns = self._last_time_ns + 1
         self._last_time_ns = time_ns + count - 1
         return time_ns
 

@@ -85,7 +85,7 @@ class World:
             assert alone.to_json() == kept.to_json(), "expected the same result with a journal and without"
             check_journal(directory, kept)
             rules, inputs = inputs_of(directory)
-            check_lots(rules, inputs)
+            check_lots(rules, inputs, is_over=not kept.failure)
             check_accounts(directory, kept)
             check_market(rules, inputs)
         self._count(kept)
