@@ -1,4 +1,4 @@
-"""The benchmark of what a user touches: tick to trade, first answers, results, pages, backtests, simulations, queues."""
+"""The benchmark of what a user touches: tick to trade, answers, results, pages, backtests, simulations, queues."""
 
 from __future__ import annotations
 

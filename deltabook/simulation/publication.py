@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from algo_engine.mirror import ViewMirror
-from algo_engine.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quote, Quotes
+from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.views import BacktestViews
-from deltabook.wire.results import FrameHeader
 from exchange_server.matching import Market, Silence
 from exchange_server.matching.order import Order
 
@@ -134,19 +132,32 @@ class BookQuotes(Quotes):
 
 
 class PublishedQuotes(Quotes):
-    """Touch of every symbol as `Publication` has it, before any latency: for samples and figures."""
+    """Touch of every symbol as `Publication` has it, before any latency: for samples and figures.
+
+    A symbol whose row has gone keeps its last prices, without sizes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._mirror = ViewMirror()
+        self._rows: dict[str, tuple[Any, ...]] = {}
 
-    def view_changed(
-        self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int], is_snapshot: bool = False
-    ) -> None:
+    def view_changed(self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int]) -> None:
         """See `Subscriber.view_changed`."""
         if view != QUOTE_VIEW:
             return
-        header = FrameHeader("snapshot" if is_snapshot else "changes", view, 0, 0, {}, 0, "", step)
-        change = self._mirror.enter(header, QUOTE_COLUMNS, rows, weights)
-        if change is not None:
-            self.apply(change)
+        known = self._rows
+        for row, weight in zip(rows, weights, strict=True):
+            if weight < 0 and known.get(row[0]) == row:
+                symbol, bid, _, ask, _ = row
+                known[symbol] = symbol, bid, None, ask, None
+        for row, weight in zip(rows, weights, strict=True):
+            if weight > 0:
+                known[row[0]] = row
+
+    def get(self, symbol: str) -> Quote | None:
+        """Return the last touch of a symbol."""
+        row = self._rows.get(symbol)
+        if row is None:
+            return None
+        _, bid, bid_lots, ask, ask_lots = row
+        return Quote(symbol, bid, bid_lots or 0, ask, ask_lots or 0, 1)

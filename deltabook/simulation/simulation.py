@@ -265,7 +265,7 @@ class Simulation:
         self.recorder.begin(clock.now_ns)
         if isinstance(self._quotes, PublishedQuotes) and self.publication is not None:
             rows, weights = self.publication.views.snapshot(QUOTE_VIEW)
-            self._quotes.view_changed(self.publication.step + 1, QUOTE_VIEW, rows, weights, is_snapshot=True)
+            self._quotes.view_changed(self.publication.step, QUOTE_VIEW, rows, weights)
             self.publication.subscribers.append(self._quotes)
         for participant in self.participants:
             participant.open()
