@@ -11,9 +11,9 @@ wire: the message types that these parts share
 
 The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
 
-For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `simulate`, `connect` to a running
-runtime, what a strategy is made of, and what they raise. Each of these names is imported when it is first used, because
-all parts import `deltabook.wire`, and a process of theirs needs no backtest. See docs/python.md.
+For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `simulate` and `sweep_simulations`,
+`connect` to a running runtime, what a strategy is made of, and what they raise. Each of these names is imported when it
+is first used, because all parts import `deltabook.wire`, and a process of theirs needs no backtest. See docs/python.md.
 """
 
 from importlib import import_module as _import_module
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from deltabook.backtest.replaying import Epoch, Replay, ViewDelta
     from deltabook.backtest.statistics import Measures, Statistics
     from deltabook.backtest.sweep import SweepResult
-    from deltabook.notebook import replay, run_backtest, simulate, sweep
+    from deltabook.notebook import replay, run_backtest, simulate, sweep, sweep_simulations
     from runtime.client import ClientError, connect
 
 __version__ = "0.2.0"
@@ -66,6 +66,7 @@ __all__ = [
     "run_backtest",
     "simulate",
     "sweep",
+    "sweep_simulations",
 ]
 
 _ORIGINS = {
@@ -75,7 +76,7 @@ _ORIGINS = {
     "deltabook.backtest.replaying": ("Epoch", "Replay", "ViewDelta"),
     "deltabook.backtest.statistics": ("Measures", "Statistics"),
     "deltabook.backtest.sweep": ("SweepResult",),
-    "deltabook.notebook": ("replay", "run_backtest", "simulate", "sweep"),
+    "deltabook.notebook": ("replay", "run_backtest", "simulate", "sweep", "sweep_simulations"),
     "runtime.client": ("ClientError", "connect"),
 }  # fmt: skip
 

@@ -12,6 +12,6 @@ Everything runs in the calling thread; no reactor is started, so that a call can
 checked before anything runs: errors are a `BacktestError`, or an `AlgoError` for strategies and their parameters.
 """
 
-from deltabook.notebook.calls import replay, run_backtest, simulate, sweep
+from deltabook.notebook.calls import replay, run_backtest, simulate, sweep, sweep_simulations
 
-__all__ = ["replay", "run_backtest", "simulate", "sweep"]
+__all__ = ["replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.errors import ConfigurationError, StrategyStopped
@@ -24,12 +25,13 @@ from deltabook.notebook.inputs import (
     strategies_of,
 )
 from deltabook.simulation import Simulation, SimulationConfig
+from deltabook.simulation.sweep import SimulationExperiment
 from deltabook.wire.symbols import Instrument
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.replay import RecordingFormat
 from runtime.spark.config import SparkConfig
 
-__all__ = ["replay", "run_backtest", "simulate", "sweep"]
+__all__ = ["replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]
 
 _MOST_JOBS = 64
 
@@ -163,31 +165,27 @@ def simulate(
         SimulationError: The journal cannot be written.
 
     """
-    check_counts(step_us=step_us)
-    names, classes = strategies_of(strategy) if strategy else ((), {})
-    config = SimulationConfig(
-        strategies=names,
+    config, classes = _simulation_of(
+        strategy,
         hours=hours,
         seed=seed,
         agents=agents,
-        settings=parameter_texts(settings),
+        settings=settings,
         rate_per_s=rate_per_s,
         agent_delay=agent_delay,
-        instruments=tuple(instruments),
+        instruments=instruments,
         opening_s=opening_s,
         closing_s=closing_s,
-        halts=tuple(halts),
+        halts=halts,
         collar_bps=collar_bps,
         start=start,
         warm_up_s=warm_up_s,
-        parameters=parameter_texts(parameters),
-        views=checked_views(views),
-        latency=latency if isinstance(latency, str) else "zero",
-        latencies={} if isinstance(latency, str) else dict(latency),
-        compute=compute if isinstance(compute, str) else "0us",
-        computes={} if isinstance(compute, str) else dict(compute),
-        step_us=step_us,
+        parameters=parameters,
+        latency=latency,
+        compute=compute,
         fees=fees,
+        views=views,
+        step_us=step_us,
         points=points,
     )
     run = Simulation(config, directory=None if directory is None else Path(directory), classes=classes)
@@ -262,6 +260,78 @@ def sweep(
         None if folder is None else Path(folder),
         0 if master else jobs,
     )
+
+
+def sweep_simulations(
+    strategy: StrategyLike | Sequence[StrategyLike],
+    grid: Mapping[str, Iterable[Any]],
+    *,
+    jobs: int = 1,
+    master: str = "",
+    folder: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
+    **market: Any,
+) -> SweepResult:
+    """Run a simulation for each point of a grid and return the figures of all points.
+
+    Args:
+        strategy: See `simulate`; ``()`` for the agents alone.
+        grid: ``{axis: values}``; all combinations are run. An axis is ``seed``, ``hours``, ``agents``, ``rate``,
+            ``agent_delay``, ``collar_bps``, ``latency``, ``compute`` or ``step_us``, a setting of the agents as in
+            ``agents.noise.market``, or else a parameter of a strategy.
+        jobs, master, folder, on_progress: See `sweep`.
+        market: What all points have in common: see `simulate`.
+
+    Raises:
+        ConfigurationError: The grid, or another input, cannot be used.
+        AlgoError: There is no such strategy.
+        SweepError: No point could be run, or Spark or the processes could not be had.
+
+    """
+    if not 1 <= jobs <= _MOST_JOBS:
+        raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
+    config, classes = _simulation_of(strategy, **market)
+    return Sweep(config, axes_of(grid), classes, SimulationExperiment).run(
+        SparkConfig(master=master) if master else None,
+        on_progress,
+        None if folder is None else Path(folder),
+        0 if master else jobs,
+    )
+
+
+def _simulation_of(
+    strategy: StrategyLike | Sequence[StrategyLike],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    instruments: Sequence[Instrument] = DEFAULT_INSTRUMENTS[:1],
+    halts: Sequence[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+    latency: str | Mapping[str, str] = "zero",
+    compute: str | Mapping[str, str] = "0us",
+    views: Mapping[str, str] | None = None,
+    step_us: int = 0,
+    **others: Any,
+) -> tuple[SimulationConfig, dict[str, type[Strategy[Any]]]]:
+    """The configuration of a simulation's inputs, and those of its strategies that are classes."""
+    check_counts(step_us=step_us)
+    names, classes = strategies_of(strategy) if strategy else ((), {})
+    if unknown := sorted(set(others) - set(SimulationConfig.__struct_fields__)):
+        raise ConfigurationError(f"expected inputs that a simulation has, was {', '.join(unknown)}")
+    config = SimulationConfig(
+        strategies=names,
+        settings=parameter_texts(settings),
+        instruments=tuple(instruments),
+        halts=tuple(halts),
+        parameters=parameter_texts(parameters),
+        views=checked_views(views),
+        latency=latency if isinstance(latency, str) else "zero",
+        latencies={} if isinstance(latency, str) else dict(latency),
+        compute=compute if isinstance(compute, str) else "0us",
+        computes={} if isinstance(compute, str) else dict(compute),
+        step_us=step_us,
+        **others,
+    )
+    return config, classes
 
 
 def replay(

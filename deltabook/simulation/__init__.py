@@ -7,6 +7,7 @@ config.py ──▶ simulation.py puts the parts together ──▶ deltabook.ba
                 ├ operator.py     planned halts
                 ├ publication.py  what the market says, as changes of views
                 └ participant.py  one strategy: engine, desk, latencies, computation delay
+sweep.py      a simulation for each point of a grid, by deltabook.backtest.sweep
 ```
 
 All of it runs on one `deltabook.backtest.clock.SimulatedClock`: nothing waits, and the same configuration gives the

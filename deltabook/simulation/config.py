@@ -168,9 +168,10 @@ _OPTIONS: Final = {
 
 
 def checked(config: SimulationConfig) -> SimulationConfig:
-    """Return it with every value of its field's type, 2 hours as 2.0; raises `ConfigurationError` for another type."""
+    """Return it with every value of its field's type, 2 and ``2`` hours as 2.0; raises `ConfigurationError` where that
+    cannot be."""
     try:
-        return msgspec.convert(msgspec.to_builtins(config), SimulationConfig)
+        return msgspec.convert(msgspec.to_builtins(config), SimulationConfig, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"expected a configuration of a simulation, was {error}") from None
 

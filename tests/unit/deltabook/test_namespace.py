@@ -30,7 +30,7 @@ def test_the_public_surface_is_pinned() -> None:
         "AlgoError", "BacktestError", "ClientError", "Context", "DataFile", "Epoch", "EventKind", "Measures",
         "NoParameters", "OrderEvent", "OrderOptions", "Replay", "Result", "Side", "Statistics", "Strategy",
         "SweepResult", "ViewChange", "ViewDelta", "__version__", "connect", "replay", "run_backtest",
-        "simulate", "sweep",
+        "simulate", "sweep", "sweep_simulations",
     }  # fmt: skip
 
 
