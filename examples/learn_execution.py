@@ -1,7 +1,7 @@
-"""Learn to sell 2,000 lots in 20 seconds for more than TWAP gets, in a simulated market.
+"""Learn to sell 2,000 lots in 20 seconds for more than TWAP gets, in a simulated market of calm agents.
 
     pip install 'deltabook[gym]'
-    python examples/learn_execution.py                     about 4 minutes; --generations 3 for a look
+    python examples/learn_execution.py                     some minutes; --generations 3 for a look
 
 The policy is linear in the observation. CMA-ES (the library `cma`) searches its numbers: in each generation every
 candidate sells in the same few markets, and the best shape the next generation. Markets that were not seen in training
@@ -23,7 +23,7 @@ import deltabook.gym  # noqa: F401 - registers the environments
 from deltabook.gym import Execution
 from deltabook.simulation import SimulationConfig
 
-MARKET = SimulationConfig(agents="day", rate_per_s=100, warm_up_s=10)
+MARKET = SimulationConfig(agents="calm", rate_per_s=60, warm_up_s=5)
 CANDIDATES, MARKETS = 8, 6
 HELD_OUT = range(1_000_000, 1_000_040)
 """Seeds of markets that training never uses."""
@@ -92,7 +92,7 @@ def compare(weights: Numbers, seeds: range = HELD_OUT) -> tuple[float, float, fl
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--generations", type=int, default=20)
+    parser.add_argument("--generations", type=int, default=15)
     parser.add_argument("--curve", type=Path, help="CSV file for the learning curve")
     given = parser.parse_args()
     found, rows = learn(given.generations)

@@ -33,7 +33,6 @@ __all__ = [
 NO_AGENTS: Final = "none"
 _UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)?")
-_SECOND_NS: Final = 1_000_000_000
 _LONGEST_HOURS: Final = 24.0
 
 
