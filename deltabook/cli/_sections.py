@@ -16,8 +16,9 @@ SECTIONS: Final[Mapping[str, str]] = {
     "What it reads": (
         "--feed --upstream --system --upstream-symbols --feed-attempts --feed-protocol --feed-tick --feed-day "
         "--reader-dir --most-readers --data --data-dir --file --connect --format --symbol --stocks --day --tick "
-        "--at-most-once --results --results-token-file --results-ca-file --algo --algo-token-file --algo-ca-file "
-        "--exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up --limit"
+        "--at-most-once --capture --results --results-token-file --results-ca-file --algo --algo-token-file "
+        "--algo-ca-file --exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up "
+        "--limit --step"
     ),
     "Views and rows": (
         "--views --express --spark --lane --mode --most-views --every-epoch --adaptor --column --option --relation "
