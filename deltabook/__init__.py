@@ -3,16 +3,17 @@
 ```
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
  ├────▶ dashboard: all of them in a browser
- └────▶ backtest: recorded flow, the market, views and strategies in one process, and sweeps of it
-notebook ──▶ backtest, runtime.client: the calls below
+ ├────▶ backtest: recorded flow, the market, views and strategies in one process, and sweeps of it
+ └────▶ simulation: the same with background agents in place of recorded flow
+notebook ──▶ backtest, simulation, runtime.client: the calls below
 wire: the message types that these parts share
 ```
 
 The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
 
-For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `connect` to a running runtime, what a
-strategy is made of, and what they raise. Each of these names is imported when it is first used, because all parts
-import `deltabook.wire`, and a process of theirs needs no backtest. See docs/python.md.
+For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `simulate` and `sweep_simulations`,
+`connect` to a running runtime, what a strategy is made of, and what they raise. Each of these names is imported when it
+is first used, because all parts import `deltabook.wire`, and a process of theirs needs no backtest. See docs/python.md.
 """
 
 from importlib import import_module as _import_module
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from deltabook.backtest.replaying import Epoch, Replay, ViewDelta
     from deltabook.backtest.statistics import Measures, Statistics
     from deltabook.backtest.sweep import SweepResult
-    from deltabook.notebook import replay, run_backtest, sweep
+    from deltabook.notebook import replay, run_backtest, simulate, sweep, sweep_simulations
     from runtime.client import ClientError, connect
 
 __version__ = "0.2.0"
@@ -63,7 +64,9 @@ __all__ = [
     "connect",
     "replay",
     "run_backtest",
+    "simulate",
     "sweep",
+    "sweep_simulations",
 ]
 
 _ORIGINS = {
@@ -73,7 +76,7 @@ _ORIGINS = {
     "deltabook.backtest.replaying": ("Epoch", "Replay", "ViewDelta"),
     "deltabook.backtest.statistics": ("Measures", "Statistics"),
     "deltabook.backtest.sweep": ("SweepResult",),
-    "deltabook.notebook": ("replay", "run_backtest", "sweep"),
+    "deltabook.notebook": ("replay", "run_backtest", "simulate", "sweep", "sweep_simulations"),
     "runtime.client": ("ClientError", "connect"),
 }  # fmt: skip
 

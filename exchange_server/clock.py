@@ -28,7 +28,7 @@ class MarketClock:
     def now_ns(self) -> int:
         """Market time."""
         if self._running:
-            elapsed_ns = int((self._monotonic_s() - self._anchor_s) * self._speed * 1e9)
+            elapsed_ns = round((self._monotonic_s() - self._anchor_s) * self._speed * 1e9)
             self._last_ns = max(self._last_ns, self._anchor_ns + elapsed_ns)
         return self._last_ns
 

@@ -43,13 +43,19 @@ class Exchange:
         encoders: Mapping[str, FeedEncoder],
         protocols: Sequence[AccountProtocol],
         now: Now | None = None,
+        *,
+        observers: Sequence[FeedEncoder] = (),
     ) -> None:
-        """``encoders`` by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`."""
+        """``encoders`` by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`.
+
+        ``observers`` are notified of the feed of this process, inputs that are applied again included, and write to no
+        file.
+        """
         self.journal = journal
         self.clock = clock
         self.is_group_commit = journal.fsync == "always"
         """Whether a batch waits for the disk, so that it is better to submit many inputs at once."""
-        self._starts = MarketStarts(journal.rules, encoders, protocols, now)
+        self._starts = MarketStarts(journal.rules, encoders, protocols, now, observers)
         self.inputs = 0
         """Inputs of the session."""
         self.snapshot_inputs = 0

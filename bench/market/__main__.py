@@ -6,10 +6,13 @@ import os
 import sys
 from pathlib import Path
 
-from bench.market.drawing import draw
-from bench.market.figures import markdown
-from bench.market.observing import watch_agents, watch_capture
+from PIL import Image
+
+from bench.market.observing import watch_agents
+from bench.market.tables import markdown
 from deltabook.demo.captures import capture_file
+from deltabook.facts.drawing import draw
+from deltabook.facts.watching import watch_capture
 from exchange_server.agents import PRESETS
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "market.png"
@@ -28,6 +31,8 @@ def main() -> None:
     sys.stdout.write(markdown(columns) + "\n")
     if not quick:
         draw([capture, *(seen[0] for seen in agents.values())], PICTURE)
+        # A quarter of the bytes: lines on white need few colours.
+        Image.open(PICTURE).convert("RGB").quantize(64).save(PICTURE, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The benchmark of what a user touches: tick to trade, first answers, results, pages, backtests, tuple queues."""
+"""The benchmark of what a user touches: tick to trade, answers, results, pages, backtests, simulations, queues."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bench.trading.democpu import measure_demo_cpu
 from bench.trading.fanout import measure_fanout, measure_paging
 from bench.trading.firstanswer import measure_first_answer
 from bench.trading.pgcopy import measure_copy
+from bench.trading.simulations import measure_simulations
 from bench.trading.ticktotrade import measure_tick_to_trade
 from bench.trading.tuple_queues import measure_tuple_queues
 
@@ -27,5 +28,6 @@ def run(quick: bool) -> list[Record]:
         *measure_dashboard(quick),
         *measure_backtests(quick),
         *measure_sweeps(quick),
+        *measure_simulations(quick),
         *measure_tuple_queues(quick),
     ]

@@ -1,12 +1,14 @@
 """How long messages take: from the market to the views, from a strategy to the market, and back with the answer.
 
-=========================================  ==========================================================================
-``zero``                                   nothing takes any time: a strategy acts before the next message
+===========================================  ========================================================================
+``zero``                                     nothing takes any time: a strategy acts before the next message
 ``fixed:feed=100us,order=50us,answer=50us``  always the same
-``normal:feed=100us~20us,…``               normal with this mean and deviation, never below 0
-``lognormal:feed=100us~1.5,…``             lognormal with this median, and this factor for one deviation
-``file:PATH``                              JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: any of those
-=========================================  ==========================================================================
+``normal:feed=100us~20us,…``                 normal with this mean and deviation, never below 0
+``lognormal:feed=100us~1.5,…``               lognormal with this median, and this factor for one deviation
+``distance:1200km~20us``                     light in so much fibre each way, and this jitter on top, if it is given
+``distance:feed=1200km,order=1200km~20us``   the same, way by way
+``file:PATH``                                JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: any of those
+===========================================  ========================================================================
 
 A part that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes the
 one before it. Draws come from one generator per way, seeded, so that one way does not change another's.
@@ -30,6 +32,9 @@ Way = Literal["feed", "order", "answer"]
 WAYS: Final[tuple[Way, ...]] = ("feed", "order", "answer")
 
 _UNITS_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_FIBRE_NS_PER_KM: Final = 4_897
+"""Refractive index 1.468."""
+_DISTANCE: Final = re.compile(r"(\d{1,6})km")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 _NEVER_NS: Final = 1 << 62
 _QUOTES_NS: Final = 1_000
@@ -83,8 +88,12 @@ def parse_latency(text: str, seed: int = 1) -> dict[Way, Callable[[], Latency]]:
         return {way: lambda: Latency(None) for way in WAYS}
     if kind == "file":
         return _measured(Path(rest), seed)
-    if kind not in ("fixed", "normal", "lognormal") or not rest:
-        raise ConfigurationError(f"expected a latency zero, fixed:…, normal:…, lognormal:… or file:…, was {text!r}")
+    if kind not in ("fixed", "normal", "lognormal", "distance") or not rest:
+        raise ConfigurationError(
+            f"expected a latency zero, fixed:…, normal:…, lognormal:…, distance:… or file:…, was {text!r}"
+        )
+    if kind == "distance" and "=" not in rest:
+        return {way: _maker(kind, rest, seed, way) for way in WAYS}
     given: dict[str, str] = {}
     for part in rest.split(","):
         way, equals, value = part.partition("=")
@@ -98,6 +107,8 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
     if value is None:
         return lambda: Latency(None)
     middle, tilde, spread = value.partition("~")
+    if kind == "distance":
+        return _distant(middle, _time_ns(spread) if tilde else 0, seed, way)
     middle_ns = _time_ns(middle)
     if kind == "fixed":
         if tilde:
@@ -116,6 +127,17 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
         raise ConfigurationError(f"expected a median and a factor from 1 to 1000 as in 100us~1.5, was {value!r}")
     sigma = math.log(factor)
     return _drawn(seed, way, lambda rng: round(middle_ns * math.exp(rng.gauss(0.0, sigma))))
+
+
+def _distant(distance: str, jitter_ns: int, seed: int, way: Way) -> Callable[[], Latency]:
+    """Light's time in fibre, and the size of a normal deviation on top of it."""
+    found = _DISTANCE.fullmatch(distance)
+    if found is None:
+        raise ConfigurationError(f"expected a distance as in 1200km, was {distance!r}")
+    travel_ns = int(found[1]) * _FIBRE_NS_PER_KM
+    if jitter_ns:
+        return _drawn(seed, way, lambda rng: travel_ns + round(abs(rng.gauss(0.0, jitter_ns))))
+    return lambda: Latency((lambda: travel_ns) if travel_ns else None)
 
 
 def _drawn(seed: int, way: str, draw: Callable[[random.Random], int]) -> Callable[[], Latency]:

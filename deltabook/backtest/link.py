@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from algo_engine.view_link import Lane
 from deltabook.backtest.errors import ConfigurationError
 from runtime.compiler import NamedSelect
 
 if TYPE_CHECKING:
-    from deltabook.backtest.backtest import Backtest
+    from deltabook.backtest.clock import SimulatedClock
+    from deltabook.backtest.deltas import Delta, DeltaEncoder
+    from deltabook.backtest.views import BacktestViews
 
 __all__ = ["RunViews"]
+
+
+class UnseenDeltas(Protocol):
+    """Where deltas are between the market and the views."""
+
+    @property
+    def unseen(self) -> list[Delta]:
+        """Deltas that the views have not taken in."""
+        ...
+
+
+class ViewedRun(Protocol):
+    """Run whose views `RunViews` adds to: a backtest, or one participant of a simulation."""
+
+    @property
+    def clock(self) -> SimulatedClock:
+        """Clock of the run."""
+        ...
+
+    @property
+    def encoder(self) -> DeltaEncoder:
+        """Source of the deltas."""
+        ...
+
+    @property
+    def views(self) -> BacktestViews:
+        """Views of the run."""
+        ...
+
+    @property
+    def simulation(self) -> UnseenDeltas:
+        """Where deltas are under way."""
+        ...
+
+    def show(self, name: str) -> None:
+        """Send a snapshot of a view to whoever may read it."""
+        ...
 
 
 class RunViews:
@@ -22,7 +61,7 @@ class RunViews:
     answers within the call.
     """
 
-    def __init__(self, backtest: Backtest) -> None:
+    def __init__(self, backtest: ViewedRun) -> None:
         self._backtest = backtest
         self._added: set[str] = set()
 

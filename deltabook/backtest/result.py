@@ -15,7 +15,7 @@ from pyarrow import csv
 from algo_engine.trades import Trade, write_trades
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.flow import SourceFigures
-from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample
+from deltabook.backtest.recorder import OrderLife, OrderStatistics, Recorder, Sample
 from deltabook.backtest.statistics import Statistics, falls, statistics_of
 from deltabook.backtest.tables import daily_table, orders_table, pnl_table, positions_table, trades_table
 from deltabook.wire.symbols import Instrument
@@ -23,9 +23,12 @@ from deltabook.wire.symbols import Instrument
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from algo_engine.host import StrategyHost
     from deltabook.backtest.backtest import Backtest
+    from deltabook.backtest.views import BacktestViews
+    from deltabook.simulation.config import SimulationConfig
 
-__all__ = ["Figures", "Result", "StrategyFigures", "make_result"]
+__all__ = ["Figures", "Result", "StrategyFigures", "Totals", "make_result", "result_of"]
 
 FORMAT: Final = 2
 _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
@@ -97,7 +100,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
 
     format: int
     """Of this record."""
-    config: BacktestConfig
+    config: BacktestConfig | SimulationConfig
     """What was asked for."""
     sources: list[SourceFigures]
     """The files."""
@@ -187,7 +190,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
 
     def __repr__(self) -> str:
         f = self.figures
-        names = ", ".join(strategy.name for strategy in self.strategies)
+        names = ", ".join(strategy.name for strategy in self.strategies) or "no strategies"
         return f"<Result of {names}: {f.records} records, {f.own_trades} own trades, profit {f.profit} ticks × lots>"
 
     def to_json(self) -> bytes:
@@ -228,46 +231,89 @@ def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
             out.write(",".join(cells) + "\n")
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """Counts of a run that its parts know: see `Figures`."""
+
+    records: int
+    feed_messages: int
+    market_trades: int
+    view_changes: int
+    dropped: dict[str, int]
+
+
 def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: float) -> Result:
     """What a backtest that has been run found."""
-    recorder, market, encoder = backtest.recorder, backtest.market, backtest.encoder
-    samples = recorder.samples
-    strategies = [_strategy(backtest, place) for place in range(len(backtest.hosts))]
-    totals = [sum(r + u - f for line in sample.profits for r, u, f in line) for sample in samples]
-    figures = Figures(
-        records=backtest.simulation.records,
-        feed_messages=encoder.messages,
-        market_trades=encoder.trades,
-        own_trades=len(recorder.trades),
-        view_changes=backtest.engine.view_changes,
-        begin_ns=samples[0].time_ns,
-        end_ns=samples[-1].time_ns,
-        profit=sum(s.profit for s in strategies),
-        fees=sum(s.fees for s in strategies),
-        max_drawdown=-min(falls(totals)),
-        dropped=dict(sorted(market.replay_counts.items())),
-    )
-    return Result(
-        format=FORMAT,
-        config=backtest.config,
-        sources=sources,
+    market, encoder = backtest.market, backtest.encoder
+    return result_of(
+        backtest.config,
+        recorder=backtest.recorder,
+        hosts=backtest.hosts,
+        totals=Totals(
+            records=backtest.simulation.records,
+            feed_messages=encoder.messages,
+            market_trades=encoder.trades,
+            view_changes=backtest.engine.view_changes,
+            dropped=dict(sorted(market.replay_counts.items())),
+        ),
         instruments=market.rules.instruments,
-        figures=figures,
-        strategies=strategies,
-        slow_views=backtest.views.slow,
-        views=dict(sorted(backtest.views.sql.items())),
-        curve=samples,
-        order_lives=recorder.orders,
-        fills=sorted(recorder.trades, key=lambda trade: (trade.time_ns, trade.broker_id, trade.sequence)),
+        views=backtest.views,
+        sources=sources,
         failure=backtest.failure,
         elapsed_s=elapsed_s,
     )
 
 
-def _strategy(backtest: Backtest, place: int) -> StrategyFigures:
-    host, recorder = backtest.hosts[place], backtest.recorder
+def result_of(
+    config: BacktestConfig | SimulationConfig,
+    *,
+    recorder: Recorder,
+    hosts: Sequence[StrategyHost],
+    totals: Totals,
+    instruments: tuple[Instrument, ...],
+    views: BacktestViews | None,
+    sources: list[SourceFigures],
+    failure: str,
+    elapsed_s: float,
+) -> Result:
+    """Return what a recorder and the hosts of a run have come to; ``views`` None: none were kept."""
+    samples = recorder.samples
+    strategies = [_strategy(host, place, recorder, instruments) for place, host in enumerate(hosts)]
+    profits = [sum(r + u - f for line in sample.profits for r, u, f in line) for sample in samples]
+    figures = Figures(
+        records=totals.records,
+        feed_messages=totals.feed_messages,
+        market_trades=totals.market_trades,
+        own_trades=len(recorder.trades),
+        view_changes=totals.view_changes,
+        begin_ns=samples[0].time_ns,
+        end_ns=samples[-1].time_ns,
+        profit=sum(s.profit for s in strategies),
+        fees=sum(s.fees for s in strategies),
+        max_drawdown=-min(falls(profits)),
+        dropped=totals.dropped,
+    )
+    return Result(
+        format=FORMAT,
+        config=config,
+        sources=sources,
+        instruments=instruments,
+        figures=figures,
+        strategies=strategies,
+        slow_views=views.slow if views is not None else {},
+        views=dict(sorted(views.sql.items())) if views is not None else {},
+        curve=samples,
+        order_lives=recorder.orders,
+        fills=sorted(recorder.trades, key=lambda trade: (trade.time_ns, trade.broker_id, trade.sequence)),
+        failure=failure,
+        elapsed_s=elapsed_s,
+    )
+
+
+def _strategy(
+    host: StrategyHost, place: int, recorder: Recorder, instruments: tuple[Instrument, ...]
+) -> StrategyFigures:
     profit = host.profit()
-    symbols = [instrument.symbol for instrument in backtest.market.rules.instruments]
+    symbols = [instrument.symbol for instrument in instruments]
     largest = {
         symbol: max((abs(sample.positions[place][number]) for sample in recorder.samples), default=0)
         for number, symbol in enumerate(symbols)

@@ -1,4 +1,4 @@
-"""One backtest for each point of a grid, in this process, in several, or spread over a Spark cluster.
+"""One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
 A point is a task: its configuration goes there as data, its figures come back, and its whole result is the bytes that
 `deltabook backtest` with the same parameters gives. Workers open the files by the same names, from the same directory:
@@ -9,6 +9,7 @@ where they are from a notebook or a script. A point that fails says why, and the
 from __future__ import annotations
 
 import hashlib
+import importlib
 import multiprocessing
 import os
 import socket
@@ -21,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -42,12 +43,59 @@ from runtime.spark.requirements import missing_requirement
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Point", "Sweep", "SweepResult", "run_point"]
+    from deltabook.backtest.result import Result
+    from deltabook.simulation.config import SimulationConfig
+
+__all__ = ["BacktestExperiment", "Experiment", "Point", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
 
 Classes = Mapping[str, type[Strategy[Any]]]
 """Strategies that are in no file, by name."""
+
+
+class Experiment(Protocol):
+    """What a sweep repeats: a backtest, or a simulation. Workers find it by the name of its module and its own."""
+
+    config_type: type[Any]
+    """Of its configurations, which have ``strategies`` and ``parameters``."""
+
+    @staticmethod
+    def run(config: Any, classes: Classes) -> Result:
+        """Run it once; raises what a point may fail with."""
+        ...
+
+    @staticmethod
+    def at(config: Any, values: Sequence[tuple[str, str]]) -> Any:
+        """The configuration with these values of the axes."""
+        ...
+
+    @staticmethod
+    def files(config: Any) -> list[Path]:
+        """Files that a worker has to find."""
+        ...
+
+
+class BacktestExperiment:
+    """A backtest; the axes are parameters of its strategies."""
+
+    config_type = BacktestConfig
+
+    @staticmethod
+    def run(config: BacktestConfig, classes: Classes) -> Result:
+        """See `Experiment.run`."""
+        return Backtest(config, classes=classes).run()
+
+    @staticmethod
+    def at(config: BacktestConfig, values: Sequence[tuple[str, str]]) -> BacktestConfig:
+        """See `Experiment.at`."""
+        own = tuple(f"{key}={value}" for key, value in values)
+        return msgspec.structs.replace(config, parameters=(*config.parameters, *own))
+
+    @staticmethod
+    def files(config: BacktestConfig) -> list[Path]:
+        """See `Experiment.files`."""
+        return [data.path for data in config.data]
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -82,7 +130,7 @@ class Point(msgspec.Struct, frozen=True):
 class SweepResult(msgspec.Struct, frozen=True):
     """All points; the same bytes for the same inputs, wherever they were computed."""
 
-    config: BacktestConfig
+    config: BacktestConfig | SimulationConfig
     """What all points have in common."""
     axes: tuple[Axis, ...]
     """What differs."""
@@ -137,18 +185,20 @@ class SweepResult(msgspec.Struct, frozen=True):
 
 
 def run_point(
-    config: BacktestConfig,
+    config: Any,
     number: int,
     values: tuple[str, ...],
     folder: str = "",
     classes: Classes = MappingProxyType({}),
+    *,
+    experiment: type[Experiment] = BacktestExperiment,
 ) -> Point:
-    """One backtest; with a folder its whole result and its report are written there.
+    """One run; with a folder its whole result and its report are written there.
 
     Never raises for what a point can do wrong.
     """
     try:
-        result = Backtest(config, classes=classes).run()
+        result = experiment.run(config, classes)
         # A strategy that was stopped says nothing of its parameters, even where others have gone on.
         stopped = [
             f"{strategy.name} was stopped: {strategy.failure}" for strategy in result.strategies if strategy.failure
@@ -182,20 +232,28 @@ def run_point(
 
 
 class Sweep:
-    """A grid of backtests; raises `ConfigurationError` for one that has no points or too many.
+    """A grid of backtests, or of another experiment; raises `ConfigurationError` for no points or too many.
 
     ``classes`` are the strategies of the configuration that are in no file, by name.
     """
 
-    def __init__(self, config: BacktestConfig, axes: Sequence[Axis], classes: Classes = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        config: Any,
+        axes: Sequence[Axis],
+        classes: Classes = MappingProxyType({}),
+        experiment: type[Experiment] = BacktestExperiment,
+    ) -> None:
         self.config, self.axes, self._classes = config, tuple(axes), dict(classes)
+        self._experiment = experiment
         self.points = points_of(axes)
         """Values by point."""
 
-    def config_of(self, values: Sequence[str]) -> BacktestConfig:
-        """The configuration of a point."""
-        own = tuple(f"{key}={value}" for (key, _), value in zip(self.axes, values, strict=True))
-        return msgspec.structs.replace(self.config, parameters=(*self.config.parameters, *own))
+    def config_of(self, values: Sequence[str]) -> Any:
+        """The configuration of a point; raises what its experiment does for values that cannot be."""
+        return self._experiment.at(
+            self.config, [(key, value) for (key, _), value in zip(self.axes, values, strict=True)]
+        )
 
     def run(
         self,
@@ -213,7 +271,7 @@ class Sweep:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         self._check_parameters()
-        if unseen := _unseen(self.config):
+        if unseen := _unseen(self.config, self._experiment):
             raise SweepError(f"expected a file at {unseen}, was none")
         target, place = "" if folder is None else str(folder.resolve()), str(Path.cwd())
         tasks = [(self.config_of(values), n, values, target, place) for n, values in enumerate(self.points, 1)]
@@ -231,9 +289,10 @@ class Sweep:
         jobs: int,
     ) -> list[Point]:
         if jobs == 1:
-            return _in_this_process(tasks, self._classes, on_progress)
+            return _in_this_process(tasks, self._classes, self._experiment, on_progress)
         pickled = pickled_classes(self._classes)
-        encoded = [msgspec.msgpack.encode(_plain((*task, pickled))) for task in tasks]
+        name = f"{self._experiment.__module__}:{self._experiment.__qualname__}"
+        encoded = [msgspec.msgpack.encode(_plain((*task, pickled, name))) for task in tasks]
         if jobs:
             return _in_processes(encoded, jobs, on_progress)
         return _on_spark(encoded, spark, on_progress)
@@ -243,6 +302,8 @@ class Sweep:
         reason = ""
         for values in self.points:
             config = self.config_of(values)
+            if not config.strategies:
+                return
             try:
                 load_strategies((self._classes.get(name, name) for name in config.strategies), config.parameters)
             except AlgoError as error:
@@ -252,18 +313,21 @@ class Sweep:
         raise SweepError(f"expected a point that can be run, was none: {reason}")
 
 
-def _unseen(config: BacktestConfig) -> str:
+def _unseen(config: Any, experiment: type[Experiment]) -> str:
     """The first file of a configuration that is not there; empty if all are."""
-    files = [*(data.path for data in config.data), *(Path(name) for name in config.strategies if name.endswith(".py"))]
+    files = [*experiment.files(config), *(Path(name) for name in config.strategies if name.endswith(".py"))]
     return next((str(path) for path in files if not path.is_file()), "")
 
 
 def _in_this_process(
-    tasks: Sequence[tuple[Any, ...]], classes: Classes, on_progress: Callable[[int, int], None]
+    tasks: Sequence[tuple[Any, ...]],
+    classes: Classes,
+    experiment: type[Experiment],
+    on_progress: Callable[[int, int], None],
 ) -> list[Point]:
     points = []
     for config, number, values, folder, _ in tasks:
-        points.append(run_point(config, number, values, folder, classes))
+        points.append(run_point(config, number, values, folder, classes, experiment=experiment))
         on_progress(len(points), len(tasks))
     return points
 
@@ -311,23 +375,36 @@ def _plain(task: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _task(data: bytes) -> bytes:
     """On a worker: the point of a task, as bytes."""
-    config, number, values, folder, place, pickled = msgspec.msgpack.decode(data)
-    given = msgspec.convert(config, BacktestConfig, dec_hook=lambda type_, value: type_(value))
-    point = _point_at(place, given, number, tuple(values), folder, unpickled_classes(pickled))
+    config, number, values, folder, place, pickled, name = msgspec.msgpack.decode(data)
+    experiment = _experiment_named(name)
+    given = msgspec.convert(config, experiment.config_type, dec_hook=lambda type_, value: type_(value))
+    point = _point_at(place, given, number, tuple(values), folder, unpickled_classes(pickled), experiment)
     return msgspec.msgpack.encode(point)
 
 
+def _experiment_named(name: str) -> type[Experiment]:
+    module, _, attribute = name.partition(":")
+    found: type[Experiment] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
 def _point_at(  # noqa: PLR0917 - what a task is made of
-    place: str, config: BacktestConfig, number: int, values: tuple[str, ...], folder: str, classes: Classes
+    place: str,
+    config: Any,
+    number: int,
+    values: tuple[str, ...],
+    folder: str,
+    classes: Classes,
+    experiment: type[Experiment],
 ) -> Point:
     """A point where the sweep was started, as its files may be named from there; a worker runs a task at a time."""
     try:
         with chdir(place):
-            if unseen := _unseen(config):
+            if unseen := _unseen(config, experiment):
                 return Point(number, values, error=_not_here(unseen))
             if folder and not Path(folder).is_dir():
                 return Point(number, values, error=_not_here(folder))
-            return run_point(config, number, values, folder, classes)
+            return run_point(config, number, values, folder, classes, experiment=experiment)
     except OSError:
         return Point(number, values, error=_not_here(place))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import click
 
 from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS
 
-__all__ = ["backtest_options", "config_of"]
+__all__ = ["backtest_options", "config_of", "views_of"]
 
 _OPTIONS: Final = (
     click.option(
@@ -109,7 +109,6 @@ def backtest_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
     """The `BacktestConfig` of a command line; takes what it uses out of ``options``."""
     from deltabook.backtest import BacktestConfig, DataFile
-    from runtime.compiler import read_script
 
     symbol, form = options.pop("symbol"), options.pop("form")
     days, orderbooks, tick = options.pop("days"), options.pop("orderbooks"), options.pop("tick")
@@ -129,15 +128,11 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
         files.append(
             DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, print_file, queue)
         )
-    views = {}
-    for folder in options.pop("folders"):
-        for path in sorted(folder.glob("*.sql")) if folder.is_dir() else [folder]:
-            views.update({select.name: select.sql for select in read_script(path).selects})
     return BacktestConfig(
         strategies=strategies,
         data=tuple(files),
         parameters=options.pop("parameters"),
-        views=views,
+        views=views_of(options.pop("folders")),
         latency=options.pop("latency"),
         seed=options.pop("seed"),
         fees=options.pop("fees"),
@@ -147,3 +142,14 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
         first_broker_id=options.pop("first_broker_id"),
         max_crossed_percent=options.pop("max_crossed_percent"),
     )
+
+
+def views_of(places: Iterable[Path]) -> dict[str, str]:
+    """Name → SQL of the views in files and folders."""
+    from runtime.compiler import read_script
+
+    views = {}
+    for place in places:
+        for path in sorted(place.glob("*.sql")) if place.is_dir() else [place]:
+            views.update({select.name: select.sql for select in read_script(path).selects})
+    return views

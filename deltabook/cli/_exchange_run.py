@@ -138,7 +138,7 @@ def _limits(path: str) -> PortLimits:
     "[default: `none` with --replay, else `default`]",
 )
 @click.option(
-    "--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively, calm or calibrated."
+    "--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively, calm, calibrated or day."
 )
 @click.option("--seed", default=1, help="Seed of the agents.")
 @click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents.")

@@ -38,16 +38,18 @@ COMMANDS: Final = {
     "health": "Say whether a part of the system does its work.",
     "inspect": "Say what a run directory or a backup holds.",
     "kernels": "Compile the shipped queries to machine code.",
+    "market-report": "Measure a market, live, simulated or recorded, beside BTC/USD.",
     "new": "Write a commented strategy or view that runs, to begin with.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "reader": "Have a running runtime read more files, streams and feeds.",
     "replay": "Play a recorded file through an exchange.",
     "restore": "Put a backup into an empty place.",
     "runtime": "Keep SQL views of the feed up to date.",
+    "simulate": "Run a simulated day of agents and strategies.",
     "sweep": "Run strategies on recorded days for every combination of parameters.",
     "upstream": "Say who reads a runtime's log and whose feeds are read; let go of those that are gone.",
 }
-"""Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`."""
+"""Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`, with _ for a hyphen."""
 
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Where expected errors are defined; built-in ones that say what is wrong with the input count as expected too."""
@@ -86,7 +88,7 @@ class _Root(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name.replace('-', '_')}").command
         tidy_help(command)
         return command
 

@@ -16,19 +16,20 @@ SECTIONS: Final[Mapping[str, str]] = {
     "What it reads": (
         "--feed --upstream --system --upstream-symbols --feed-attempts --feed-protocol --feed-tick --feed-day "
         "--reader-dir --most-readers --data --data-dir --file --connect --format --symbol --stocks --day --tick "
-        "--at-most-once --results --results-token-file --results-ca-file --algo --algo-token-file --algo-ca-file "
-        "--exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up --limit "
-        "--orderbook --trades --queue --max-crossed"
+        "--at-most-once --capture --results --results-token-file --results-ca-file --algo --algo-token-file "
+        "--algo-ca-file --exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up "
+        "--limit --step --orderbook --trades --queue --max-crossed"
     ),
     "Views and rows": (
         "--views --express --spark --lane --mode --most-views --every-epoch --adaptor --column --option --relation "
         "--keep-rows --keep-time --step-us"
     ),
     "Strategies and orders": (
-        "--orders --param --grid --fees --latency --seed --broker --on-restart --order-fsync --keep-views"
+        "--orders --param --grid --fees --latency --compute --seed --broker --on-restart --order-fsync --keep-views"
     ),
     "The market": (
-        "--instruments --agents --agent-style --rate --users --limits --opening-auction --trading --closing-auction "
+        "--instruments --hours --start --warm-up-seconds --agents --agent-style --set --agent-delay --rate --users "
+        "--limits --opening-auction --trading --closing-auction --halt "
         "--collar-bps --max-live-orders --start-on --start-on-brokers"
     ),
     "Replay of a recording": "--replay --replay-mode --speed",

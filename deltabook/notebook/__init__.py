@@ -1,7 +1,8 @@
-"""What `import deltabook` offers a notebook or a script: backtests, sweeps and replays as plain calls.
+"""What `import deltabook` offers a notebook or a script: backtests, simulations, sweeps and replays as plain calls.
 
 ```
 run_backtest ─┐            ┌─▶ deltabook.backtest.Backtest ──▶ Result: tables, statistics, plot
+simulate ─────┤            ├─▶ deltabook.simulation.Simulation ──▶ Result
 sweep ────────┼─ inputs.py ┼─▶ Sweep, in processes or on Spark ──▶ SweepResult
 replay ───────┘            └─▶ Replay ──▶ Epoch
 calls.py
@@ -11,6 +12,6 @@ Everything runs in the calling thread; no reactor is started, so that a call can
 checked before anything runs: errors are a `BacktestError`, or an `AlgoError` for strategies and their parameters.
 """
 
-from deltabook.notebook.calls import replay, run_backtest, sweep
+from deltabook.notebook.calls import replay, run_backtest, simulate, sweep, sweep_simulations
 
-__all__ = ["replay", "run_backtest", "sweep"]
+__all__ = ["replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]

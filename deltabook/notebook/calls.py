@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.errors import ConfigurationError, StrategyStopped
@@ -23,10 +24,14 @@ from deltabook.notebook.inputs import (
     parameter_texts,
     strategies_of,
 )
+from deltabook.simulation import Simulation, SimulationConfig
+from deltabook.simulation.sweep import SimulationExperiment
+from deltabook.wire.symbols import Instrument
+from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.replay import RecordingFormat
 from runtime.spark.config import SparkConfig
 
-__all__ = ["replay", "run_backtest", "sweep"]
+__all__ = ["replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]
 
 _MOST_JOBS = 64
 
@@ -101,6 +106,96 @@ def run_backtest(
     return result
 
 
+def simulate(
+    strategy: StrategyLike | Sequence[StrategyLike] = (),
+    *,
+    hours: float = 6.5,
+    seed: int = 1,
+    agents: str = "day",
+    settings: Mapping[str, Any] | None = None,
+    rate_per_s: float = 160.0,
+    agent_delay: str = "0us",
+    instruments: Sequence[Instrument] = DEFAULT_INSTRUMENTS[:1],
+    opening_s: float = 0.0,
+    closing_s: float = 0.0,
+    halts: Sequence[str] = (),
+    collar_bps: int = 0,
+    start: str = "2026-01-05T09:30:00",
+    warm_up_s: float = 0.0,
+    parameters: Mapping[str, Any] | None = None,
+    latency: str | Mapping[str, str] = "zero",
+    compute: str | Mapping[str, str] = "0us",
+    fees: str = "",
+    views: Mapping[str, str] | None = None,
+    step_us: int = 0,
+    directory: str | os.PathLike[str] | None = None,
+    points: int = 2_000,
+    on_progress: Callable[[float, float], None] = lambda done_s, of_s: None,
+) -> Result:
+    """Run strategies, or none, in a market of background agents that react to them, and return what came of it.
+
+    The agents, the matching and the phases of the day are those of the live exchange; the same inputs give the same
+    result.
+
+    Args:
+        strategy: See `run_backtest`; several compete in one market.
+        hours: Length of continuous trading in market time.
+        seed: Of the agents and of latencies that are drawn.
+        agents: ``day``, ``calibrated``, ``lively``, ``calm``, a JSON file of settings, or ``none``.
+        settings: ``{"noise.market": 0.1}``: single settings of the agents in place of the preset's.
+        rate_per_s: Requests a second of all agents together.
+        agent_delay: Time between the agents' look at the books and the arrival of their requests, as in ``1ms``.
+        instruments: What is traded.
+        opening_s, closing_s: Seconds of the auctions before and behind the hours; 0: none.
+        halts: Halts of trading, ``[SYMBOL:]AT+TIME[+AUCTION]`` as in ``2h+5m+30s``.
+        collar_bps: How far from the reference price executions may be; 0: any distance.
+        start: Market time of the beginning, in UTC.
+        warm_up_s: Market time that passes before strategies connect.
+        parameters, fees, step_us, points: See `run_backtest`.
+        latency: A model for all strategies, see `run_backtest`, or ``distance:1200km~20us``; or ``{strategy: model}``.
+        compute: Time that a strategy takes for each event, as in ``20us``; or ``{strategy: time}``.
+        views: ``{name: sql}`` of views that strategies read beside those that ship.
+        directory: New directory that gets the journal and the feed of the exchange; None: nothing is kept.
+        on_progress: Called with the market seconds that have passed, and with all of them.
+
+    Raises:
+        ConfigurationError: An input cannot be used.
+        AlgoError: There is no such strategy or parameter, or fees cannot be read.
+        StrategyStopped: All strategies were stopped before the end of the day; see `run_backtest`.
+        SimulationError: The journal cannot be written.
+
+    """
+    config, classes = _simulation_of(
+        strategy,
+        hours=hours,
+        seed=seed,
+        agents=agents,
+        settings=settings,
+        rate_per_s=rate_per_s,
+        agent_delay=agent_delay,
+        instruments=instruments,
+        opening_s=opening_s,
+        closing_s=closing_s,
+        halts=halts,
+        collar_bps=collar_bps,
+        start=start,
+        warm_up_s=warm_up_s,
+        parameters=parameters,
+        latency=latency,
+        compute=compute,
+        fees=fees,
+        views=views,
+        step_us=step_us,
+        points=points,
+    )
+    run = Simulation(config, directory=None if directory is None else Path(directory), classes=classes)
+    result = run.run(on_progress)
+    if result.failure:
+        cause = next((host.error for host in run.hosts if host.error is not None), None)
+        raise StrategyStopped(f"the simulation ended before its day: {result.failure}", result) from cause
+    return result
+
+
 def sweep(
     strategy: StrategyLike | Sequence[StrategyLike],
     data: DataLike,
@@ -165,6 +260,78 @@ def sweep(
         None if folder is None else Path(folder),
         0 if master else jobs,
     )
+
+
+def sweep_simulations(
+    strategy: StrategyLike | Sequence[StrategyLike],
+    grid: Mapping[str, Iterable[Any]],
+    *,
+    jobs: int = 1,
+    master: str = "",
+    folder: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
+    **market: Any,
+) -> SweepResult:
+    """Run a simulation for each point of a grid and return the figures of all points.
+
+    Args:
+        strategy: See `simulate`; ``()`` for the agents alone.
+        grid: ``{axis: values}``; all combinations are run. An axis is ``seed``, ``hours``, ``agents``, ``rate``,
+            ``agent_delay``, ``collar_bps``, ``latency``, ``compute`` or ``step_us``, a setting of the agents as in
+            ``agents.noise.market``, or else a parameter of a strategy.
+        jobs, master, folder, on_progress: See `sweep`.
+        market: What all points have in common: see `simulate`.
+
+    Raises:
+        ConfigurationError: The grid, or another input, cannot be used.
+        AlgoError: There is no such strategy.
+        SweepError: No point could be run, or Spark or the processes could not be had.
+
+    """
+    if not 1 <= jobs <= _MOST_JOBS:
+        raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
+    config, classes = _simulation_of(strategy, **market)
+    return Sweep(config, axes_of(grid), classes, SimulationExperiment).run(
+        SparkConfig(master=master) if master else None,
+        on_progress,
+        None if folder is None else Path(folder),
+        0 if master else jobs,
+    )
+
+
+def _simulation_of(
+    strategy: StrategyLike | Sequence[StrategyLike],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    instruments: Sequence[Instrument] = DEFAULT_INSTRUMENTS[:1],
+    halts: Sequence[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+    latency: str | Mapping[str, str] = "zero",
+    compute: str | Mapping[str, str] = "0us",
+    views: Mapping[str, str] | None = None,
+    step_us: int = 0,
+    **others: Any,
+) -> tuple[SimulationConfig, dict[str, type[Strategy[Any]]]]:
+    """The configuration of a simulation's inputs, and those of its strategies that are classes."""
+    check_counts(step_us=step_us)
+    names, classes = strategies_of(strategy) if strategy else ((), {})
+    if unknown := sorted(set(others) - set(SimulationConfig.__struct_fields__)):
+        raise ConfigurationError(f"expected inputs that a simulation has, was {', '.join(unknown)}")
+    config = SimulationConfig(
+        strategies=names,
+        settings=parameter_texts(settings),
+        instruments=tuple(instruments),
+        halts=tuple(halts),
+        parameters=parameter_texts(parameters),
+        views=checked_views(views),
+        latency=latency if isinstance(latency, str) else "zero",
+        latencies={} if isinstance(latency, str) else dict(latency),
+        compute=compute if isinstance(compute, str) else "0us",
+        computes={} if isinstance(compute, str) else dict(compute),
+        step_us=step_us,
+        **others,
+    )
+    return config, classes
 
 
 def replay(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, Protocol
@@ -45,6 +46,9 @@ class AgentFlow:
 
     What they do follows from the seed, the number of inputs before and the books: with the same journal and the same
     times it is the same again. After a restart it goes on with the orders that rest in the books.
+
+    ``delay_s`` draws the time between a look at the books and the arrival of the batch that was decided on it; batches
+    arrive in the order in which they were decided. Without it they arrive at once.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class AgentFlow:
         seed: int,
         rate_per_s: float,
         stop: Callable[[str], None],
+        delay_s: Callable[[], float] | None = None,
     ) -> None:
         """``clock`` is a reactor; ``stop`` ends the exchange with a reason. Raises `ExchangeConfigurationError` for
         settings that contradict each other."""
@@ -65,6 +70,10 @@ class AgentFlow:
         self._clock = clock
         self._rate_per_s = rate_per_s
         self._stop = stop
+        self._delay_s = delay_s
+        self._under_way: deque[Batch] = deque()
+        self._settled_ns = 0
+        self._arrival_s = 0.0
         self._random = Random(f"{seed}:{exchange.inputs}")
         books = exchange.market.books
         self.populations = [Population(books[instrument.symbol], instrument, settings) for instrument in instruments]
@@ -94,9 +103,10 @@ class AgentFlow:
         self._last_s = now_s
         due = int(self._due_orders)
         self._due_orders -= due
+        step = self.step if self._delay_s is None else self._send
         try:
             while due > 0:
-                self.step(min(due, _BATCH))
+                step(min(due, _BATCH))
                 due -= _BATCH
         except ExchangeError as error:
             self._stop(str(error))
@@ -108,8 +118,14 @@ class AgentFlow:
 
         Raises `JournalError` if they cannot be journalled.
         """
-        random, populations = self._random, self.populations
         batch = Batch(self._exchange.next_time_ns(count=orders))
+        self._decide(batch, orders)
+        self._submit(batch, batch.inputs)
+        return len(batch.inputs)
+
+    def _decide(self, batch: Batch, orders: int) -> None:
+        """Have agents fill a batch with so many requests, or fewer if they pass."""
+        random, populations = self._random, self.populations
         wanted, count = batch.inputs, len(populations)
         turns = math.ceil(orders / count)
         for population in populations:
@@ -118,7 +134,27 @@ class AgentFlow:
             if len(wanted) >= orders:
                 break
             populations[int(random.random() * count)].act(random, batch)
-        for owner, order_id in zip(batch.owners, self._exchange.submit(wanted), strict=True):
+
+    def _submit(self, batch: Batch, inputs: Sequence[AnyInput]) -> None:
+        for owner, order_id in zip(batch.owners, self._exchange.submit(inputs), strict=True):
             if owner is not None and order_id:
                 owner.rested(order_id)  # type: ignore[arg-type]  # only `Wire` inputs answer in words
-        return len(wanted)
+
+    def _send(self, orders: int) -> None:
+        """Decide on requests now and submit them when the delay has passed."""
+        assert self._delay_s is not None
+        decided = self._under_way[-1].first_ns if self._under_way else self._settled_ns
+        batch = Batch(decided + orders, self._settled_ns)
+        self._decide(batch, orders)
+        now_s = self._clock.seconds()
+        self._arrival_s = max(self._arrival_s, now_s + self._delay_s())
+        self._under_way.append(batch)
+        self._clock.callLater(self._arrival_s - now_s, self._arrive)
+
+    def _arrive(self) -> None:
+        batch = self._under_way.popleft()
+        self._settled_ns = batch.first_ns
+        try:
+            self._submit(batch, batch.inputs_from(self._exchange.next_time_ns(count=len(batch.inputs))))
+        except ExchangeError as error:
+            self._stop(str(error))

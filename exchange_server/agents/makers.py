@@ -62,13 +62,14 @@ class Maker(Trader):
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
         """Move the next quote that stands wrong, or put it back if it was executed."""
-        settings, step, orders = self._settings, view.step, view.book.orders
+        settings, step, orders, quotes = self._settings, view.step, view.book.orders, self.quotes
         self._learn(view)
         opinion = self._believed + random.gauss(0.0, settings.jitter_steps) * step
+        settled_ns, count, tolerance = batch.settled_ns, len(quotes), settings.tolerance
         for _ in range(_LOOKS):
-            quote = self.quotes[self._next]
-            self._next = (self._next + 1) % len(self.quotes)
-            if quote.asked_ns == batch.first_ns:
+            quote = quotes[self._next]
+            self._next = (self._next + 1) % count
+            if quote.asked_ns > settled_ns:
                 continue
             away = quote.away_steps * step
             if quote.side == "B":
@@ -79,13 +80,13 @@ class Maker(Trader):
                 price = -(int(-opinion - away) // step) * step
                 if price <= view.bid:
                     price = view.bid + step
-            price = max(step, price)
+            price = max(price, step)
             order = orders.get(quote.order_id)
             if order is None:
                 quote.asked_ns = batch.first_ns
                 batch.enter(quote, self.brokers[0], quote.side, quote.lots, price)
                 return
-            if abs(order.price_ticks - price) > settings.tolerance * away:
+            if abs(order.price_ticks - price) > tolerance * away:
                 quote.asked_ns = batch.first_ns
                 batch.replace(quote, order, quote.lots, price)
                 return

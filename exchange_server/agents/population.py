@@ -36,15 +36,17 @@ class Population:
         value = self._value = Value(settings.value, self.view.mid, self.view.reference, self.view.step)
         first = settings.makers.brokers + 1
         self._makers = [Maker(settings.makers, broker_id, clip) for broker_id in range(1, first)]
-        momentum = Momentum(settings.momentum, range(first, first + 1), clip)
-        large = Large(settings.large, range(first + 1, first + 2), clip)
-        informed = Informed(settings.value, range(first + 2, first + 2 + settings.value.brokers), clip, value)
-        first += 2 + settings.value.brokers
+        momentum = [Momentum(settings.momentum, own, clip) for own in _each(first, settings.momentum.brokers)]
+        first += settings.momentum.brokers
+        large = [Large(settings.large, own, clip) for own in _each(first, settings.large.brokers)]
+        first += settings.large.brokers
+        informed = Informed(settings.value, range(first, first + settings.value.brokers), clip, value)
+        first += settings.value.brokers
         self._noise = Noise(settings.noise, range(first, first + settings.noise.brokers), clip)
         weights = [(maker, settings.makers.weight / settings.makers.brokers) for maker in self._makers]
         others: list[tuple[Trader, float]] = [
-            (momentum, settings.momentum.weight),
-            (large, settings.large.weight),
+            *((trader, settings.momentum.weight / len(momentum)) for trader in momentum),
+            *((trader, settings.large.weight / len(large)) for trader in large),
             (informed, settings.value.weight),
             (self._noise, settings.noise.weight),
         ]
@@ -87,6 +89,11 @@ class Population:
             if draw < bound:
                 trader.act(view, random, batch)
                 return
+
+
+def _each(first: int, brokers: int) -> list[range]:
+    """Broker ids of traders that have one each."""
+    return [range(broker_id, broker_id + 1) for broker_id in range(first, first + brokers)]
 
 
 def _by_priority(order: Order) -> tuple[int, int]:

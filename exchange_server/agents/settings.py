@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from exchange_server.errors import ExchangeConfigurationError
 
@@ -92,6 +93,8 @@ class MomentumSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     weight: Weight = 0.02
     """Share of all turns."""
+    brokers: Count = 1
+    """How many there are; each is a broker of its own, with averages of its own."""
     fast: Share = 0.2
     """Weight of the newest price in the fast average."""
     slow: Share = 0.02
@@ -128,10 +131,12 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A large trader, who hides a big order by slicing it; then rests, and begins another."""
+    """Large traders: each hides a big order by slicing it, then rests, and begins another."""
 
     weight: Weight = 0.01
     """Share of all turns; in one it looks whether a slice is due."""
+    brokers: Count = 1
+    """How many there are; each is a broker of its own, with a big order of its own."""
     style: Literal["twap", "pov"] = "twap"
     """Equal slices over time, or a part of the volume."""
     clips: Positive = 60.0
@@ -192,14 +197,27 @@ _CALIBRATED: Final = AgentSettings(
     large=LargeSettings(weight=0.005, clips=40, slices=40, turns=100),
 )  # fmt: skip
 
+_BY_EIGHT: Final = 8
+_DAY: Final = replace(
+    _CALIBRATED,
+    noise=replace(_CALIBRATED.noise, brokers=151),
+    value=replace(_CALIBRATED.value, brokers=30),
+    # Each of eight has an eighth of the turns of one: its averages take in eight turns at once.
+    momentum=replace(
+        _CALIBRATED.momentum, brokers=_BY_EIGHT,
+        fast=1 - (1 - _CALIBRATED.momentum.fast) ** _BY_EIGHT, slow=1 - (1 - _CALIBRATED.momentum.slow) ** _BY_EIGHT,
+    ),
+    large=replace(_CALIBRATED.large, brokers=_BY_EIGHT),
+)  # fmt: skip
 _CALM: Final = AgentSettings(value=ValueSettings(volatility_steps=0.06, volatility_spread=0.4))
 PRESETS: Final[Mapping[str, AgentSettings]] = MappingProxyType(
     {
         "lively": AgentSettings(),
         "calm": _CALM,
         "calibrated": _CALIBRATED,
+        "day": _DAY,
     }
 )
 """By name: `lively` is a shallow book that trades a lot and leans now and then, for strategies to act on; `calm` is
 the same with an eighth of its moves, for people to look at; `calibrated` looks like half an hour of BTC/USD
-(docs/market.md)."""
+(docs/market.md); `day` is `calibrated` with 200 brokers in place of 14, for simulated days."""

@@ -32,20 +32,28 @@ class Value:
         self._settings = settings
         self._reference = reference_ticks
         self._step = step_ticks
+        self._least, self._most = reference_ticks / _FARTHEST, reference_ticks * _FARTHEST
         self._heat = 0.0
         """Logarithm of volatility over its median."""
+        self._passing: dict[int, tuple[float, float, float, float]] = {}
+        """By turns, which a batch bounds: how much heat stays and comes, the root of the turns, and the way back."""
 
     def advance(self, turns: int, random: Random) -> None:
         """So many turns pass."""
-        s, step = self._settings, self._step
-        fade = exp(-turns / s.volatility_turns)
-        self._heat = self._heat * fade + s.volatility_spread * sqrt(1 - fade * fade) * random.gauss(0.0, 1.0)
-        move = random.gauss(0.0, 1.0) * s.volatility_steps * sqrt(turns) * exp(self._heat)
+        s, gauss = self._settings, random.gauss
+        passing = self._passing.get(turns)
+        if passing is None:
+            fade = exp(-turns / s.volatility_turns)
+            spread = s.volatility_spread * sqrt(1 - fade * fade)
+            passing = self._passing[turns] = fade, spread, sqrt(turns), 1 - exp(-turns / s.return_turns)
+        fade, spread, root, way_back = passing
+        self._heat = heat = self._heat * fade + spread * gauss(0.0, 1.0)
+        move = gauss(0.0, 1.0) * s.volatility_steps * root * exp(heat)
         if random.random() < s.jumps * turns:
             move += random.expovariate(1.0 / s.jump_steps) * (1 if random.random() < 0.5 else -1)
-        back = (self._reference - self.ticks) * (1 - exp(-turns / s.return_turns))
-        ticks = self.ticks + move * step + back
-        self.ticks = min(self._reference * _FARTHEST, max(self._reference / _FARTHEST, ticks))
+        back = (self._reference - self.ticks) * way_back
+        ticks = self.ticks + move * self._step + back
+        self.ticks = min(self._most, max(self._least, ticks))
 
 
 class Informed(Trader):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import AnyInput, Cancel, Enter, Replace
@@ -55,14 +57,16 @@ class Owner(Protocol):
 class Batch:
     """Requests of agents that are submitted together, at times one nanosecond apart."""
 
-    __slots__ = ("_time_ns", "first_ns", "inputs", "owners", "view")
+    __slots__ = ("_time_ns", "first_ns", "inputs", "owners", "settled_ns", "view")
 
     view: View
     """Whose symbol the next requests are for."""
 
-    def __init__(self, first_ns: int) -> None:
+    def __init__(self, first_ns: int, settled_ns: int | None = None) -> None:
         self.first_ns = first_ns
-        """No other batch has the same."""
+        """Time of the first request, later than that of every batch before."""
+        self.settled_ns = first_ns - 1 if settled_ns is None else settled_ns
+        """Batches up to this `first_ns` were carried out: where their orders are is known."""
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
@@ -94,3 +98,8 @@ class Batch:
             Replace(time_ns, 0, order.broker_id, 0, order.order_id, volume, price_ticks, self.view.symbol)
         )
         self.owners.append(owner)
+
+    def inputs_from(self, first_ns: int) -> list[AnyInput]:
+        """Return the requests as they arrive, the first of them at this time."""
+        replaced = msgspec.structs.replace
+        return [replaced(item, time_ns=first_ns + at) for at, item in enumerate(self.inputs)]

@@ -28,11 +28,14 @@ class MarketStarts:
         encoders: Mapping[str, FeedEncoder],
         protocols: Sequence[AccountProtocol],
         now: Now | None = None,
+        observers: Sequence[FeedEncoder] = (),
     ) -> None:
-        """The encoders must not have written anything."""
+        """The encoders must not have written anything. ``observers`` are notified of the feed like them, and are in no
+        snapshot."""
         self._rules = rules
         self._encoders = encoders
         self._protocols = protocols
+        self._observers = tuple(observers)
         self._now = now or Now()
         self._fresh = self._states()
         self.passed_over: list[str] = []
@@ -80,7 +83,7 @@ class MarketStarts:
         for name, state in self._fresh.items():
             self._encoders[name].restore(msgspec.msgpack.decode(state))
         self._now.time_ns = 0
-        return Market(self._rules, tuple(self._encoders.values()), self._protocols, self._now), None
+        return Market(self._rules, self._outputs(), self._protocols, self._now), None
 
     def _unfit(self, snapshot: Snapshot, head: SegmentHead) -> str:
         if snapshot.session != head.session:
@@ -94,4 +97,7 @@ class MarketStarts:
     def _restored(self, snapshot: Snapshot) -> Market:
         for name, encoder in self._encoders.items():
             encoder.restore(msgspec.msgpack.decode(snapshot.encoders[name]))
-        return Market.restore(self._rules, snapshot.market, tuple(self._encoders.values()), self._protocols, self._now)
+        return Market.restore(self._rules, snapshot.market, self._outputs(), self._protocols, self._now)
+
+    def _outputs(self) -> tuple[FeedEncoder, ...]:
+        return (*self._encoders.values(), *self._observers)

@@ -69,7 +69,7 @@ def production() -> SourceTree:
     for place in ("deltabook.__main__", "deltabook.__version__", "deltabook.cli.main"):
         assert tree.reach(place)
     for command in COMMANDS:
-        assert tree.reach(f"deltabook.cli.{command}.command")
+        assert tree.reach(f"deltabook.cli.{command.replace('-', '_')}.command")
     for module, name, names in documented():
         tree.reach(f"{module}.{name}" if name else module)
         tree.mention(names)

@@ -17,6 +17,7 @@ from deltabook.backtest.sources import book_lines
 
 if TYPE_CHECKING:
     from deltabook.backtest.result import Result, StrategyFigures
+    from deltabook.simulation.config import SimulationConfig
 
 __all__ = ["command_of", "failure_words", "moment", "result_tiles", "write_report"]
 
@@ -38,18 +39,22 @@ _OPTIONS: Final = {
 def write_report(path: Path, result: Result) -> Path:
     """Write the page of a result."""
     names = ", ".join(strategy.name for strategy in result.strategies)
-    files = ", ".join(dict.fromkeys(source.name for source in result.sources)) or "given records"
+    is_backtest = isinstance(result.config, BacktestConfig)
+    files = ", ".join(dict.fromkeys(source.name for source in result.sources)) or (
+        "given records" if is_backtest else "simulated market"
+    )
     f = result.figures
+    played = f"{f.records:,} {'records' if is_backtest else 'requests'}"
     lead = (
-        f"{files} · {moment(f.begin_ns)} to {moment(f.end_ns)} UTC · {f.records:,} records, "
-        f"{f.market_trades:,} trades in the market"
+        f"{files} · {moment(f.begin_ns)} to {moment(f.end_ns)} UTC · {played}, {f.market_trades:,} trades in the market"
     )
     body = "\n".join(
         [_failures(result), section("Result", tiles(result_tiles(result)), kind="wide"), _charts(result),
          _statistics(result), _strategies(result), _orders(result), _inputs(result),
          _trades(result), _again(result)]
     )  # fmt: skip
-    page = document(f"Backtest of {names}", lead, body, chart_data(result), "report.js", has_charts=True)
+    title = f"Backtest of {names}" if is_backtest else f"Simulation of {names or 'the market'}"
+    page = document(title, lead, body, chart_data(result), "report.js", has_charts=True)
     path.write_text(page, encoding="utf-8")
     return path
 
@@ -180,7 +185,10 @@ def _inputs(result: Result) -> str:
         ("fees", config.fees or "none"),
         ("views change", f"every {config.step_us} µs" if config.step_us else "with every request"),
     ]
-    rows += [("records before the start", f"{config.warm_up_records:,}")]
+    if isinstance(config, BacktestConfig):
+        rows += [("records before the start", f"{config.warm_up_records:,}")]
+    else:
+        rows += config.report_rows()
     for s in result.strategies:
         rows += [(f"{s.name}.{name}", _said(value)) for name, value in s.parameters.items()]
     for source in result.sources:
@@ -227,9 +235,13 @@ def _again(result: Result) -> str:
     command = (
         f'<p class="quiet">{escaped(", ".join(classes))}: given as a class, which no command line can name.</p>'
         if classes
-        else f"<pre>{escaped(command_of(result.config))}</pre>"
+        else f"<pre>{escaped(_command_of(result.config))}</pre>"
     )
     return section("To run it again", command, kind="wide") + section("Views", views, kind="wide")
+
+
+def _command_of(config: BacktestConfig | SimulationConfig) -> str:
+    return command_of(config) if isinstance(config, BacktestConfig) else config.command()
 
 
 def command_of(config: BacktestConfig) -> str:

@@ -29,7 +29,8 @@ def test_the_public_surface_is_pinned() -> None:
     assert set(deltabook.__all__) == {
         "AlgoError", "BacktestError", "ClientError", "Context", "DataFile", "Epoch", "EventKind", "Measures",
         "NoParameters", "OrderEvent", "OrderOptions", "Replay", "Result", "Side", "Statistics", "Strategy",
-        "SweepResult", "ViewChange", "ViewDelta", "__version__", "connect", "replay", "run_backtest", "sweep",
+        "SweepResult", "ViewChange", "ViewDelta", "__version__", "connect", "replay", "run_backtest",
+        "simulate", "sweep", "sweep_simulations",
     }  # fmt: skip
 
 
@@ -39,8 +40,8 @@ def test_every_name_has_one_origin() -> None:
 
 
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match=r"expected one of AlgoError, .* in deltabook, was simulate"):
-        deltabook.simulate  # noqa: B018 - the look-up is the test
+    with pytest.raises(AttributeError, match=r"expected one of AlgoError, .* in deltabook, was emulate"):
+        deltabook.emulate  # noqa: B018 - the look-up is the test
     assert not hasattr(deltabook, "__path__x")
 
 

@@ -93,7 +93,7 @@ def test_spark_gives_the_points_in_their_order_and_goes_on_past_one_that_fails()
 
 def on_worker(config: BacktestConfig, place: Path, folder: str = "") -> Point:
     """What a worker answers to a task of a sweep that was started at a place."""
-    task = (config, 1, ("3",), folder, str(place), b"")
+    task = (config, 1, ("3",), folder, str(place), b"", "deltabook.backtest.sweep:BacktestExperiment")
     return msgspec.msgpack.decode(_task(msgspec.msgpack.encode(_plain(task))), type=Point)
 
 

@@ -34,7 +34,7 @@ REFUSED = {
     "limits": (["--limits", "nothing.json"], "expected a JSON file of limits for --limits, was nothing.json"),
     "style": (
         ["--agent-style", "wild"],
-        "expected lively, calm, calibrated or a JSON file for --agent-style, was wild",
+        "expected lively, calm, calibrated, day or a JSON file for --agent-style, was wild",
     ),
     "speed": (["--speed", "0"], "expected `max` or a number above 0, was '0'"),
 }

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.market.figures import autocorrelation
-from bench.market.observing import EDGES, Observation
+from deltabook.backtest.errors import PlottingError
+from deltabook.facts.figures import autocorrelation
+from deltabook.facts.observation import EDGES, Observation
 
 __all__ = ["draw"]
 
@@ -19,24 +20,25 @@ _LAGS: Final = range(1, 16)
 
 
 def draw(seen: Sequence[Observation], path: Path) -> None:
-    """Six panels, one line in each for each market."""
-    import matplotlib as mpl
+    """Six panels, one line in each for each market; raises `PlottingError` where matplotlib is not installed."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise PlottingError("expected matplotlib, was not installed: pip install 'deltabook[plot]' has it") from error
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from PIL import Image
+    with rc_context({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3}):
+        _draw(Figure(figsize=(12, 6.6), layout="constrained"), seen, path)
 
-    plt.rcParams.update({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
-    figure, axes = plt.subplots(2, 3, figsize=(12, 6.6), layout="constrained")
+
+def _draw(figure: Any, seen: Sequence[Observation], path: Path) -> None:
+    axes = figure.subplots(2, 3)
     panels = (_depth, _sizes, _spread, _path, _tails, _memory)
     for axis, panel in zip(axes.flat, panels, strict=True):
         for each, style in zip(seen, _STYLES, strict=False):
             panel(axis, each, style)
     axes[0, 0].legend(loc="upper left", fontsize=9)
     figure.savefig(path, dpi=90)
-    plt.close(figure)
-    # A quarter of the bytes: lines on white need few colours.
-    Image.open(path).convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def _line(style: tuple[str, str, str], *, marked: bool = False) -> dict[str, Any]:

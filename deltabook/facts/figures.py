@@ -6,15 +6,17 @@ Cont, *Empirical properties of asset returns: stylized facts and statistical iss
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from bench.market.observing import EDGES, Observation
+from deltabook.facts.observation import EDGES, Observation
 
-__all__ = ["ROWS", "autocorrelation", "kurtosis", "markdown"]
+__all__ = ["BANDS", "MORE_ROWS", "ROWS", "Band", "autocorrelation", "kurtosis"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,22 +72,60 @@ ROWS: Final[Mapping[str, Callable[[Observation], float]]] = {
 """By name, in the order of the table."""
 
 
-def markdown(columns: Mapping[str, Sequence[Observation]]) -> str:
-    """The table: a column for each name, medians of its observations, with the lowest and the highest of several."""
-    lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-    for row, figure in ROWS.items():
-        cells = []
-        for observations in columns.values():
-            values = [figure(seen) for seen in observations]
-            cell = _short(statistics.median(values))
-            if len(values) > 1:
-                cell += f" ({_short(min(values))} to {_short(max(values))})"
-            cells.append(cell)
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def _impact(seen: Observation) -> float:
+    """Slope of the second's move over the clips that were bought net in it."""
+    bought, moves = seen.bought_per_s, seen.returns(1)
+    spread = float(((bought - bought.mean()) ** 2).mean())
+    return float(((bought - bought.mean()) * (moves - moves.mean())).mean()) / spread if spread else 0.0
 
 
-def _short(value: float) -> str:
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+def _explained(seen: Observation) -> float:
+    bought, moves = seen.bought_per_s, seen.returns(1)
+    return float(np.corrcoef(bought, moves)[0, 1]) if bought.std() and moves.std() else 0.0
+
+
+MORE_ROWS: Final[Mapping[str, Callable[[Observation], float]]] = MappingProxyType(
+    {
+        "orders in a second, variance ÷ mean": lambda seen: float(seen.orders_per_s.var() / seen.orders_per_s.mean()),
+        "time between orders, median ÷ mean": lambda seen: (
+            float(np.median(seen.gaps_ns) / np.mean(seen.gaps_ns)) if seen.gaps_ns else 0.0
+        ),
+        "impact: move for each clip bought net in a second, steps": _impact,
+        "correlation of lots bought net with the move": _explained,
+    }
+)
+"""Beside `ROWS`: what needs the sides and the times of a real feed."""
+
+
+class Band(msgspec.Struct, frozen=True):
+    """How near a figure is to be to the recording's: by a factor, or by a difference where it may be 0 or below."""
+
+    factor: float = 0.0
+    """At most so many times, and at least that part; 0: by the difference."""
+    difference: float = 0.0
+    """At most so much more or less."""
+
+    def holds(self, value: float, reference: float) -> bool:
+        """Whether a value is within the band around a reference."""
+        if self.factor:
+            return reference / self.factor <= value <= reference * self.factor
+        return abs(value - reference) <= self.difference
+
+    def __str__(self) -> str:
+        return f"× or ÷ {self.factor:g}" if self.factor else f"± {self.difference:g}"
+
+
+BANDS: Final[Mapping[str, Band]] = MappingProxyType(
+    {
+        name: (
+            Band(difference=0.15)
+            if name.startswith(("autocorrelation", "correlation", "seconds without", "orders cancelled"))
+            else Band(factor=3.0)
+            if name.startswith(("kurtosis", "size, 99", "orders in a second", "time between", "impact"))
+            else Band(factor=1.5)
+        )
+        for name in (*ROWS, *MORE_ROWS)
+    }
+)
+"""By name: wide for what a single event decides (kurtosis, the largest orders), a difference for shares and
+correlations."""

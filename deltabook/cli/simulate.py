@@ -1,0 +1,167 @@
+"""`deltabook simulate`: an exchange, its agents and strategies on simulated time, in one process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from deltabook.cli._backtest_options import views_of
+from deltabook.cli._options import SECONDS
+from deltabook.cli._progress import progress
+from deltabook.cli._result_tables import print_result
+
+if TYPE_CHECKING:
+    from deltabook.wire.symbols import Instrument
+
+__all__ = ["command"]
+
+
+@click.command("simulate")
+@click.argument("strategies", metavar="[STRATEGY]...", nargs=-1)
+@click.option("--hours", default=6.5, help="Of continuous trading.")
+@click.option("--seed", default=1, help="Of the agents and of drawn latencies.")
+@click.option(
+    "--agents",
+    default="day",
+    metavar="NAME|FILE.json",
+    help="What agents do: day (calibrated, 200 agents), calibrated, lively, calm, or `none`.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="GROUP.FIELD=VALUE", help="Of the agents: noise.market=0.1; repeatable."
+)
+@click.option("--rate", "rate_per_s", default=160.0, help="Requests per second of all agents.")
+@click.option(
+    "--agent-delay",
+    default="0us",
+    metavar="TIME",
+    help="From the agents' look at the books to their requests' arrival.",
+)
+@click.option(
+    "--instruments", default="ACME", metavar="A,B|FILE.json", help="What is traded; the agents trade all of it."
+)
+@click.option("--opening-auction", "opening_s", type=SECONDS, default=0.0, help="Seconds before the hours. 0: none.")
+@click.option("--closing-auction", "closing_s", type=SECONDS, default=0.0, help="Seconds behind the hours. 0: none.")
+@click.option(
+    "--halt",
+    "halts",
+    multiple=True,
+    metavar="[SYMBOL:]AT+TIME[+AUCTION]",
+    help="Halt of trading, as in 2h+5m+30s; repeatable.",
+)
+@click.option("--collar-bps", type=click.IntRange(0, 10_000), default=0, help="Executions no farther; 0: no collar.")
+@click.option("--start", default="2026-01-05T09:30:00", help="Market time of the beginning, UTC.")
+@click.option("--warm-up-seconds", "warm_up_s", type=SECONDS, default=0.0, help="Before strategies connect.")
+@click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Repeatable.")
+@click.option(
+    "--latency",
+    "latencies",
+    multiple=True,
+    metavar="[STRATEGY=]MODEL",
+    help="zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, lognormal:order=50us~1.5, "
+    "distance:1200km~20us, file:F; repeatable.  [default: zero]",
+)
+@click.option(
+    "--compute",
+    "computes",
+    multiple=True,
+    metavar="[STRATEGY=]TIME",
+    help="Time that a strategy takes for each event; repeatable.  [default: 0us]",
+)
+@click.option("--fees", default="", metavar="FEES", help="Fees, as for `deltabook algo run`.")
+@click.option(
+    "--views",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="A file or folder of .sql with views beside those that ship; repeatable.",
+)
+@click.option(
+    "--step-us", type=click.IntRange(0), default=0, help="Views change every so many microseconds; 0: with every batch."
+)
+@click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="First broker number.")
+@click.option(
+    "--dir",
+    "journal",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="New directory for the journal and the feed of the exchange.  [default: none are kept]",
+)
+@click.option(
+    "--out",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the report, the figures as JSON, trades and orders go.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(  # noqa: PLR0917 - click passes every option by name
+    strategies: tuple[str, ...],
+    instruments: str,
+    latencies: tuple[str, ...],
+    computes: tuple[str, ...],
+    folders: tuple[Path, ...],
+    journal: Path | None,
+    directory: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run strategies (built-in names or .py files, or none) against agents that react to them, for a simulated day.
+
+    The exchange, its agents and its auctions are those of `deltabook exchange`; nothing waits, and the same options
+    give the same bytes. With --dir the exchange's journal and feed are written, for every command that reads them.
+    """
+    from deltabook.simulation import Simulation, SimulationConfig, SimulationError
+
+    latency, by_latency = _by_name(latencies, "zero")
+    compute, by_compute = _by_name(computes, "0us")
+    config = SimulationConfig(
+        strategies=strategies,
+        instruments=_instruments(instruments),
+        latency=latency,
+        latencies=by_latency,
+        compute=compute,
+        computes=by_compute,
+        views=views_of(folders),
+        **options,
+    )
+    simulation = Simulation(config, directory=journal)
+    with progress("simulating", round(config.length_s)) as advance:
+        result = simulation.run(lambda done_s, _: advance(round(done_s), "market seconds"))
+    written = result.write(directory) if directory is not None else []
+    if as_json:
+        sys.stdout.buffer.write(result.to_json())
+        sys.stdout.buffer.flush()
+    else:
+        print_result(result, "requests")
+        for path in written:
+            click.echo(str(path))
+    if result.failure:
+        raise SimulationError(f"the simulation ended before its day: {result.failure}")
+
+
+def _by_name(given: tuple[str, ...], default: str) -> tuple[str, dict[str, str]]:
+    """The value for all strategies, and those of single ones: ``NAME=value``, where a name has no colon."""
+    shared, own = default, {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if equals and ":" not in name:
+            own[name] = value
+        else:
+            shared = text
+    return shared, own
+
+
+def _instruments(given: str) -> tuple[Instrument, ...]:
+    """A JSON file, or symbols: of those that the exchange has by default with their scales and prices."""
+    from deltabook.wire.symbols import Instrument
+    from exchange_server.config import DEFAULT_INSTRUMENTS
+
+    if given.endswith(".json"):
+        try:
+            return msgspec.json.decode(Path(given).read_bytes(), type=tuple[Instrument, ...])
+        except (OSError, msgspec.DecodeError) as error:
+            raise click.BadParameter(f"expected a JSON file of instruments, was {error}, at {given}") from error
+    known = {instrument.symbol: instrument for instrument in DEFAULT_INSTRUMENTS}
+    return tuple(known.get(symbol) or Instrument(symbol) for symbol in given.split(",") if symbol)

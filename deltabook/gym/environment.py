@@ -1,0 +1,210 @@
+"""What all environments are: an episode of a closed simulation, in steps of market time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import gymnasium
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from algo_engine.loader import LoadedStrategy
+from algo_engine.quotes import QUOTE_VIEW
+from algo_engine.risk import RiskLimits
+from deltabook.backtest.errors import ConfigurationError
+from deltabook.gym.observation import LARGEST, Observation
+from deltabook.gym.puppet import Puppet
+from deltabook.simulation import Simulation, SimulationConfig, SimulationError
+from runtime.plan import Column
+
+__all__ = ["MarketEnvironment"]
+
+_SECOND_NS: Final = 1_000_000_000
+_HOUR_S: Final = 3600.0
+_REST_S: Final = 60.0
+"""Trading goes on for so long after an episode: nothing closes within one."""
+_LONGEST_WAIT_S: Final = 60
+"""Market time that a reset waits for a book with two sides."""
+_UNLIMITED: Final = 10**9
+_LIMITS: Final = RiskLimits(
+    max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
+    burst_orders=_UNLIMITED, price_band_bps=_UNLIMITED,
+)  # fmt: skip
+
+Floats = NDArray[np.float32]
+
+
+class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-ignore]  # Any where the extra is missing
+    """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
+
+    An observation is `own` numbers of the environment, then those of ``best_quote`` and of ``views``, which names
+    views: of the folder that ships, or with their SQL; see `deltabook.gym.observation`. Prices in it count from the
+    middle at the reset. ``market`` is the simulation: agents, rate, latency, fees and all else that it can be given;
+    its strategies, seed and hours are the environment's to choose.
+
+    Raises `ConfigurationError` for what cannot be.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+    own: ClassVar[tuple[str, ...]] = ()
+    """Names of the environment's own numbers."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float = 60.0,
+        steps: int = 30,
+        views: Mapping[str, str | None] | None = None,
+        market: SimulationConfig | None = None,
+    ) -> None:
+        if not (seconds > 0 and 1 <= steps <= 1_000_000):
+            raise ConfigurationError(f"expected 1 step or more in more than 0 s, was {steps} in {seconds:g} s")
+        given = market or SimulationConfig(agents="day", warm_up_s=20.0)
+        if given.strategies or given.views:
+            raise ConfigurationError(
+                "expected a market without strategies and views, which are the environment's, was one with "
+                f"{', '.join([*given.strategies, *given.views])}"
+            )
+        self._config = msgspec.structs.replace(given, hours=(given.warm_up_s + seconds + _REST_S) / _HOUR_S)
+        self._seconds, self._steps = seconds, steps
+        wanted = dict(views or {})
+        self._views = (QUOTE_VIEW, *(name.lower() for name in wanted if name.lower() != QUOTE_VIEW))
+        self._queries = {name.lower(): sql for name, sql in wanted.items() if sql is not None}
+        self._symbol = self._config.instruments[0].symbol
+        self._simulation: Simulation | None = None
+        self._reading = self._read_columns()
+        self.names = (*self.own, *self._reading.names)
+        """Of the numbers of an observation."""
+        self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, (len(self.names),), np.float32)
+
+    def _read_columns(self) -> Observation:
+        """Compile the views once, for what they have; raises `ConfigurationError`."""
+        simulation, _ = self._new_simulation(0)
+        assert simulation.publication is not None
+        types = simulation.publication.views.types
+        views: list[tuple[str, tuple[Column, ...]]] = [(view, types[view]) for view in self._views]
+        for view, columns in views:
+            if all(column.name != "symbol" for column in columns):
+                raise ConfigurationError(f"expected a view with a row for each symbol, was {view} without the column")
+        return Observation(self._symbol, views)
+
+    def _new_simulation(self, seed: int) -> tuple[Simulation, Puppet]:
+        puppet = Puppet(tuple(view for view in self._views if view not in self._queries), self._queries)
+        config = msgspec.structs.replace(self._config, seed=seed)
+        return Simulation(config, strategies=[LoadedStrategy("gym", puppet, _LIMITS)]), puppet
+
+    # -- Gymnasium's interface -----------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
+        """Begin an episode in a new market, whose seed is drawn; the same ``seed`` gives the same market."""
+        super().reset(seed=seed)
+        del options
+        self._simulation, self._puppet = self._new_simulation(int(self.np_random.integers(2**31)))
+        self._simulation.begin()
+        self._step_number = 0
+        self._wait_for_quotes()
+        self._arrival_ticks = self.middle_ticks
+        self._begin_episode()
+        return self._observe(), self._info()
+
+    def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Act, let market time pass, and see; an episode ends with its time, which is in the observation."""
+        simulation = self.simulation
+        self._act(np.asarray(action, dtype=np.float64))
+        self._step_number += 1
+        self._advance(self._step_number * self._seconds / self._steps)
+        is_over = self._step_number >= self._steps
+        if is_over:
+            self._finish()
+        reward = self._reward()
+        failure = simulation.hosts[0].failure
+        if failure:
+            raise SimulationError(f"expected the environment's strategy to go on, was {failure}")
+        return self._observe(), float(reward), is_over, False, self._info()
+
+    def close(self) -> None:
+        """Leave the market."""
+        if self._simulation is not None:
+            self._simulation.close()
+            self._simulation = None
+
+    # -- for the environments ------------------------------------------------------------------------------------
+
+    @property
+    def simulation(self) -> Simulation:
+        """The market of this episode; raises `gymnasium.error.ResetNeeded` before the first."""
+        if self._simulation is None:
+            raise gymnasium.error.ResetNeeded("expected an episode, was none: reset begins one")
+        return self._simulation
+
+    @property
+    def middle_ticks(self) -> float:
+        """Middle of the best quote as the strategy sees it; where a side is empty, the last there was."""
+        quote = self._puppet.context.quote(self._symbol)
+        if quote is not None and quote.is_two_sided:
+            self._middle = (quote.double_mid_ticks or 0) / 2
+        return self._middle
+
+    @property
+    def touch_ticks(self) -> tuple[int, int]:
+        """Best bid and ask as the strategy sees them, around the last middle where there is none."""
+        quote = self._puppet.context.quote(self._symbol)
+        bid = quote.bid_price_ticks if quote is not None else None
+        ask = quote.ask_price_ticks if quote is not None else None
+        middle = round(self.middle_ticks)
+        return (middle - 1 if bid is None else bid), (middle + 1 if ask is None else ask)
+
+    def _advance(self, elapsed_s: float) -> None:
+        """Let market time pass, up to so many seconds of the episode."""
+        self.simulation.clock.run_turn()
+        self.simulation.advance(self._begin_ns + round(elapsed_s * _SECOND_NS))
+
+    def _wait_for_quotes(self) -> None:
+        simulation, puppet = self.simulation, self._puppet
+        self._middle = float(self._config.instruments[0].reference_price_ticks)
+        for _ in range(_LONGEST_WAIT_S):
+            quote = puppet.context.quote(self._symbol) if simulation.hosts[0].is_started else None
+            if quote is not None and quote.is_two_sided:
+                break
+            simulation.advance(simulation.clock.now_ns + _SECOND_NS)
+        else:
+            raise SimulationError(f"expected a book of {self._symbol} with two sides, was none in {_LONGEST_WAIT_S} s")
+        self._begin_ns = simulation.clock.now_ns
+
+    def _observe(self) -> Floats:
+        own = np.array(self._own_numbers(), dtype=np.float32)
+        seen = self._reading.read(self._puppet.context.view, self._arrival_ticks)
+        numbers: Floats = np.concatenate([own, seen]).clip(-LARGEST, LARGEST)
+        return numbers
+
+    @property
+    def _time_left(self) -> float:
+        """Share of the episode that is to come."""
+        return 1.0 - self._step_number / self._steps
+
+    @abstractmethod
+    def _begin_episode(self) -> None:
+        """Take note of where the episode begins."""
+
+    @abstractmethod
+    def _act(self, action: NDArray[np.float64]) -> None:
+        """Send orders."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """The episode's time is over: settle what is open."""
+
+    @abstractmethod
+    def _reward(self) -> float:
+        """What the last step has earned."""
+
+    @abstractmethod
+    def _own_numbers(self) -> list[float]:
+        """Values of `own`."""
+
+    @abstractmethod
+    def _info(self) -> dict[str, Any]:
+        """What is said beside the observation."""

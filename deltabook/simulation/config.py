@@ -1,0 +1,283 @@
+"""Configuration of a simulation, and what of the live exchange's configuration follows from it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from deltabook.backtest.errors import ConfigurationError
+from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.symbols import Instrument
+from exchange_server.agents import PRESETS, AgentSettings
+from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig
+from exchange_server.day import DaySchedule
+from exchange_server.errors import ExchangeError
+
+__all__ = [
+    "NO_AGENTS",
+    "Halt",
+    "SimulationConfig",
+    "agent_settings",
+    "checked",
+    "exchange_config",
+    "parse_halt",
+    "parse_span_s",
+]
+
+NO_AGENTS: Final = "none"
+_UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)?")
+_LONGEST_HOURS: Final = 24.0
+
+
+class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that the result depends on; equal configurations give equal bytes."""
+
+    strategies: tuple[str, ...] = ()
+    """Built-in names, paths to files, or names of classes that are given beside the configuration; may be empty."""
+    hours: float = 6.5
+    """Length of continuous trading in market time."""
+    seed: int = 1
+    """Of the agents and of the latencies that are drawn."""
+    agents: str = "day"
+    """Preset of the background agents, path to a JSON file of `AgentSettings`, or ``none``."""
+    settings: tuple[str, ...] = ()
+    """Single settings of the agents in place of the preset's: ``noise.market=0.1``."""
+    rate_per_s: float = 160.0
+    """Requests a second of all agents together."""
+    agent_delay: str = "0us"
+    """Time between the agents' look at the books and the arrival of what they decided."""
+    instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS[:1]
+    """What is traded."""
+    opening_s: float = 0.0
+    """Opening auction before the hours; 0: none."""
+    closing_s: float = 0.0
+    """Closing auction behind them; 0: none."""
+    halts: tuple[str, ...] = ()
+    """Halts of trading, see `parse_halt`."""
+    collar_bps: int = 0
+    """How far from the reference price executions may be, in hundredths of a percent; 0: any distance."""
+    start: str = "2026-01-05T09:30:00"
+    """Market time of the beginning, in UTC."""
+    warm_up_s: float = 0.0
+    """Market time that passes before strategies connect."""
+    parameters: tuple[str, ...] = ()
+    """As of `deltabook algo run`: STRATEGY.field=value, or field=value where there is one strategy."""
+    views: dict[str, str] = {}
+    """Name → SQL of views beside those that ship."""
+    latency: str = "zero"
+    """Latency model of strategies, see `deltabook.backtest.latency` …"""
+    latencies: dict[str, str] = {}
+    """… and those of single strategies, by name."""
+    compute: str = "0us"
+    """Computation delay of strategies: time that one takes for each event …"""
+    computes: dict[str, str] = {}
+    """… and those of single strategies, by name."""
+    step_us: int = 0
+    """0: views change with every batch of requests; else so often in market time."""
+    fees: str = ""
+    """As of `deltabook algo run`: a text or a TOML file; empty: none."""
+    first_broker_id: int = 9001
+    """Of the first strategy; the others follow."""
+    trades_rows: int = 20_000
+    """So many trades stay in TRADES …"""
+    trades_time_s: int = 300
+    """… and none that is older."""
+    points: int = 2_000
+    """The curves of the result have at least half as many points and at most so many."""
+    orders_kept: int = 100_000
+    """So many orders are listed in the result, the first ones; all are counted."""
+
+    @property
+    def begin_ns(self) -> int:
+        """Nanoseconds since the UTC epoch at which the simulation begins; raises `ConfigurationError`."""
+        try:
+            moment = datetime.fromisoformat(self.start)
+        except ValueError:
+            raise ConfigurationError(f"expected a start as in 2026-01-05T09:30:00, was {self.start!r}") from None
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return int(moment.timestamp() * 1_000_000) * 1_000
+
+    @property
+    def length_s(self) -> float:
+        """Market time from the beginning to the end of the day."""
+        return self.opening_s + self.hours * 3600 + self.closing_s
+
+    @property
+    def session(self) -> str:
+        """Name of the exchange's session: the same for the same seed."""
+        return f"SIM{self.seed % 10**7:07d}"
+
+    def report_rows(self) -> list[tuple[str, object]]:
+        """What a report lists of the inputs, beside what it lists of every run."""
+        rows: list[tuple[str, object]] = [
+            ("agents", f"{self.agents}, {self.rate_per_s:g} requests/s, arriving after {self.agent_delay}"),
+            ("hours", f"{self.hours:g}"),
+            ("opening, closing auction", f"{self.opening_s:g} s, {self.closing_s:g} s"),
+            ("computation delay", self.compute),
+        ]
+        rows += [(f"latency of {name}", model) for name, model in self.latencies.items()]
+        rows += [(f"computation delay of {name}", delay) for name, delay in self.computes.items()]
+        rows += [("halt", halt) for halt in self.halts]
+        return rows + [("agents", setting) for setting in self.settings]
+
+    def command(self) -> str:
+        """The command line; views that came with it are named by a folder to be filled in."""
+        words = ["deltabook", "simulate", *self.strategies]
+        plain = SimulationConfig()
+        for option, name in _OPTIONS.items():
+            if getattr(self, name) != getattr(plain, name):
+                words += [f"--{option}", str(getattr(self, name))]
+        if self.instruments != plain.instruments:
+            words += ["--instruments", ",".join(instrument.symbol for instrument in self.instruments)]
+        for option, several in (("set", self.settings), ("halt", self.halts), ("param", self.parameters)):
+            for each in several:
+                words += [f"--{option}", each]
+        for option, by_name in (("latency", self.latencies), ("compute", self.computes)):
+            for name, each in by_name.items():
+                words += [f"--{option}", f"{name}={each}"]
+        words += ["--views", "FOLDER"] if self.views else []
+        return shlex.join(words)
+
+
+_OPTIONS: Final = {
+    "hours": "hours",
+    "seed": "seed",
+    "agents": "agents",
+    "rate": "rate_per_s",
+    "agent-delay": "agent_delay",
+    "opening-auction": "opening_s",
+    "closing-auction": "closing_s",
+    "collar-bps": "collar_bps",
+    "start": "start",
+    "warm-up-seconds": "warm_up_s",
+    "latency": "latency",
+    "compute": "compute",
+    "step-us": "step_us",
+    "fees": "fees",
+    "broker": "first_broker_id",
+}
+"""Option of the command line → field, where its value is written as it is."""
+
+
+def checked(config: SimulationConfig) -> SimulationConfig:
+    """Return it with every value of its field's type, 2 and ``2`` hours as 2.0; raises `ConfigurationError` where that
+    cannot be."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(config), SimulationConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"expected a configuration of a simulation, was {error}") from None
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """A halt that an operator would declare."""
+
+    at_s: float
+    """Seconds of continuous trading before it."""
+    halted_s: float
+    """How long orders are refused."""
+    auction_s: float
+    """How long the auction that ends it collects orders; 0: trading resumes without one."""
+    symbol: str
+    """Of one symbol, empty for all."""
+
+
+def parse_halt(text: str) -> Halt:
+    """``[SYMBOL:]AT+HALTED[+AUCTION]``; raises `ConfigurationError`.
+
+    >>> parse_halt("ACME:2h+5m+30s")
+    Halt(at_s=7200.0, halted_s=300.0, auction_s=30.0, symbol='ACME')
+    """
+    symbol, _, rest = text.rpartition(":")
+    spans = rest.split("+")
+    if len(spans) not in {2, 3}:
+        raise ConfigurationError(f"expected a halt as in 2h+5m or ACME:2h+5m+30s, was {text!r}")
+    seconds = [parse_span_s(span) for span in spans]
+    return Halt(seconds[0], seconds[1], seconds[2] if len(seconds) == 3 else 0.0, symbol)
+
+
+def parse_span_s(text: str) -> float:
+    """Seconds of a span of time, a number without a unit being seconds; raises `ConfigurationError`.
+
+    >>> parse_span_s("250us"), parse_span_s("1.5h"), parse_span_s("30")
+    (0.00025, 5400.0, 30.0)
+    """
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise ConfigurationError(f"expected a time as in 20us, 5ms, 30s, 5m or 2h, was {text!r}")
+    return float(found[1]) * _UNITS_S[found[2] or "s"]
+
+
+def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
+    """Settings of a preset or a JSON file, with single ones replaced; raises `ConfigurationError`.
+
+    >>> agent_settings("calm", ["noise.market=0.2", "clip_lots=10"]).noise.market
+    0.2
+    """
+    if name in PRESETS:
+        found = PRESETS[name]
+    elif name.endswith(".json"):
+        try:
+            found = msgspec.json.decode(Path(name).read_bytes(), type=AgentSettings)
+        except (OSError, msgspec.DecodeError) as error:
+            raise ConfigurationError(f"expected a JSON file of settings of agents, was {error}, at {name}") from error
+    else:
+        known = [*PRESETS, NO_AGENTS]
+        raise ConfigurationError(
+            f"expected agents out of {', '.join(known)} or a .json file, was {name}{did_you_mean(name, known)}"
+        )
+    plain = msgspec.to_builtins(found)
+    for setting in settings:
+        _set(plain, setting)
+    try:
+        return msgspec.convert(plain, AgentSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            f"expected settings of agents that can be, was {', '.join(settings)}: {error}"
+        ) from None
+
+
+def _set(plain: dict[str, Any], setting: str) -> None:
+    key, equals, value = setting.partition("=")
+    *groups, name = key.split(".")
+    target: Any = plain
+    for group in groups:
+        target = target.get(group) if isinstance(target, dict) else None
+    if not equals or not isinstance(target, dict) or name not in target or isinstance(target[name], dict):
+        fields = [key if not isinstance(value, dict) else f"{key}.…" for key, value in plain.items()]
+        raise ConfigurationError(
+            f"expected a setting of agents as in noise.market=0.1, out of {', '.join(fields)}, was {setting!r}"
+        )
+    target[name] = value
+
+
+def exchange_config(config: SimulationConfig, directory: Path | None) -> ExchangeConfig:
+    """Configuration that a live exchange of this simulation would have; raises `ConfigurationError`."""
+    if not 0 < config.hours <= _LONGEST_HOURS:
+        raise ConfigurationError(f"expected more than 0 and at most {_LONGEST_HOURS:g} hours, was {config.hours:g}")
+    has_agents = config.agents != NO_AGENTS
+    if not has_agents and config.settings:
+        raise ConfigurationError(f"expected no settings of agents without agents, was {', '.join(config.settings)}")
+    try:
+        settings = agent_settings(config.agents, config.settings) if has_agents else AgentSettings()
+        settings.check()
+        return ExchangeConfig(
+            directory="" if directory is None else str(directory),
+            instruments=config.instruments,
+            agents=has_agents,
+            agent_settings=settings,
+            seed=config.seed,
+            rate_per_s=config.rate_per_s,
+            day=DaySchedule(opening_s=config.opening_s, trading_s=config.hours * 3600, closing_s=config.closing_s),
+            collar_bps=config.collar_bps,
+            fsync="never",
+            session=config.session,
+        )
+    except ExchangeError as error:
+        raise ConfigurationError(str(error)) from error

@@ -1,0 +1,163 @@
+"""What the market says, as changes of views, and who is sent them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
+from deltabook.backtest.clock import SimulatedClock
+from deltabook.backtest.deltas import Delta, DeltaEncoder
+from deltabook.backtest.views import BacktestViews
+from exchange_server.matching import Market, Silence
+from exchange_server.matching.order import Order
+
+__all__ = ["BookQuotes", "FeedCounter", "Publication", "PublishedQuotes", "Subscriber"]
+
+
+class Subscriber(Protocol):
+    """Whoever is sent changes of views."""
+
+    def view_changed(self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int]) -> None:
+        """Take in a change of a view; ``step`` rises by one with each step of the views."""
+        ...
+
+
+class Publication:
+    """Steps the views once for all subscribers, with each batch of requests or on a grid of market time.
+
+    Views are those of the market itself: what a subscriber knows of them lags by the latency of its own feed.
+    """
+
+    def __init__(self, views: BacktestViews, encoder: DeltaEncoder, clock: SimulatedClock, step_ns: int) -> None:
+        self.views, self.encoder = views, encoder
+        self.subscribers: list[Subscriber] = []
+        self.step = 0
+        """Steps so far."""
+        self._clock, self._step_ns = clock, step_ns
+        self._held: list[Delta] = []
+
+    @property
+    def unseen(self) -> list[Delta]:
+        """Deltas that the views have not taken in."""
+        return [*self._held, *self.encoder.deltas]
+
+    def publish(self) -> None:
+        """Take in what the market has said since the last call."""
+        deltas = self.encoder.deltas
+        if not deltas:
+            return
+        self.encoder.end_epoch()
+        given = deltas[:]
+        deltas.clear()
+        if not self._step_ns:
+            self._take(given)
+            return
+        if not self._held:
+            now_ns = self._clock.now_ns
+            self._clock.call_at(now_ns - now_ns % self._step_ns + self._step_ns, self._step_grid)
+        self._held += given
+
+    def _step_grid(self) -> None:
+        deltas, self._held = self._held, []
+        self._take(deltas)
+
+    def _take(self, deltas: list[Delta]) -> None:
+        changes = self.views.step(deltas)
+        if changes:
+            self.step += 1
+            for view, rows, weights in changes:
+                for subscriber in self.subscribers:
+                    subscriber.view_changed(self.step, view, rows, weights)
+
+
+class FeedCounter(Silence):
+    """Counts feed messages and trades as `DeltaEncoder` does, where no strategy reads views."""
+
+    __slots__ = ("messages", "trades")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        """Lines that the text feed would have."""
+        self.trades = 0
+        """Trades so far."""
+
+    def added(self, order: Order) -> None:
+        self.messages += 1
+
+    def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+        self.trades += 1
+
+    def reduced(self, order: Order, volume: int) -> None:
+        self.messages += 1
+
+    def deleted(self, order: Order, volume: int) -> None:
+        self.messages += 1
+
+    def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+
+    def replaced(self, old: Order, order: Order) -> None:
+        self.messages += 2
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
+        self.messages += 1
+        self.trades += 1
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+        self.trades += 1
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+        self.trades += 1
+
+
+class BookQuotes(Quotes):
+    """Touch of every symbol as the books have it, for a simulation whose views nobody reads."""
+
+    def __init__(self, market: Market) -> None:
+        super().__init__()
+        self._books = market.books
+
+    def get(self, symbol: str) -> Quote | None:
+        """Return the touch now; None of an empty book."""
+        book = self._books[symbol]
+        bid, ask = next(book.levels("B"), None), next(book.levels("S"), None)
+        if bid is None and ask is None:
+            return None
+        bid_price, bid_lots = (None, 0) if bid is None else bid[:2]
+        ask_price, ask_lots = (None, 0) if ask is None else ask[:2]
+        return Quote(symbol, bid_price, bid_lots, ask_price, ask_lots, 1)
+
+
+class PublishedQuotes(Quotes):
+    """Touch of every symbol as `Publication` has it, before any latency: for samples and figures.
+
+    A symbol whose row has gone keeps its last prices, without sizes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, tuple[Any, ...]] = {}
+
+    def view_changed(self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int]) -> None:
+        """See `Subscriber.view_changed`."""
+        if view != QUOTE_VIEW:
+            return
+        known = self._rows
+        for row, weight in zip(rows, weights, strict=True):
+            if weight < 0 and known.get(row[0]) == row:
+                symbol, bid, _, ask, _ = row
+                known[symbol] = symbol, bid, None, ask, None
+        for row, weight in zip(rows, weights, strict=True):
+            if weight > 0:
+                known[row[0]] = row
+
+    def get(self, symbol: str) -> Quote | None:
+        """Return the last touch of a symbol."""
+        row = self._rows.get(symbol)
+        if row is None:
+            return None
+        _, bid, bid_lots, ask, ask_lots = row
+        return Quote(symbol, bid, bid_lots or 0, ask, ask_lots or 0, 1)

@@ -1,0 +1,126 @@
+"""The exchange of a simulation: the live one over a journal, or the same market without one.
+
+```
+agents, day, operator, participants ──submit──▶ Venue ──▶ Market ──▶ each account its own, then `published`
+                                                 ├ JournalledVenue   exchange_server.Exchange: journal, feed, snapshots
+                                                 └ MemoryVenue       nothing is kept
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from exchange_server.clock import MarketClock
+from exchange_server.exchange import Exchange
+from exchange_server.matching import AnyInput, FeedEncoder, Market, MarketRules, Now
+from exchange_server.matching.account import Account
+from exchange_server.outputs import protocols_of
+
+__all__ = ["JournalledVenue", "MemoryVenue", "Venue"]
+
+
+class Venue(Protocol):
+    """What participants, agents and the day ask of an exchange."""
+
+    market: Market
+    clock: MarketClock
+    inputs: int
+
+    @property
+    def session(self) -> str:
+        """Name of the session."""
+        ...
+
+    def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
+        """Return the first of so many times, later than all before."""
+        ...
+
+    def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
+        """Apply a batch and publish what the market says of it; return what `Market.apply` answered to each."""
+        ...
+
+    def follow(self, account: Account, listener: Callable[[bytes], None]) -> None:
+        """Call ``listener`` with each burst of an account's private stream."""
+        ...
+
+
+class JournalledVenue(Exchange):
+    """The live exchange; ``published`` is called behind each batch."""
+
+    def __init__(self, *arguments: Any, published: Callable[[], None], **options: Any) -> None:
+        self._published = published
+        super().__init__(*arguments, **options)
+
+    def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
+        """See `Venue.submit`."""
+        results = super().submit(batch)
+        self._published()
+        return results
+
+    def follow(self, account: Account, listener: Callable[[bytes], None]) -> None:
+        """See `Venue.follow`."""
+        self.stream(account).on_append.append(listener)
+
+
+class MemoryVenue:
+    """Market whose inputs and feed are kept nowhere; what it says is byte for byte what `JournalledVenue` says.
+
+    ``now_ns`` is the time that ``clock`` shows, without the way through seconds.
+    """
+
+    def __init__(
+        self,
+        rules: MarketRules,
+        clock: MarketClock,
+        now: Now,
+        *,
+        now_ns: Callable[[], int],
+        session: str,
+        observer: FeedEncoder,
+        published: Callable[[], None],
+    ) -> None:
+        self.clock = clock
+        self.session = session
+        """Name of the session."""
+        self.inputs = 0
+        """Inputs so far."""
+        self.market = Market(rules, (observer,), protocols_of(rules), now)
+        self._apply = self.market.apply
+        self._touched = self.market.touched
+        self._published = published
+        self._listeners: dict[int, Callable[[bytes], None]] = {}
+        self._last_time_ns = 0
+        self._now_ns = now_ns
+
+    def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
+        """See `Venue.next_time_ns`."""
+        time_ns = at_least_ns or self._now_ns()
+        if time_ns <= self._last_time_ns:
+            time_ns = self._last_time_ns + 1
+        self._last_time_ns = time_ns + count - 1
+        return time_ns
+
+    def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
+        """See `Venue.submit`."""
+        self.inputs += len(batch)
+        apply = self._apply
+        results = [apply(item) for item in batch]
+        if self._touched:
+            self._answer()
+        self._published()
+        return results
+
+    def follow(self, account: Account, listener: Callable[[bytes], None]) -> None:
+        """See `Venue.follow`."""
+        self._listeners[account.index] = listener
+
+    def _answer(self) -> None:
+        tellers = self._touched[:]
+        self._touched.clear()
+        for teller in tellers:
+            data, count = teller.take()
+            listener = self._listeners.get(teller.account.index)
+            if count and listener is not None:
+                listener(data)
