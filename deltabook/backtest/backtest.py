@@ -207,6 +207,13 @@ class Backtest:
         self.clock.run_turn()
         self.recorder.sample()
 
+    def seen_rows(self) -> list[Delta]:
+        """See `link.ViewedRun.seen_rows`; the pure-Python market plays the records from now on."""
+        self.simulation.use_python()
+        self.encoder.gives_time = True
+        unseen = [(relation, row, -number) for relation, row, number in self.simulation.unseen]
+        return [*self.encoder.rows(), *unseen]
+
     def show(self, name: str) -> None:
         """Tell the strategies of all rows of a view."""
         columns, scales = self._columns[name]

@@ -11,19 +11,10 @@ from runtime.compiler import NamedSelect
 
 if TYPE_CHECKING:
     from deltabook.backtest.clock import SimulatedClock
-    from deltabook.backtest.deltas import Delta, DeltaEncoder
+    from deltabook.backtest.deltas import Delta
     from deltabook.backtest.views import BacktestViews
 
 __all__ = ["RunViews"]
-
-
-class UnseenDeltas(Protocol):
-    """Where deltas are between the market and the views."""
-
-    @property
-    def unseen(self) -> list[Delta]:
-        """Deltas that the views have not taken in."""
-        ...
 
 
 class ViewedRun(Protocol):
@@ -35,18 +26,15 @@ class ViewedRun(Protocol):
         ...
 
     @property
-    def encoder(self) -> DeltaEncoder:
-        """Source of the deltas."""
-        ...
-
-    @property
     def views(self) -> BacktestViews:
         """Views of the run."""
         ...
 
-    @property
-    def simulation(self) -> UnseenDeltas:
-        """Where deltas are under way."""
+    def seen_rows(self) -> list[Delta]:
+        """Return the rows of all relations as the views know them: additions, and what has not arrived taken away.
+
+        `EPOCH_TIME` is among the relations from now on.
+        """
         ...
 
     def show(self, name: str) -> None:
@@ -81,13 +69,8 @@ class RunViews:
 
     def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
         backtest = self._backtest
-        backtest.simulation.use_python()
-        # In one step what has not arrived goes away again: both together are what the other views know.
-        backtest.encoder.gives_time = True
-        rows = backtest.encoder.rows()
-        rows += [(relation, row, -number) for relation, row, number in backtest.simulation.unseen]
         try:
-            backtest.views.add([NamedSelect(view, sql, lane="express")], rows)
+            backtest.views.add([NamedSelect(view, sql, lane="express")], backtest.seen_rows())
         except ConfigurationError as error:
             done(str(error))
             return

@@ -32,7 +32,7 @@ from algo_engine.quotes import Quotes
 from algo_engine.risk import RiskGate
 from algo_engine.trades import MemorySpool
 from deltabook.backtest.clock import SimulatedClock
-from deltabook.backtest.deltas import DeltaEncoder
+from deltabook.backtest.deltas import Delta
 from deltabook.backtest.latency import Latency, Way
 from deltabook.backtest.link import RunViews
 from deltabook.backtest.recorder import Recorder
@@ -127,7 +127,7 @@ class Participant:
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.clock = clock
-        self.simulation = publication
+        self._publication = publication
         self._venue = venue
         self._feed = delays.latency["feed"]()
         self._order = delays.latency["order"]()
@@ -170,21 +170,23 @@ class Participant:
 
     # -- the views -----------------------------------------------------------------------------------------------
 
-    @property
-    def encoder(self) -> DeltaEncoder:
+    def seen_rows(self) -> list[Delta]:
         """See `deltabook.backtest.link.ViewedRun`."""
-        return self.simulation.encoder
+        encoder = self._publication.encoder
+        encoder.gives_time = True
+        unseen = [(relation, row, -number) for relation, row, number in self._publication.unseen]
+        return [*encoder.rows(), *unseen]
 
     @property
     def views(self) -> BacktestViews:
         """See `deltabook.backtest.link.ViewedRun`."""
-        return self.simulation.views
+        return self._publication.views
 
     def show(self, name: str) -> None:
         """Send a snapshot of a view, over the feed like its changes."""
         columns, scales = self.views.columns[name]
         rows, weights = self.views.snapshot(name)
-        header = self._header("snapshot", name, self.simulation.step)
+        header = self._header("snapshot", name, self._publication.step)
         self._over_feed(self._take_view, header, columns, rows, weights, scales)
 
     def view_changed(self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int]) -> None:
@@ -246,7 +248,7 @@ class Participant:
     def open(self) -> None:
         """Follow the views, then log in; the exchange opens an account."""
         self.engine.start()
-        self.simulation.subscribers.append(self)
+        self._publication.subscribers.append(self)
         for name in self.views.columns:
             if name in self.host.views:
                 self.show(name)
