@@ -101,6 +101,7 @@ class FakeAsker:
         most_rows: int | None = None,
         waits: bool = False,
         describes: bool = False,
+        explains: bool = False,
     ) -> tuple[int, Rows]:
         assert waits
         self.asked.append((sql, epoch))
@@ -118,7 +119,9 @@ class FakeAsker:
                 if name not in known:
                     raise SqlError(f"unknown relation or view {name!r}", line=1, column=sql.index(name) + 1)
             tables = {"r": (_R.columns, _ROWS)}
-            answered = sandbox.answer(sql, tables, Cancel(), beside=beside, most_rows=most_rows, describes=describes)
+            answered = sandbox.answer(
+                sql, tables, Cancel(), beside=beside, most_rows=most_rows, describes=describes, explains=explains
+            )
         finally:
             sandbox.close()
         return self.epoch if epoch is None else epoch, answered
