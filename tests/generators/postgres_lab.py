@@ -238,12 +238,15 @@ def fields_of(content: bytes) -> dict[str, str]:
 class PostgresLab:
     """A port and its clients."""
 
-    def __init__(self, *, access: Access | None = None, tls: Any = None, token: str = "", **limits: Any) -> None:
+    def __init__(
+        self, *, access: Access | None = None, tls: Any = None, token: str = "", hub: Hub | None = None, **limits: Any
+    ) -> None:
         self.clock = cast(Any, MemoryReactorClock())
         self.clock.getThreadPool = _Pool
-        self.hub = Hub(_PROGRAM, lambda: 5)
-        rows = pa.table({"s": ["x", None], "total": pa.array([3, 4]).cast(pa.decimal128(38, 0)), "weight": [1, 1]})
-        self.hub.publish(Footer(0, 3), {"sums": rows}, {})
+        self.hub = hub or Hub(_PROGRAM, lambda: 5)
+        if hub is None:
+            rows = pa.table({"s": ["x", None], "total": pa.array([3, 4]).cast(pa.decimal128(38, 0)), "weight": [1, 1]})
+            self.hub.publish(Footer(0, 3), {"sums": rows}, {})
         self.asker = FakeAsker()
         self.threads: list[Any] = []
         self.is_slow = False

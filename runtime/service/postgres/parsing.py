@@ -296,7 +296,7 @@ class _Reader:
     def _type(self) -> int:
         """The number of the type that is named here."""
         begin, name = self._place(), ""
-        while self._rest() and self._peek().text not in ("(", ")", ",", "["):
+        while self._rest() and self._peek().text not in ("(", ")", ",", "[", "::"):
             name = f"{name} {unquoted(self._peek()).lower()}".lstrip()
             self._at += 1
         if self._sign("("):  # a length or a scale, which no type of a parameter has

@@ -84,14 +84,9 @@ _OF_DUCKDB: Final = {
 }  # fmt: skip
 _SQL_NAMES: Final = {
     **{name: kind for kind in TYPES for name in (kind.name, kind.sql) if name},
-    **{
-        "char": BY_NAME["bpchar"],
-        "dec": BY_NAME["numeric"],
-        "decimal": BY_NAME["numeric"],
-        "double": BY_NAME["float8"],
-    },
-    **{"float": BY_NAME["float8"], "int": BY_NAME["int4"]},
-}
+    "char": BY_NAME["bpchar"], "dec": BY_NAME["numeric"], "decimal": BY_NAME["numeric"], "double": BY_NAME["float8"],
+    "float": BY_NAME["float8"], "int": BY_NAME["int4"],
+}  # fmt: skip
 """Names of types in SQL, in lower case."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 _EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
