@@ -93,7 +93,7 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
     with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     decorated: Callable[..., Any] = with_port
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="JSON, for programs."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option(
             "--ca-file",
             envvar="DELTABOOK_EXCHANGE_CA_FILE",
@@ -109,7 +109,7 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--dir",
             "directory",
-            envvar="DELTABOOK_EXCHANGE_DIRECTORY",
+            envvar="DELTABOOK_EXCHANGE_DIR",
             type=click.Path(path_type=Path, file_okay=False),
             help="Directory of the exchange's journal, in place of --admin on the same machine.",
         ),

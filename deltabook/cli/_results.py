@@ -28,16 +28,16 @@ _OPTIONS: Final = (
         "--ca-file",
         envvar="DELTABOOK_RESULTS_CA_FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="PEM file of who signed the service's certificate; speaks TLS.",
+        help="PEM file with the CA of the service's certificate; connects with TLS.",
     ),
     click.option(
         "--token-file",
         envvar="DELTABOOK_RESULTS_TOKEN_FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="File with the token that it asks for.",
+        help="File with the token of the service.",
     ),
     click.option(
-        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="A running runtime's results service."
+        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="Results service of a running runtime."
     ),
 )
 

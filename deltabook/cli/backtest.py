@@ -25,9 +25,9 @@ __all__ = ["command"]
     "--out",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the report, the figures as JSON, trades and orders go.",
+    help="Folder for the report, the result as JSON, trades and orders.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, **options: Any) -> None:
     """Run strategies (built-in names or .py files) on recorded order flow.
 

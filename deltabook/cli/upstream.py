@@ -21,12 +21,12 @@ __all__ = ["command"]
 _DIRECTORY: Final = click.argument(
     "directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True)
 )
-_JSON: Final = click.option("--json", "is_json", is_flag=True, help="As JSON.")
+_JSON: Final = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def command() -> None:
-    """Several runtimes that feed one: who reads whom.
+    """Show and release the links between runtimes that read each other's epochs.
 
     DIR is a runtime's run directory.
     """
@@ -36,7 +36,7 @@ def command() -> None:
 @_DIRECTORY
 @_JSON
 def consumers(directory: Path, is_json: bool) -> None:
-    """List the runtimes that read the log in DIR: what they have not committed is kept for them."""
+    """List the runtimes that read the log in DIR; epochs that they have not committed are kept for them."""
     found = Consumers(directory).list()
     if is_json:
         click.echo(msgspec.json.encode(found))
@@ -50,7 +50,7 @@ def consumers(directory: Path, is_json: bool) -> None:
 @_DIRECTORY
 @click.argument("consumer")
 def forget(directory: Path, consumer: str) -> None:
-    """Keep nothing more in DIR for CONSUMER, which is gone for good.
+    """Remove CONSUMER, which does not exist any more, so that DIR keeps no epochs for it.
 
     One that runs says again how far it is. One that comes back and misses epochs is refused.
     """
@@ -64,7 +64,7 @@ def forget(directory: Path, consumer: str) -> None:
 @_DIRECTORY
 @_JSON
 def sessions(directory: Path, is_json: bool) -> None:
-    """List the sessions of feeds that are read for the runtime in DIR, by those that were given it as --system."""
+    """List the sessions of feeds that runtimes with DIR as their --system read."""
     found = SessionClaims(directory).list()
     if is_json:
         click.echo(msgspec.json.encode(found))
@@ -78,7 +78,7 @@ def sessions(directory: Path, is_json: bool) -> None:
 @_DIRECTORY
 @click.argument("session")
 def release(directory: Path, session: str) -> None:
-    """Let another log have SESSION of a feed; for one that has never brought anything into DIR."""
+    """Release SESSION of a feed, so that another log may read it; only if it has no data in DIR."""
     if not SessionClaims(directory).release(session):
         known = ", ".join(each.session for each in SessionClaims(directory).list()) or "none"
         raise ConfigurationError(f"expected a session in {directory} out of {known}, was {session!r}")
