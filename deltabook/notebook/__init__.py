@@ -1,9 +1,9 @@
 """What `import deltabook` offers a notebook or a script: backtests, sweeps and replays as plain calls.
 
 ```
-run_backtest ─┐            ┌─▶ deltabook.backtest.Backtest ──▶ Result: tables, statistics, plot
-sweep ────────┼─ inputs.py ┼─▶ Sweep, in processes or on Spark ──▶ SweepResult
-replay ───────┘            └─▶ Replay ──▶ Epoch
+run_backtest ─┬─ options.py ─┬─ inputs.py ─▶ BacktestConfig ─▶ Backtest ─▶ Result: tables, statistics, plot
+sweep ────────┘              │                            └──▶ Sweep, in processes or on Spark ─▶ SweepResult
+replay ──────────────────────┘             ─▶ Replay ─▶ Epoch
 calls.py
 ```
 
@@ -12,5 +12,6 @@ checked before anything runs: errors are a `BacktestError`, or an `AlgoError` fo
 """
 
 from deltabook.notebook.calls import replay, run_backtest, sweep
+from deltabook.notebook.options import BacktestOptions
 
-__all__ = ["replay", "run_backtest", "sweep"]
+__all__ = ["BacktestOptions", "replay", "run_backtest", "sweep"]
