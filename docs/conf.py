@@ -23,6 +23,11 @@ import click  # noqa: E402 (the path comes first)
 
 from deltabook import __version__  # noqa: E402
 from deltabook.cli import main  # noqa: E402
+from deltabook.notebook import run_backtest, sweep  # noqa: E402
+
+# Autodoc reads default values in the source, where these two have **options; `BacktestOptions` has an entry of its own.
+for call in (run_backtest, sweep):
+    del call.__signature__  # type: ignore[attr-defined]
 
 project = "Deltabook"
 version = release = __version__
