@@ -85,13 +85,13 @@ def run(  # noqa: PLR0917 - click passes every option by name
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
-    """Run strategies on the views of a runtime, trading at an exchange, each as a broker of its own.
+    """Run strategies on the views of a runtime, trading at an exchange, each as a separate broker.
 
-    STRATEGY is a .py file, or one that comes along: sobi, volatile_sobi, timed_sobi, market_players, market_maker.
+    STRATEGY is a .py file or a built-in name: sobi, volatile_sobi, timed_sobi, market_players, market_maker.
 
-    --param KEY=VALUE sets a parameter, --param risk.KEY=VALUE a limit; with several strategies its name stands in
-    front: --param sobi.KEY=VALUE. Ctrl-C and SIGTERM cancel all resting orders and end; SIGUSR1 is the kill switch:
-    orders are cancelled, new ones refused.
+    --param KEY=VALUE sets a parameter, --param risk.KEY=VALUE a limit; with several strategies, prefix the
+    name: --param sobi.KEY=VALUE. Ctrl-C and SIGTERM cancel all resting orders and end the process; SIGUSR1 is the kill
+    switch, which cancels orders and refuses new ones.
     """
     address(results, "--results")
     address(orders, "--orders")

@@ -117,7 +117,7 @@ class _Fitting:
 def kill(port: Callable[[], StatusPort], names: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Cancel all resting orders and refuse new ones until the process is restarted (kill switch).
 
-    Of all strategies, or of those named.
+    Without a STRATEGY, this applies to all strategies of the process.
     """
     done = port().kill(strategies.Kill(names, reason))
     if as_json:

@@ -103,7 +103,7 @@ class _Process:
         self._exit_with_stdin = exit_with_stdin
         self._failure: str | None = None
         self._stopping = False
-        self._cluster = LocalCluster(self._reactor, config, os.environ, self._fail, self._told)
+        self._cluster = LocalCluster(self._reactor, config, os.environ, self._fail, self._log_line)
         self._reporter = Reporter(
             "cluster",
             sys.stdout.buffer,
@@ -115,7 +115,7 @@ class _Process:
 
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""
-        # With handlers of the reactor's own it hears of children that end; those of signals that stop come after.
+        # The reactor's own handlers notice children that end; the handlers of stop signals are installed afterwards.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()
@@ -129,8 +129,8 @@ class _Process:
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
 
-    def _told(self, name: str, line: bytes) -> None:
-        """A log line of a process: as it is where it says itself whose it is."""
+    def _log_line(self, name: str, line: bytes) -> None:
+        """Write a log line of a process; a line with the process's name is written unchanged."""
         sys.stderr.buffer.write(line + b"\n" if self._is_json else f"{name}: ".encode() + line + b"\n")
         sys.stderr.buffer.flush()
 

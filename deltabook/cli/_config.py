@@ -60,7 +60,7 @@ def _defaults(
 
 
 def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:
-    """The `default_map` of `command` that the file at `path` says.
+    """Return the `default_map` of `command` from the file at `path`.
 
     Raises `ConfigurationError`, naming the file, if it cannot be read, is not TOML or has a key that no option has.
     """

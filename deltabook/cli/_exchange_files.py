@@ -25,7 +25,7 @@ _SHOWN_EVERY: Final = 10_000
 
 
 def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> admin.StateHash:
-    """The hash after so many requests of a journal, or after a message of a feed; after all if neither is said."""
+    """Return the hash after a number of requests of a journal, after a message of a feed, or else after everything."""
     from exchange_server.journal.history import History
     from exchange_server.outputs import all_outputs
 

@@ -94,8 +94,8 @@ def command(
 ) -> None:
     """Show a running system on a page: books, prices, trades, views, strategies and the engine.
 
-    The page is read-only. It is there before its peers are, says which of them it waits for, and finds them again
-    when they were restarted.
+    The page is read-only. It is available before its peers are, shows which of them it waits for, and reconnects to
+    them after a restart.
     """
     from deltabook.dashboard import DashboardConfig, Peer, parse_scales, run
     from deltabook.wire.access import PortSecurity

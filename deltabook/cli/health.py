@@ -1,4 +1,4 @@
-"""`deltabook health`: whether a part does its work, for those who watch containers."""
+"""`deltabook health`: health check of a process, for container engines."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Run a backtest for every combination of parameters.
 
-    A point's result is what `deltabook backtest` gives with its parameters, byte for byte. A point that fails is named
-    with its reason, and the others go on. Points are tasks of Spark, or of processes with --jobs.
+    The result of a point equals that of `deltabook backtest` with its parameters, byte for byte. A failed point is
+    reported with its reason, and the others continue. Points are tasks of Spark, or of processes with --jobs.
     """
     if keep_results and directory is None:
         raise click.UsageError("--keep-results needs --out")

@@ -1,4 +1,4 @@
-"""``deltabook upstream``: who reads a runtime's log, which log has which feed, and letting go of those that are gone.
+"""``deltabook upstream``: the consumers of a runtime's log, the feeds of its logs, and the release of stale ones.
 
 Works on files: the runtimes may run or not.
 """
@@ -43,7 +43,7 @@ def consumers(directory: Path, is_json: bool) -> None:
         return
     rows = [(each.identity, each.directory, each.host, each.epoch, _time(each.written_ns)) for each in found]
     title = f"{len(rows)} consumers of {directory}"
-    print_table(title, ("consumer", "directory", "host", "epoch", "said at"), rows, left=("consumer", "directory"))
+    print_table(title, ("consumer", "directory", "host", "epoch", "reported at"), rows, left=("consumer", "directory"))
 
 
 @command.command()
@@ -52,12 +52,12 @@ def consumers(directory: Path, is_json: bool) -> None:
 def forget(directory: Path, consumer: str) -> None:
     """Remove CONSUMER, which does not exist any more, so that DIR keeps no epochs for it.
 
-    One that runs says again how far it is. One that comes back and misses epochs is refused.
+    A consumer that is still running registers again. A consumer that returns later and lacks epochs is refused.
     """
     if not Consumers(directory).forget(consumer):
         known = ", ".join(each.identity for each in Consumers(directory).list()) or "none"
         raise ConfigurationError(f"expected a consumer of {directory} out of {known}, was {consumer!r}")
-    click.echo(f"{directory} keeps nothing more for {consumer}")
+    click.echo(f"{directory} keeps no epochs for {consumer} any more")
 
 
 @command.command()
@@ -70,7 +70,7 @@ def sessions(directory: Path, is_json: bool) -> None:
         click.echo(msgspec.json.encode(found))
         return
     rows = [(each.session, each.directory, str(each.holder)) for each in found]
-    columns = ("session", "log", "begun by")
+    columns = ("session", "log", "claimed by")
     print_table(f"{len(rows)} sessions of {directory}", columns, rows, left=columns)
 
 
@@ -82,7 +82,7 @@ def release(directory: Path, session: str) -> None:
     if not SessionClaims(directory).release(session):
         known = ", ".join(each.session for each in SessionClaims(directory).list()) or "none"
         raise ConfigurationError(f"expected a session in {directory} out of {known}, was {session!r}")
-    click.echo(f"session {session} is free in {directory}")
+    click.echo(f"session {session} is released in {directory}")
 
 
 def _time(ns: int) -> str:
