@@ -1,8 +1,9 @@
 """Configuration of the documentation site: `make docs` builds it from the pages of docs/ into build/docs.
 
 The source directory is the root of the repository, so that a relative link means the same on a code host and here: a
-link to a page leads to the page, a link to another file of the repository to a copy of the file. Nothing is executed:
-notebooks are rendered with the outputs that they were saved with, and views are not compiled.
+link to a page leads to the page, a link to another file of the repository to a copy of the file. Notebooks are stored
+without outputs and executed by the build, so that the outputs shown are those of this version; a cell that fails, fails
+the build. Outputs are cached in build/docs/notebooks until a notebook changes. Views are not compiled.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ import click  # noqa: E402 (the path comes first)
 
 from deltabook import __version__  # noqa: E402
 from deltabook.cli import main  # noqa: E402
+from deltabook.notebook import run_backtest, sweep  # noqa: E402
+
+# Autodoc reads default values in the source, where these two have **options; `BacktestOptions` has an entry of its own.
+for call in (run_backtest, sweep):
+    del call.__signature__  # type: ignore[attr-defined]
 
 project = "Deltabook"
 version = release = __version__
@@ -48,7 +54,12 @@ exclude_patterns = [path.name for path in ROOT.iterdir() if path.name not in PAG
 myst_enable_extensions = ["colon_fence"]
 myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / "build" / "docs" / "notebooks")
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 
 # Dashes and quotes stay as they are written: options begin with two of them.
 smartquotes = False

@@ -9,6 +9,7 @@ from bench.trading.democpu import measure_demo_cpu
 from bench.trading.fanout import measure_fanout, measure_paging
 from bench.trading.firstanswer import measure_first_answer
 from bench.trading.pgcopy import measure_copy
+from bench.trading.pgruntime import measure_port
 from bench.trading.simulations import measure_simulations
 from bench.trading.ticktotrade import measure_tick_to_trade
 from bench.trading.tuple_queues import measure_tuple_queues
@@ -25,6 +26,7 @@ def run(quick: bool) -> list[Record]:
         *measure_fanout(quick),
         *measure_paging(quick),
         *measure_copy(quick),
+        *measure_port(quick),
         *measure_dashboard(quick),
         *measure_backtests(quick),
         *measure_sweeps(quick),

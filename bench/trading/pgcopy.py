@@ -29,7 +29,7 @@ from runtime.service.http.limits import SiteLimits
 from runtime.service.hub import Hub
 from runtime.service.postgres import PostgresFactory, PostgresParts
 
-__all__ = ["measure_copy"]
+__all__ = ["copied_s", "measure_copy"]
 
 _ROWS: Final = 1_000_000
 _TYPES: Final = ("BIGINT", "VARCHAR", "DECIMAL(21,2)", "DOUBLE", "TIMESTAMP")
@@ -65,19 +65,25 @@ def _message(code: bytes, content: bytes) -> bytes:
     return code + struct.pack("!i", len(content) + 4) + content
 
 
-def _copied_s(port: int, form: str) -> float:
-    """Seconds until a client that only reads has the last byte."""
+def copied_s(port: int, sql: str) -> float:
+    """Seconds until a client that only reads has the last byte of a COPY; raises `RuntimeError` for an error."""
     with socket.create_connection(("127.0.0.1", port)) as client:
         said = b"user\0bench\0\0"
         client.sendall(struct.pack("!ii", len(said) + 8, 3 << 16) + said)
         while not client.recv(65_536).endswith(b"Z\0\0\0\5I"):
             pass
         begun = time.perf_counter()
-        client.sendall(_message(b"Q", f"COPY (SELECT 1) TO STDOUT (FORMAT {form})".encode() + b"\0"))
+        client.sendall(_message(b"Q", sql.encode() + b"\0"))
         tail = b""
         while not tail.endswith(b"Z\0\0\0\5I"):
-            tail = (tail + client.recv(1 << 20))[-16:]
-        return time.perf_counter() - begun
+            data = client.recv(1 << 20)
+            if not data:
+                raise RuntimeError(f"expected an answer to {sql}, was the end of the connection")
+            tail = (tail + data)[-64:]
+        taken = time.perf_counter() - begun
+    if b"COPY " not in tail:
+        raise RuntimeError(f"expected an answer to {sql}, was {tail!r}")
+    return taken
 
 
 def measure_copy(quick: bool) -> list[Record]:
@@ -109,7 +115,7 @@ def _run(rows: int, runs: int) -> dict[str, list[float]]:
     def measure(port: int) -> None:
         for _ in range(runs):
             for form in ("text", "csv", "binary"):
-                rates[form].append(rows / _copied_s(port, form))
+                rates[form].append(rows / copied_s(port, f"COPY (SELECT 1) TO STDOUT (FORMAT {form})"))
             begun = time.perf_counter()
             csv.write_csv(table, io.BytesIO(), csv.WriteOptions(include_header=False))
             rates["reference"].append(rows / (time.perf_counter() - begun))

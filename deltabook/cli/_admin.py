@@ -23,12 +23,12 @@ _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 
 
 class AdminPort:
-    """Asks one exchange."""
+    """Client of one exchange's admin port."""
 
     def __init__(
         self, where: str | None, directory: Path | None, token_file: Path | None, ca_file: Path | None = None
     ) -> None:
-        """``where`` is HOST:PORT; without it the exchange that runs on ``directory`` is asked."""
+        """``where`` is HOST:PORT; without it, the address of the exchange that runs in ``directory`` is used."""
         self.where = where if where is not None else _whereabouts(directory)
         address(self.where, "--admin")
         self._token = read_token(token_file) if token_file else ""
@@ -39,7 +39,7 @@ class AdminPort:
             raise ConfigurationError(str(error)) from None
 
     def get(self, path: str, kind: type[T]) -> T:
-        """What a path answers."""
+        """Return the answer of a path."""
         return msgspec.json.decode(self._ask(path, None), type=kind)
 
     def change(self, change: admin.Change) -> admin.Done:
@@ -70,13 +70,13 @@ def _whereabouts(directory: Path | None) -> str:
 
 
 LazyPort = Callable[[], AdminPort]
-"""The port that a command line names, made when it is asked."""
+"""Creates the port of a command line, when it is used."""
 
 
 def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which exchange is asked.
+    """Add the options that select an exchange to a command.
 
-    It gets ``port``, which makes the `AdminPort`, and ``as_json``.
+    The command receives ``port``, which creates the `AdminPort`, and ``as_json``.
     """
 
     def with_port(
@@ -93,32 +93,32 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
     with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     decorated: Callable[..., Any] = with_port
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="JSON, for programs."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option(
             "--ca-file",
             envvar="DELTABOOK_EXCHANGE_CA_FILE",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="PEM file with the authority of a port that speaks TLS.",
+            help="PEM file with the CA of the port's certificate; connects with TLS.",
         ),
         click.option(
             "--token-file",
             envvar="DELTABOOK_EXCHANGE_TOKEN_FILE",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="File with the token that the exchange asks for.",
+            help="File with the token of the port.",
         ),
         click.option(
             "--dir",
             "directory",
-            envvar="DELTABOOK_EXCHANGE_DIRECTORY",
+            envvar="DELTABOOK_EXCHANGE_DIR",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Directory of the exchange's journal, in place of --admin on the same machine.",
+            help="Directory of the exchange's journal on this machine, instead of --admin.",
         ),
         click.option(
             "--admin",
             "where",
             metavar="HOST:PORT",
             envvar="DELTABOOK_EXCHANGE_ADMIN",
-            help="The exchange's admin port.",
+            help="Admin port of the exchange.",
         ),
     ):
         decorated = option(decorated)

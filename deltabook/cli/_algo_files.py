@@ -19,9 +19,9 @@ _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 @click.command()
 @click.option("--dir", "directory", required=True, type=_FOLDER, help="Directory of the strategies.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="A .csv or .parquet file.")
-@click.option("--strategy", "names", multiple=True, help="Only of this one; repeatable.")
+@click.option("--strategy", "names", multiple=True, help="Write the trades of this strategy only; repeatable.")
 def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
-    """Write the list of own trades as CSV or Parquet, whether the strategies run or not."""
+    """Write the strategies' trades as CSV or Parquet; the strategies may be running."""
     from algo_engine.trades import SPOOL, read_trades, write_trades
 
     if out.suffix not in {".csv", ".parquet"}:
@@ -40,20 +40,20 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
 @click.command()
 @click.option("--dir", "directory", required=True, type=_FOLDER, help="Directory of the strategies.")
 @click.option("--exchange-dir", "exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
-@click.option("--fees", default="", help="Compare every fee with this schedule, as given to `algo run`.")
-@click.option("--while-running", is_flag=True, help="What the strategies have not heard yet is no problem.")
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+@click.option("--fees", default="", help="Fee schedule to check, as given to `algo run`.")
+@click.option("--while-running", is_flag=True, help="Ignore messages that running strategies have not received yet.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_json: bool) -> None:
     """Compare the strategies' orders, fills, positions and money with the exchange's journal.
 
-    The exchange's requests are applied again from the first one, and every message that follows is compared with what
-    the strategies wrote down; profit is computed once more from the list of trades. Exit code 1 if anything differs.
+    All requests of the exchange are applied again, every resulting message is compared with the strategies' journals,
+    and profit is computed again from the list of trades. The exit code is 1 if anything differs.
     """
     from algo_engine.fees import read_fees
     from deltabook.audit import audit
 
     schedule = read_fees(fees) if fees else None
-    with progress("applying the exchange's requests again"):
+    with progress("applying the exchange's requests"):
         found = audit(directory, exchange, schedule, is_running=while_running)
     if as_json:
         print_json(found)

@@ -23,10 +23,10 @@ _WHAT: Final = "a status port of strategies"
 
 
 class StatusPort:
-    """Asks the strategies of one process."""
+    """Client of one process's status port."""
 
     def __init__(self, where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None) -> None:
-        """``where`` is HOST:PORT; without it the strategies that run on ``directory`` are asked."""
+        """``where`` is HOST:PORT; without it, the address of the strategies that run in ``directory`` is used."""
         self.where = where if where is not None else _whereabouts(directory)
         address(self.where, "--algo")
         self._token = read_token(token_file) if token_file else ""
@@ -37,11 +37,11 @@ class StatusPort:
             raise ConfigurationError(str(error)) from None
 
     def get(self, path: str, kind: type[T]) -> T:
-        """What a path answers."""
+        """Return the answer of a path."""
         return msgspec.json.decode(ask(self.where, path, None, self._token, what=_WHAT, ca=self._ca), type=kind)
 
     def kill(self, kill: strategies.Kill) -> strategies.Killed:
-        """Throw the kill switch."""
+        """Trigger the kill switch."""
         body = msgspec.json.encode(kill)
         answer = ask(self.where, strategies.KILL_PATH, body, self._token, what=_WHAT, ca=self._ca)
         return msgspec.json.decode(answer, type=strategies.Killed)
@@ -63,7 +63,7 @@ def _whereabouts(directory: Path | None) -> str:
 
 
 def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which strategies are asked; it gets ``port``, which makes the port."""
+    """Add the options that select running strategies to a command, which receives ``port``, a function."""
 
     def with_port(
         where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None, **others: Any
@@ -81,21 +81,23 @@ def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "ca",
             envvar="DELTABOOK_STRATEGIES_CA_FILE",
             type=file,
-            help="PEM file with the authority of a port that speaks TLS.",
+            help="PEM file with the CA of the port's certificate; connects with TLS.",
         ),
         click.option(
             "--token-file",
             envvar="DELTABOOK_STRATEGIES_TOKEN_FILE",
             type=file,
-            help="File with the token that the port asks for.",
+            help="File with the token of the port.",
         ),
-        click.option("--dir", "directory", type=folder, help="Their directory, in place of --algo on their machine."),
+        click.option(
+            "--dir", "directory", type=folder, help="Directory of the strategies on this machine, instead of --algo."
+        ),
         click.option(
             "--algo",
             "where",
             envvar="DELTABOOK_STRATEGIES",
             metavar="HOST:PORT",
-            help="The status port (--http-port of `algo run`).",
+            help="Status port of the strategies (--http-port of `algo run`).",
         ),
     ):
         decorated = option(decorated)

@@ -33,9 +33,9 @@ _RARE: Final = frozenset({"rejected", "refused"})
 
 @click.command()
 @status_options
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs; with --watch a line each time.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; with --watch, one object per line.")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
-@click.option("--interval", type=click.FloatRange(0.1), default=1.0, help="Seconds between two outputs.")
+@click.option("--interval", type=click.FloatRange(0.1), default=1.0, help="Seconds between outputs of --watch.")
 def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval: float) -> None:
     """Show the strategies of a running process: state, orders, positions, profit and fees."""
     asked, console = port(), Console()
@@ -113,11 +113,11 @@ class _Fitting:
 @click.argument("names", metavar="[STRATEGY]...", nargs=-1)
 @status_options
 @click.option("--reason", default="by hand", help="Reason, shown in the status and in the log.")
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def kill(port: Callable[[], StatusPort], names: tuple[str, ...], reason: str, as_json: bool) -> None:
-    """Throw the kill switch: cancel resting orders and refuse new ones, until the process is started again.
+    """Cancel all resting orders and refuse new ones until the process is restarted (kill switch).
 
-    Of all strategies, or of those named.
+    Without a STRATEGY, this applies to all strategies of the process.
     """
     done = port().kill(strategies.Kill(names, reason))
     if as_json:

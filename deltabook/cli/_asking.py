@@ -20,7 +20,7 @@ _ARROW: Final = "application/vnd.apache.arrow.stream"
 _PIECE_BYTES: Final = 256 * 1024
 _TEXTS: Final = ("VARCHAR", "DATE", "TIMESTAMP", "BLOB", "UUID")
 _SECONDS: Final = 600.0
-"""Longer than any question may take: the runtime says when it has taken too long."""
+"""Longer than the runtime's own limit of a question, which it reports itself."""
 
 
 class _Answer(msgspec.Struct, frozen=True):

@@ -19,10 +19,12 @@ _OPTIONS: Final = (
         multiple=True,
         required=True,
         metavar="[SYMBOL=]FILE",
-        help="A recorded file; repeatable: files of one symbol follow one another, others are merged by time.",
+        help="Recorded file; repeatable. Files of one symbol are concatenated, those of several merged by time.",
     ),
-    click.option("--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Of the files.  [default: found out]"),
-    click.option("--symbol", default="REPLAY", help="Symbol of files that name none; for ITCH the stocks A,B."),
+    click.option(
+        "--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Format of the files.  [default: detected]"
+    ),
+    click.option("--symbol", default="REPLAY", help="Symbol of files that contain none; for ITCH the stocks A,B."),
     click.option(
         "--day",
         "days",
@@ -61,42 +63,51 @@ _OPTIONS: Final = (
         "--tick",
         default="",
         metavar="SIZE",
-        help="What a tick is worth: 0.01 for stocks.  [default: the smallest of the format, 0.0001, Bitstamp 0.01]",
+        help="Price of one tick, such as 0.01 for stocks.  [default: 0.0001, Bitstamp 0.01]",
     ),
-    click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Repeatable."),
+    click.option(
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="[STRATEGY.]KEY=VALUE",
+        help="Parameter of a strategy; repeatable.",
+    ),
     click.option(
         "--latency",
         default="zero",
         metavar="MODEL",
-        help="zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, lognormal:order=50us~1.5, file:F.",
+        help="Latencies: zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, "
+        "lognormal:order=50us~1.5 or file:F.",
     ),
-    click.option("--seed", default=1, help="Seed of the drawn latencies."),
-    click.option("--fees", default="", metavar="FEES", help="Fees, as for `deltabook algo run`."),
+    click.option("--seed", default=1, help="Seed of random latencies."),
+    click.option("--fees", default="", metavar="FEES", help="Fees of trades, as for `deltabook algo run`."),
     click.option(
         "--views",
         "folders",
         multiple=True,
         type=click.Path(path_type=Path, exists=True),
-        help="A file or folder of .sql with views beside those that ship; repeatable.",
+        help="SQL file, or folder of .sql files, with additional views; repeatable.",
     ),
     click.option(
         "--step-us",
         type=click.IntRange(0),
         default=0,
-        help="Views change every so many microseconds; 0: with every request.",
+        help="Update the views at this interval in microseconds; 0 updates them after every request.",
     ),
     click.option(
         "--warm-up",
         type=click.IntRange(0),
         default=0,
         metavar="N",
-        help="Records that are played before strategies start.",
+        help="Number of records to play before the strategies start.",
     ),
     click.option(
-        "--limit", type=click.IntRange(0), default=0, metavar="N", help="Records that are played at most; 0: all."
+        "--limit", type=click.IntRange(0), default=0, metavar="N", help="Maximum number of records; 0 plays all."
     ),
-    click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="First broker number."),
-)  # fmt: skip
+    click.option(
+        "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
+    ),
+)
 
 
 def backtest_options(command: Callable[..., Any]) -> Callable[..., Any]:

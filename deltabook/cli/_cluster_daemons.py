@@ -29,19 +29,17 @@ def _interface(port: int) -> tuple[Callable[..., Any], ...]:
         click.option(
             "--interface",
             default="127.0.0.1",
-            help="Where it listens and what others call it; `auto`: as this machine's name says. Off loopback with "
-            "--secret-file.",
+            help="Address to listen on, at which others reach it; `auto` is the address of this machine's name. Other "
+            "than loopback it requires --secret-file.",
         ),
-        click.option("--port", type=_PORT, default=port, help="Port of its calls; 0: any."),
-        click.option(
-            "--secret-file", default="", metavar="FILE", help="File with the secret that the cluster's processes share."
-        ),
+        click.option("--port", type=_PORT, default=port, help="Port of the process; 0 picks a free port."),
+        click.option("--secret-file", default="", metavar="FILE", help="File with the secret of the cluster."),
         click.option(
             "--ui-proxy",
             is_flag=True,
-            help="Serve all other pages through the master's page, where only that one can be reached.",
+            help="Serve all other pages through the master's page, for networks in which only that one is reachable.",
         ),
-        click.option("--metrics/--no-metrics", default=False, help="Serve its figures for a monitor on its page."),
+        click.option("--metrics/--no-metrics", default=False, help="Serve metrics on the page."),
     )
 
 
@@ -50,23 +48,23 @@ def _page(port: int) -> tuple[Callable[..., Any], ...]:
         click.option(
             "--ui-interface",
             default="127.0.0.1",
-            help="Interface of its page; other than loopback only with --private-network.",
+            help="Address of the page; other than loopback it requires --private-network.",
         ),
-        click.option("--ui-port", type=_PORT, default=port, help="Port of its page; 0: any."),
+        click.option("--ui-port", type=_PORT, default=port, help="Port of the page; 0 picks a free port."),
         click.option(
             "--private-network",
             is_flag=True,
-            help="Declare the network private: pages may be on other interfaces than loopback.",
+            help="Declare the network private: pages may be served on other addresses than loopback.",
         ),
-        click.option("--memory", "heap", type=MEMORY, default="512m", help="Heap of its own Java."),
+        click.option("--memory", "heap", type=MEMORY, default="512m", help="Java heap of the process itself."),
         click.option(
-            "--spark-conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark, repeatable."
+            "--spark-conf", multiple=True, metavar="KEY=VALUE", help="Additional setting of Spark; repeatable."
         ),
     )
 
 
 def _directory(what: str) -> Callable[..., Any]:
-    return click.option("--dir", "directory", default="", metavar="DIR", help=f"{what}; else a fresh one.")
+    return click.option("--dir", "directory", default="", metavar="DIR", help=f"{what}.  [default: a new one]")
 
 
 def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -102,7 +100,7 @@ def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callabl
     *_page(_MASTER_PAGE),
 )
 def master() -> None:
-    """Be the master of a standalone cluster: spark://INTERFACE:PORT.
+    """Run the master of a standalone cluster at spark://INTERFACE:PORT.
 
     Its log lines go to standard error. One that comes back with the same --dir, --interface and --port knows its
     workers and applications again; meanwhile everything that runs goes on.
@@ -115,25 +113,27 @@ def master() -> None:
     "worker",
     *_interface(0),
     _directory("Directory of its executors' logs and scratch, used by no other worker"),
-    click.option("--cores", type=click.IntRange(1, 4096), help="Tasks at a time.  [default: those of the machine]"),
     click.option(
-        "--executor-memory", type=MEMORY, default="2g", help="Memory for the heaps of all its executors together."
+        "--cores", type=click.IntRange(1, 4096), help="Concurrent tasks.  [default: the cores of the machine]"
+    ),
+    click.option(
+        "--executor-memory", type=MEMORY, default="2g", help="Memory for the Java heaps of all executors of the worker."
     ),
     *_page(_WORKER_PAGE),
 )
 def worker() -> None:
-    """Be a worker of a standalone cluster; it looks for its master for a day."""
+    """Run a worker of a standalone cluster; it tries to reach its master for a day."""
 
 
 @click.command("history")
 @click.argument("events", metavar="DIR", type=click.Path(file_okay=False))
 @_daemon("history", _directory("Directory of its cache"), *_page(_HISTORY_PAGE))
 def history() -> None:
-    """Show on a page what ran, from the event logs that `--event-log DIR` wrote."""
+    """Serve a page of past Spark applications from the event logs that `--event-log DIR` wrote."""
 
 
 @click.command("executor")
 @click.option("--dir", "directory", default="/tmp", metavar="DIR", help="Working directory.")
 def executor(directory: str) -> None:
-    """Be an executor of Spark on Kubernetes: what its pods run, with the variables that Spark gives them."""
+    """Run an executor of Spark on Kubernetes; its pods run this command with the variables that Spark sets."""
     become(executor_launch(os.environ, Path(directory)))

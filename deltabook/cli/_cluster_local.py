@@ -24,20 +24,30 @@ __all__ = ["local"]
 
 
 @click.command("local")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, help="How many.")
-@click.option("--cores", type=click.IntRange(1, 256), default=1, help="Of each: tasks at a time.")
-@click.option("--executor-memory", "memory", type=MEMORY, default="1g", help="Of each: for the heaps of its executors.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the master, 0 for any.")
-@click.option("--ui-port", type=click.IntRange(0, 65535), default=0, help="Of the master's page, 0 for any.")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, help="Number of workers.")
+@click.option("--cores", type=click.IntRange(1, 256), default=1, help="Concurrent tasks of each worker.")
+@click.option(
+    "--executor-memory",
+    "memory",
+    type=MEMORY,
+    default="1g",
+    help="Memory of each worker for the Java heaps of its executors.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the master; 0 picks a free port.")
+@click.option(
+    "--ui-port", type=click.IntRange(0, 65535), default=0, help="Port of the master's page; 0 picks a free port."
+)
 @click.option(
     "--dir",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Its files; else a fresh directory, gone at the end.",
+    help="Directory of the cluster's files.  [default: a temporary one]",
 )
-@click.option("--secret-file", default="", metavar="FILE", help="What its processes and its users have in common.")
-@click.option("--metrics/--no-metrics", default=False, help="Serve figures for a monitor on the pages.")
-@click.option("--status-interval", type=click.FloatRange(0), default=5.0, help="Seconds between figures, 0 for none.")
+@click.option("--secret-file", default="", metavar="FILE", help="File with the secret of the cluster.")
+@click.option("--metrics/--no-metrics", default=False, help="Serve metrics on the pages.")
+@click.option(
+    "--status-interval", type=click.FloatRange(0), default=5.0, help="Seconds between status lines; 0 writes none."
+)
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def local(  # noqa: PLR0917 - click passes every option by name
     workers: int,
@@ -53,8 +63,8 @@ def local(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Run a master and workers on loopback until a signal; `--master spark://127.0.0.1:PORT` uses them.
 
-    Standard output says in JSON lines when all are there and at which ports. A worker that ends is told of and not
-    started again. Whatever ends this process, the others end too.
+    The events ready, with the ports, and status are written to standard output. A worker that ends is reported and not
+    restarted. All processes of the cluster end with this one.
     """
     with _place(directory) as place:
         config = LocalConfig(
@@ -93,7 +103,7 @@ class _Process:
         self._exit_with_stdin = exit_with_stdin
         self._failure: str | None = None
         self._stopping = False
-        self._cluster = LocalCluster(self._reactor, config, os.environ, self._fail, self._told)
+        self._cluster = LocalCluster(self._reactor, config, os.environ, self._fail, self._log_line)
         self._reporter = Reporter(
             "cluster",
             sys.stdout.buffer,
@@ -105,7 +115,7 @@ class _Process:
 
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""
-        # With handlers of the reactor's own it hears of children that end; those of signals that stop come after.
+        # The reactor's own handlers notice children that end; the handlers of stop signals are installed afterwards.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()
@@ -119,8 +129,8 @@ class _Process:
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
 
-    def _told(self, name: str, line: bytes) -> None:
-        """A log line of a process: as it is where it says itself whose it is."""
+    def _log_line(self, name: str, line: bytes) -> None:
+        """Write a log line of a process; a line with the process's name is written unchanged."""
         sys.stderr.buffer.write(line + b"\n" if self._is_json else f"{name}: ".encode() + line + b"\n")
         sys.stderr.buffer.flush()
 

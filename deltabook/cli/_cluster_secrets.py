@@ -13,10 +13,12 @@ __all__ = ["command"]
 
 @click.command("secrets")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name of the services; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="Additional host name of the services; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(directory: Path, hosts: tuple[str, ...], as_json: bool) -> None:
-    """Make tokens, certificates and Spark's secret in DIR, which its owner alone can open.
+    """Create tokens, certificates and Spark's secret in DIR, which only its owner can read.
 
     Files that are there are kept. A certificate that ends within thirty days or lacks a name is made again. What the
     files hold is not shown.

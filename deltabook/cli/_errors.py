@@ -8,4 +8,4 @@ class ConfigurationError(ValueError):
 
 
 class OptionError(ConfigurationError):
-    """The command line does not say what to do: options that contradict each other, lack one, or cannot be read."""
+    """The command line is invalid: options contradict each other, are missing, or cannot be parsed."""

@@ -46,7 +46,7 @@ def _reason(context: click.Context, option: click.Parameter, said: str) -> str:
 
 
 def _to_phase(name: str, phase: Any, line: str) -> click.Command:
-    """A command that brings SYMBOL, or every symbol, into a phase."""
+    """Return a command that changes the phase of SYMBOL, or of every symbol."""
 
     def to_phase(port: LazyPort, as_json: bool, symbol: str | None, every: bool, reason: str = "") -> None:
         if (symbol is None) != every:
@@ -75,7 +75,7 @@ close = _to_phase("close", "closed", "End the day of SYMBOL; an auction is uncro
 
 @click.group()
 def auction() -> None:
-    """Begin an auction; `resume` uncrosses it and goes on trading, `close` uncrosses it and ends the day."""
+    """Start an auction; `resume` uncrosses it and continues trading, `close` uncrosses it and ends the day."""
 
 
 auction.add_command(_to_phase("open", "auction-open", "Begin an opening auction of SYMBOL."))
@@ -85,7 +85,7 @@ auction.add_command(_to_phase("halt", "auction-halt", "Begin an auction of SYMBO
 
 @click.group(cls=LazyGroup, default="list")
 def sessions() -> None:
-    """List the connections to a running exchange, or cut one."""
+    """List the connections to a running exchange, or close one."""
 
 
 @sessions.command("list", cls=DefaultCommand)
@@ -106,13 +106,13 @@ def list_sessions(port: LazyPort, as_json: bool) -> None:
 @click.option("--reason", default="by the operator", help="Reason in the log.")
 @admin_options
 def cut_session(port: LazyPort, as_json: bool, session: str, reason: str) -> None:
-    """End the connection that the list calls SESSION."""
+    """Close the connection with the name SESSION in the list."""
     _change(port, admin.CutSession(session, reason), as_json)
 
 
 @click.group(cls=LazyGroup, default="list")
 def accounts() -> None:
-    """List the accounts of a running exchange, stop one, let it trade again, or cancel its orders."""
+    """List the accounts of a running exchange; stop or resume one, or cancel its orders."""
 
 
 @accounts.command("list", cls=DefaultCommand)
@@ -152,7 +152,7 @@ def list_accounts(port: LazyPort, as_json: bool) -> None:
 @click.argument("account", metavar="ACCOUNT")
 @admin_options
 def kill_account(port: LazyPort, as_json: bool, account: str) -> None:
-    """Stop ACCOUNT: its live orders are cancelled, and new ones refused."""
+    """Stop ACCOUNT: cancel its live orders and refuse new ones."""
     _change(port, admin.KillAccount(account), as_json)
 
 
@@ -160,7 +160,7 @@ def kill_account(port: LazyPort, as_json: bool, account: str) -> None:
 @click.argument("account", metavar="ACCOUNT")
 @admin_options
 def revive_account(port: LazyPort, as_json: bool, account: str) -> None:
-    """Let ACCOUNT trade again."""
+    """Allow ACCOUNT to trade again."""
     _change(port, admin.KillAccount(account, killed=False), as_json)
 
 
@@ -170,7 +170,7 @@ def revive_account(port: LazyPort, as_json: bool, account: str) -> None:
 @click.option("--symbol", default="", help="Cancel only orders in this symbol.")
 @admin_options
 def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: bool, symbol: str) -> None:
-    """Cancel the live orders of ACCOUNT, which may go on trading."""
+    """Cancel the live orders of ACCOUNT, which may continue to trade."""
     if (account is None) != every:
         raise click.UsageError("expected an ACCOUNT or --all, was " + ("neither" if account is None else "both"))
     _change(port, admin.CancelOrders(account or "", symbol, every), as_json)
@@ -178,7 +178,7 @@ def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: boo
 
 @click.group(cls=LazyGroup, default="show")
 def replay() -> None:
-    """Show the recorded file that a running exchange plays; pause or resume it, change its speed, skip forward."""
+    """Show, pause, resume, speed up or skip the replay of a running exchange."""
 
 
 @replay.command("show", cls=DefaultCommand)
@@ -214,16 +214,16 @@ def resume_replay(port: LazyPort, as_json: bool) -> None:
 @click.argument("speed", metavar="TIMES", callback=parse_speed)
 @admin_options
 def replay_at(port: LazyPort, as_json: bool, speed: float | None) -> None:
-    """Play at TIMES real time, or at `max`."""
+    """Set the speed to TIMES real time, or to `max`."""
     _change(port, admin.PlayReplay(speed=speed or 0.0), as_json)
 
 
 @replay.command("seek")
 @click.argument("position", metavar="[RECORD]", required=False, type=click.IntRange(1))
-@click.option("--time-ns", type=click.IntRange(1), help="A recorded time, in place of the record.")
+@click.option("--time-ns", type=click.IntRange(1), help="Recorded time to skip to, instead of a record.")
 @admin_options
 def seek_replay(port: LazyPort, as_json: bool, position: int | None, time_ns: int | None) -> None:
-    """Play as fast as possible up to RECORD, which must be ahead."""
+    """Replay at maximum speed up to RECORD, which must be ahead."""
     if (position is None) == (time_ns is None):
         raise click.UsageError("expected a RECORD or --time-ns, was " + ("neither" if position is None else "both"))
     _change(port, admin.PlayReplay(position=position, time_ns=time_ns), as_json)
@@ -234,12 +234,12 @@ def seek_replay(port: LazyPort, as_json: bool, position: int | None, time_ns: in
 @click.argument("match_id", metavar="MATCH", type=click.IntRange(1))
 @admin_options
 def bust(port: LazyPort, as_json: bool, symbol: str, match_id: int) -> None:
-    """Declare the trade MATCH of SYMBOL void on the feed; books do not change."""
+    """Declare the trade MATCH of SYMBOL void on the feed; the books do not change."""
     _change(port, admin.BustTrade(symbol, match_id), as_json)
 
 
 @click.command()
 @admin_options
 def snapshot(port: LazyPort, as_json: bool) -> None:
-    """Write a snapshot now, so that a restart reads less of the journal."""
+    """Write a snapshot, so that a restart reads less of the journal."""
     _change(port, admin.TakeSnapshot(), as_json)

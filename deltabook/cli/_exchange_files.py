@@ -18,14 +18,14 @@ from deltabook.wire.attribution import LARGEST_BROKER
 __all__ = ["export_itch", "hash_of", "passwd", "verify"]
 
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
-_json = click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ITCH: Final = "itch"
 _SHOWN_EVERY: Final = 10_000
 """Requests between two changes of what a terminal shows."""
 
 
 def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> admin.StateHash:
-    """The hash after so many requests of a journal, or after a message of a feed; after all if neither is said."""
+    """Return the hash after a number of requests of a journal, after a message of a feed, or else after everything."""
     from exchange_server.journal.history import History
     from exchange_server.outputs import all_outputs
 
@@ -43,12 +43,13 @@ def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> 
 def verify(directory: Path, as_json: bool) -> None:
     """Check the journal in DIR: every checksum, and that snapshots, feeds and private streams follow from the requests.
 
-    Exits with 1 if something is not as it should be.
+    The exit code is 1 if the journal has a problem.
     """
     from exchange_server.journal.verification import verify as verify_journal
     from exchange_server.outputs import all_outputs
 
-    found = verify_journal(directory, all_outputs)
+    with progress("checking the journal"):
+        found = verify_journal(directory, all_outputs)
     if as_json:
         print_json(found)
     else:
@@ -73,9 +74,9 @@ def verify(directory: Path, as_json: bool) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @_json
 def export_itch(directory: Path, file: Path, as_json: bool) -> None:
-    """Write the feed of the journal in DIR as a daily file of ITCH 5.0: each message behind its length.
+    """Write the feed of the journal in DIR as a daily file of ITCH 5.0, in which each message follows its length.
 
-    The journal need not have been written with an ITCH port: the messages follow from its requests.
+    The messages are computed from the requests, so the exchange need not have had an ITCH port.
     """
     from exchange_server.journal.history import History
     from exchange_server.journal.streams import feed_name
@@ -111,7 +112,7 @@ def _has_terminal() -> bool:
 
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
-@click.option("--stdin", "from_stdin", is_flag=True, help="Take the first line of standard input as the password.")
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read the password from the first line of standard input.")
 @click.option(
     "--broker", type=click.IntRange(1, LARGEST_BROKER), default=1, help="Broker number of NAME's orders on the feed."
 )
@@ -120,7 +121,7 @@ def _has_terminal() -> bool:
 )
 @_json
 def passwd(name: str | None, from_stdin: bool, broker: int, protocol: str, as_json: bool) -> None:
-    """Hash a password for the file of users; with NAME print the whole entry."""
+    """Hash a password for the users file; with NAME, print the whole entry."""
     from exchange_server.logins import check_name, hash_password
 
     known = check_name(name) if name else ""

@@ -29,7 +29,7 @@ def _price(ticks: int | None, tick_size: str) -> Decimal | None:
 @click.command()
 @admin_options
 def status(port: LazyPort, as_json: bool) -> None:
-    """Say what a running exchange is and how it does."""
+    """Show the configuration and the state of a running exchange."""
     found = port().get(admin.STATUS_PATH, admin.Status)
     if as_json:
         print_json(found)
@@ -49,7 +49,7 @@ def status(port: LazyPort, as_json: bool) -> None:
 @click.command()
 @admin_options
 def statistics(port: LazyPort, as_json: bool) -> None:
-    """Show what has happened in the session, and every symbol in a line."""
+    """Show the totals of the session and a line for each symbol."""
     asked = port()
     found = asked.get(admin.STATISTICS_PATH, admin.Statistics)
     symbols = list(found.symbols)
@@ -115,16 +115,18 @@ def book(port: LazyPort, as_json: bool, symbol: str, depth: int) -> None:
 @click.argument(
     "journal", metavar="[DIR]", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
-@click.option("--at-request", "at", type=click.IntRange(0), help="With DIR: after so many requests; else after all.")
-@click.option("--at-message", type=click.IntRange(1), help="With DIR: after this message of the feed.")
 @click.option(
-    "--feed-protocol", "feed", type=click.Choice(["text", "itch"]), default="text", help="Whose messages are counted."
+    "--at-request", "at", type=click.IntRange(0), help="With DIR: number of requests to apply.  [default: all]"
+)
+@click.option("--at-message", type=click.IntRange(1), help="With DIR: message of the feed to stop after.")
+@click.option(
+    "--feed-protocol", "feed", type=click.Choice(["text", "itch"]), default="text", help="Feed of --at-message."
 )
 @admin_options
 def show_hash(  # noqa: PLR0917 - click passes every option by name
     port: LazyPort, as_json: bool, journal: Path | None, at: int | None, at_message: int | None, feed: str
 ) -> None:
-    """Show the hash of the market's state: of a running exchange, or made of the journal in DIR, which is only read."""
+    """Show the hash of the market's state: of a running exchange, or computed from the journal in DIR."""
     if journal is None:
         if at is not None or at_message is not None:
             raise click.UsageError("expected the directory of a journal with --at-request and --at-message, was none")

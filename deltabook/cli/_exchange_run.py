@@ -40,7 +40,7 @@ _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_
 
 
 def _read(path: str, kind: Any, what: str) -> Any:
-    """A JSON file of an option, of this type; ``what`` says the option and what was expected."""
+    """Decode the JSON file of an option; ``what`` is the expectation in the error, with the option's name."""
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=kind)
     except OSError as error:
@@ -50,7 +50,7 @@ def _read(path: str, kind: Any, what: str) -> Any:
 
 
 def _instruments(agents: str, instruments: str | None, *, plays: bool) -> tuple[Instrument, ...]:
-    """What is traded: the file or list of --instruments, else the file of --agents, else what there is by default."""
+    """Return the instruments: those of --instruments, else those of the file of --agents, else the default ones."""
     from exchange_server.config import DEFAULT_INSTRUMENTS
 
     many = tuple[Instrument, ...]
@@ -64,7 +64,7 @@ def _instruments(agents: str, instruments: str | None, *, plays: bool) -> tuple[
 
 
 def _agent_symbols(agents: str) -> tuple[str, ...]:
-    """Those of the file of --agents; none for all that is traded."""
+    """Return the symbols of the file of --agents; an empty tuple stands for all instruments."""
     if agents in {_NONE, _DEFAULT}:
         return ()
     listed = cast(
@@ -90,70 +90,92 @@ def _limits(path: str) -> PortLimits:
 
 @click.command("run", cls=DefaultCommand)
 @click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory of the journal.")
-@click.option("--port", type=PORT, default="0", help="Of the text protocol; 0: any free one, `none`: none.")
-@click.option("--itch-port", type=PORT, default=_NONE, help="Of the feed as ITCH 5.0 over SoupBinTCP.")
-@click.option("--ouch-port", type=PORT, default=_NONE, help="For orders in OUCH 5.0 and 4.2; needs --users.")
-@click.option("--glimpse-port", type=PORT, default=_NONE, help="Of snapshots of the books as ITCH (GLIMPSE).")
+@click.option(
+    "--port", type=PORT, default="0", help="Port of the text protocol; 0 picks a free port, `none` closes it."
+)
+@click.option("--itch-port", type=PORT, default=_NONE, help="Port of the feed as ITCH 5.0 over SoupBinTCP.")
+@click.option("--ouch-port", type=PORT, default=_NONE, help="Port for orders in OUCH 5.0 and 4.2; requires --users.")
+@click.option("--glimpse-port", type=PORT, default=_NONE, help="Port of book snapshots as ITCH (GLIMPSE).")
 @click.option(
     "--mold-to",
     default="",
     metavar="HOST:PORT",
-    help="Send the feed as MoldUDP64 to a group or an address.",
+    help="Multicast group or address to send the feed to as MoldUDP64.",
 )
-@click.option("--mold-port", type=PORT, default=_NONE, help="Where lost datagrams are asked for; with --mold-to.")
+@click.option("--mold-port", type=PORT, default=_NONE, help="Port for requests of lost datagrams; requires --mold-to.")
 @click.option(
-    "--admin-port", type=PORT, default="0", help="For `deltabook exchange status` and the like, and /metrics."
+    "--admin-port",
+    type=PORT,
+    default="0",
+    help="Port of the admin commands, such as `deltabook exchange status`, and of /metrics.",
 )
-@click.option("--interface", default="127.0.0.1", help="Address to listen at.")
-@click.option("--admin-interface", default="127.0.0.1", help="The same of the admin port; others need token and TLS.")
+@click.option("--interface", default="127.0.0.1", help="Address to listen on.")
+@click.option(
+    "--admin-interface",
+    default="127.0.0.1",
+    help="Address of the admin port; other than loopback it requires a token and TLS.",
+)
 @click.option(
     "--admin-token-file",
     "admin_token_file",
     default="",
     metavar="FILE",
-    help="File with the token for the admin port.",
+    help="File with the token of the admin port.",
 )
-@click.option("--admin-tls-cert", default="", metavar="FILE", help="PEM file of the admin port's certificate.")
-@click.option("--admin-tls-key", default="", metavar="FILE", help="PEM file of its key.")
+@click.option("--admin-tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the admin port.")
+@click.option(
+    "--admin-tls-key", default="", metavar="FILE", help="PEM file with the key of the admin port's certificate."
+)
 @click.option(
     "--users",
     "users_file",
     default="",
     metavar="FILE",
-    help="Users of the OUCH, ITCH and GLIMPSE ports.",
+    help="File with the users of the OUCH, ITCH and GLIMPSE ports.",
 )
 @click.option(
     "--limits",
     default="",
     metavar="FILE.json",
-    help="Of each port: connections, how far a reader may be behind, and so on.",
+    help="Limits of each port, such as connections and how far behind a reader may be.",
 )
 @click.option(
-    "--instruments", default=None, metavar="A,B|FILE.json", help="What is traded.  [default: the agents' symbols]"
+    "--instruments",
+    default=None,
+    metavar="A,B|FILE.json",
+    help="Instruments that are traded.  [default: those of the agents]",
 )
 @click.option(
     "--agents",
     default=None,
-    help="Background agents on the symbols of a JSON file, on the `default` symbols, or `none`.  "
+    help="Simulated traders on the symbols of a JSON file, on the `default` symbols, or `none`.  "
     "[default: `none` with --replay, else `default`]",
 )
 @click.option(
-    "--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively, calm, calibrated or day."
+    "--agent-style",
+    default="lively",
+    metavar="NAME|FILE.json",
+    help="Behaviour of the agents: lively, calm, calibrated, day or a file.",
 )
 @click.option("--seed", default=1, help="Seed of the agents.")
-@click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents.")
-@click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to play.")
+@click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents together.")
+@click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to replay.")
 @click.option(
     "--format",
     "replay_format",
     type=click.Choice(FORMATS),
     default="dbtoaster",
-    help="Of the file.",
+    help="Format of the recorded file.",
 )
-@click.option("--replay-mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
-@click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
+@click.option(
+    "--replay-mode",
+    type=click.Choice(REPLAY_MODES),
+    default="as-orders",
+    help="Send the records as orders, or reproduce the recorded executions.",
+)
+@click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
+@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay.  [default: all]")
 @click.option(
     "--day",
     default="",
@@ -176,47 +198,81 @@ def _limits(path: str) -> PortLimits:
     default="back",
     help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
 )
-@click.option("--start-on", "start_on_listeners", default=0, help="Flow starts with so many listeners ...")
-@click.option("--start-on-brokers", default=0, help="... and so many interactive clients logged in.")
-@click.option("--opening-auction", type=SECONDS, default=0.0, help="Seconds; the day begins with the flow. 0: none.")
-@click.option("--trading", type=SECONDS, default=0.0, help="Seconds until the end of the day. 0: no end.")
-@click.option("--closing-auction", type=SECONDS, default=0.0, help="Seconds, behind --trading. 0: none.")
-@click.option("--collar-bps", type=click.IntRange(0, 10_000), default=0, help="Executions no farther; 0: no collar.")
-@click.option("--max-live-orders", type=click.IntRange(1), default=1_000_000, help="More are refused.")
+@click.option(
+    "--start-on",
+    "start_on_listeners",
+    default=0,
+    help="Start agents and replay when this many listeners are connected.",
+)
+@click.option(
+    "--start-on-brokers", default=0, help="Start agents and replay when this many interactive clients are logged in."
+)
+@click.option("--opening-auction", type=SECONDS, default=0.0, help="Seconds of the opening auction; 0 skips it.")
+@click.option("--trading", type=SECONDS, default=0.0, help="Seconds of continuous trading; 0 never ends it.")
+@click.option(
+    "--closing-auction", type=SECONDS, default=0.0, help="Seconds of the closing auction after --trading; 0 skips it."
+)
+@click.option(
+    "--collar-bps",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    help="Maximum distance of an execution from the reference price; 0 sets no limit.",
+)
+@click.option(
+    "--max-live-orders", type=click.IntRange(1), default=1_000_000, help="Refuse orders above this number of live ones."
+)
 @click.option(
     "--fsync",
     type=click.Choice(["always", "interval", "never"]),
     default="interval",
-    help="When the journal is forced to the disk.",
-)
-@click.option("--fsync-interval", "fsync_interval_s", type=click.FloatRange(0.01), default=1.0, help="Seconds.")
-@click.option(
-    "--snapshot-inputs", type=click.IntRange(0), default=1_000_000, help="Requests between snapshots, 0: none."
+    help="When to force the journal to the disk.",
 )
 @click.option(
-    "--snapshot-interval", "snapshot_interval_s", type=SECONDS, default=0.0, help="Seconds between them, 0: none."
+    "--fsync-interval",
+    "fsync_interval_s",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    help="Seconds between fsyncs with --fsync interval.",
 )
 @click.option(
-    "--keep-snapshots", type=click.IntRange(0), default=0, help="And the journal from the oldest on. 0: all of it."
+    "--snapshot-inputs",
+    type=click.IntRange(0),
+    default=1_000_000,
+    help="Requests between snapshots; 0 writes none by count.",
+)
+@click.option(
+    "--snapshot-interval",
+    "snapshot_interval_s",
+    type=SECONDS,
+    default=0.0,
+    help="Seconds between snapshots; 0 writes none by time.",
+)
+@click.option(
+    "--keep-snapshots",
+    type=click.IntRange(0),
+    default=0,
+    help="Snapshots to keep, with the journal since the oldest of them; 0 keeps everything.",
 )
 @click.option(
     "--reactor",
     type=click.Choice(["default", "epoll", "poll", "select", "asyncio"]),
     default="default",
-    help="Of Twisted.",
+    help="Event loop of Twisted.",
 )
 @click.option(
     "--busy-poll-ms",
     default=0.0,
-    help="Poll without sleeping for so long after a request: quicker answers, a busy core.",
+    help="Poll without sleeping for this long after a request: lower latency at the cost of a busy core.",
 )
-@click.option("--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines, 0: none.")
+@click.option(
+    "--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines; 0 writes none."
+)
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def run(agents: str | None, instruments: str | None, agent_style: str, limits: str, **settings: Any) -> None:
     """Run the simulated exchange.
 
-    Every port but those of the text protocol and of the admin is closed unless it is asked for, and all are on loopback
-    unless told otherwise. Standard output carries one JSON object a line: ready, status, stopped.
+    Only the text port and the admin port are open by default, and all ports listen on loopback by default. The events
+    ready, status and stopped are written to standard output, as text on a terminal, else as one JSON object per line.
     """
     from exchange_server.app import run as run_exchange
     from exchange_server.config import ExchangeConfig

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from deltabook.cli._names import align_names
 from deltabook.cli._sections import group_help
 from deltabook.wire.suggestions import did_you_mean
 
-__all__ = ["DefaultCommand", "LazyGroup", "check_command", "tidy_help"]
+__all__ = ["DefaultCommand", "LazyGroup", "check_command", "tidy_command"]
 
 
 class DefaultCommand(click.Command):
@@ -25,15 +26,16 @@ class DefaultCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def tidy_help(command: click.Command) -> None:
-    """Have the help of a command show no default that is nothing, and many options in sections."""
+def tidy_command(command: click.Command) -> None:
+    """Prepare a command that was loaded: help in sections and without empty defaults, aligned names of options."""
     group_help(command)
+    align_names(command)
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.default == "":
             parameter.show_default = False
     if isinstance(command, click.Group):
         for part in command.commands.values():
-            tidy_help(part)
+            tidy_command(part)
 
 
 def check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
@@ -81,7 +83,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._places[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"deltabook.cli.{module}"), attribute)
-        tidy_help(command)
+        tidy_command(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -34,7 +34,7 @@ class LogOrigin(msgspec.Struct, frozen=True):
     pid: int = 0
     """Process id."""
     is_named: bool = False
-    """Whether the run id was given: a name that the process has made up for itself is no news to who reads text."""
+    """True if the run id was given; a generated one is omitted from lines of text."""
 
 
 _NOWHERE: Final = LogOrigin()
@@ -118,7 +118,7 @@ class _StandardError:
         self.figures: Callable[[], Mapping[str, int]] = dict
 
     def _level_of(self, event: LogEvent) -> Any:
-        # Twisted says at level info when each of its factories starts, and every request: detail for us.
+        # Twisted logs the start of each factory and every request at level info, which are details here.
         return self.level if _is_ours(event) or self.level < LogLevel.info else LogLevel.warn
 
     def __call__(self, event: LogEvent) -> None:

@@ -54,7 +54,7 @@ def ask(
         headers["Authorization"] = f"Bearer {token}"
     scheme, extra = ("https", [_trusting(ca)]) if ca else ("http", [])
     request = urllib.request.Request(f"{scheme}://{where}{path}", data=body, headers=headers)
-    # What the environment says of proxies is not for a port of this machine.
+    # Proxies of the environment do not apply to a port of this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *extra)
     try:
         with opener.open(request, timeout=timeout_s) as answer:

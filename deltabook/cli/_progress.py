@@ -1,4 +1,4 @@
-"""What a person sees while a command takes long: on a terminal, beside the output; nothing anywhere else."""
+"""Progress of long commands, on standard error of a terminal only."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 __all__ = ["progress"]
 
 Advance = Callable[[int, str], None]
-"""Takes how much is done, and what is being done; empty: the same as before."""
+"""Sets the number of finished steps and the description; an empty description keeps the previous one."""
 
 
 @contextmanager
 def progress(what: str, total: int | None = None, console: Console | None = None) -> Iterator[Advance]:
-    """Show that something runs, for how long already, and how much of ``total`` is done.
+    """Show a spinner with a description, the elapsed time, and a bar for ``total`` steps.
 
-    Without a total the count alone is shown, and nothing of it before it is above 0.
+    Without a total, only the count is shown, once it is above 0.
     """
     console = console or Console(stderr=True)
     columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]

@@ -28,22 +28,22 @@ _OPTIONS: Final = (
         "--ca-file",
         envvar="DELTABOOK_RESULTS_CA_FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="PEM file of who signed the service's certificate; speaks TLS.",
+        help="PEM file with the CA of the service's certificate; connects with TLS.",
     ),
     click.option(
         "--token-file",
         envvar="DELTABOOK_RESULTS_TOKEN_FILE",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="File with the token that it asks for.",
+        help="File with the token of the service.",
     ),
     click.option(
-        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="A running runtime's results service."
+        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="Results service of a running runtime."
     ),
 )
 
 
 class ResultsPort:
-    """Asks the results service of one runtime."""
+    """Client of one runtime's results service."""
 
     def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
         """``where`` is HOST:PORT. With ``ca_file``, a PEM file of who signed its certificate, it is spoken to by TLS.
@@ -65,7 +65,7 @@ class ResultsPort:
         except OSError as error:  # of OpenSSL too
             raise ConfigurationError(f"expected certificates in {ca_file}, was: {error.strerror or error}") from None
         self._base = f"{'https' if ca_file else 'http'}://{where}"
-        # What the environment says of proxies is not for a port of this machine.
+        # Proxies of the environment do not apply to a port of this machine.
         self._opener = urllib.request.build_opener(*handlers)
 
     def open(
@@ -113,7 +113,7 @@ LazyResults = Callable[[], ResultsPort]
 
 
 def results_options(*, optional: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options that say which runtime is asked.
+    """Add the options that select a runtime to a command.
 
     It gets ``results``, a `LazyResults`; or None where no address is given and it is ``optional``.
     """

@@ -16,7 +16,7 @@ from deltabook import __version__
 from deltabook.cli._completion import completion_option
 from deltabook.cli._config import read_defaults
 from deltabook.cli._errors import ConfigurationError, OptionError
-from deltabook.cli._groups import check_command, tidy_help
+from deltabook.cli._groups import check_command, tidy_command
 from deltabook.cli._logging import start_logging
 from deltabook.cli._run_id import RUN_ID
 from deltabook.wire.errors import RunIdError
@@ -25,29 +25,29 @@ from deltabook.wire.runid import check_run_id, new_run_id
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
-    "algo": "Run strategies on the views and send their orders.",
+    "algo": "Run strategies on views and send their orders.",
     "backtest": "Run strategies on recorded days.",
-    "backup": "Copy run directories, also while their processes run.",
-    "classes": "Archive the classes of Spark, which then starts sooner.",
+    "backup": "Copy run directories; their processes may be running.",
+    "classes": "Archive the classes of Spark, so that it starts faster.",
     "cluster": "Run Spark's standalone cluster, here or on several machines.",
     "dashboard": "Show the market, the views and the strategies in a browser.",
-    "data": "Look at recorded files, and convert them to Parquet.",
-    "demo": "Start the whole loop for a while and show its figures.",
-    "doctor": "Say what this machine has, what is missing and how to mend it.",
+    "data": "Inspect recorded files, and convert them to Parquet.",
+    "demo": "Run the whole system for a while and show its figures.",
+    "doctor": "Check this machine and its installation, and print how to fix what is missing.",
     "exchange": "Run the simulated exchange.",
-    "health": "Say whether a part of the system does its work.",
-    "inspect": "Say what a run directory or a backup holds.",
+    "health": "Check whether a process of the system works.",
+    "inspect": "Show the contents of a run directory or a backup.",
     "kernels": "Compile the shipped queries to machine code.",
     "market-report": "Measure a market, live, simulated or recorded, beside BTC/USD.",
-    "new": "Write a commented strategy or view that runs, to begin with.",
+    "new": "Write a commented, working strategy or view to start from.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
-    "reader": "Have a running runtime read more files, streams and feeds.",
-    "replay": "Play a recorded file through an exchange.",
-    "restore": "Put a backup into an empty place.",
-    "runtime": "Keep SQL views of the feed up to date.",
+    "reader": "Add further files, streams and feeds to a running runtime.",
+    "replay": "Replay a recorded file through an exchange.",
+    "restore": "Restore a backup into an empty directory.",
+    "runtime": "Maintain SQL views of a feed.",
     "simulate": "Run a simulated day of agents and strategies.",
     "sweep": "Run strategies on recorded days for every combination of parameters.",
-    "upstream": "Say who reads a runtime's log and whose feeds are read; let go of those that are gone.",
+    "upstream": "List and release the runtimes and feeds that a runtime's log is linked to.",
 }
 """Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`, with _ for a hyphen."""
 
@@ -89,7 +89,7 @@ class _Root(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name.replace('-', '_')}").command
-        tidy_help(command)
+        tidy_command(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -156,16 +156,16 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
     is_eager=True,
     expose_value=False,
     callback=_read_config,
-    help="TOML file with defaults: a table per command, a key per option.",
+    help="TOML file with default values: a table per command, a key per option.",
 )
 @click.option("--debug", is_flag=True, help="Log debug events; show tracebacks.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log lines.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log lines.")
 @click.option(
     "--run-id",
     default="",
     show_default="a new one",
     metavar="ID",
-    help="Name of all that is started together, in every log line.",
+    help="Run ID in every log line, the same for all processes that are started together.",
 )
 @click.option(
     "--install-completion",
@@ -173,15 +173,15 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
     is_eager=True,
     expose_value=False,
     callback=completion_option,
-    help="Have the shell complete commands and options, and exit.",
+    help="Install completion of commands and options for the shell, and exit.",
 )
 @click.version_option(__version__, prog_name="deltabook")
 @click.pass_context
 def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> None:
     """An exchange, SQL views of its order books on Spark, and strategies that trade on them.
 
-    An option's value is taken from the command line, else from the environment (DELTABOOK_COMMAND_OPTION), else from
-    the file named by --config, else it is the default shown.
+    The value of an option is read from the command line, then the environment (DELTABOOK_COMMAND_OPTION), then the file
+    of --config; else it is the default shown.
     """
     try:
         given = check_run_id(run_id) if run_id else new_run_id(datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""Sections of long helps: an option has one meaning in all commands, so one table says where it stands."""
+"""Sections of long helps. An option has one meaning in all commands, so one table maps options to sections."""
 
 from __future__ import annotations
 

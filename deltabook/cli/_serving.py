@@ -1,4 +1,4 @@
-"""Options of commands that serve a port: who may use it."""
+"""Options of commands that serve a port: token, certificate and allowed origins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["security_options"]
 
 
 def security_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a port's security, and it ``security`` as a `PortSecurity`."""
+    """Add the options of a port's security to a command, which receives them as ``security``."""
 
-    @click.option("--token-file", default="", metavar="FILE", help="Require the token in this file from every client.")
-    @click.option("--tls-cert", default="", metavar="FILE", help="PEM file of the port's certificate.")
-    @click.option("--tls-key", default="", metavar="FILE", help="PEM file of its key.")
+    @click.option("--token-file", default="", metavar="FILE", help="File with the token that clients must send.")
+    @click.option("--tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the port.")
+    @click.option("--tls-key", default="", metavar="FILE", help="PEM file with the key of that certificate.")
     @click.option(
-        "--allow-origin", multiple=True, metavar="URL", help="Origin whose pages may use the port; may be repeated."
+        "--allow-origin", multiple=True, metavar="URL", help="Origin of web pages that may use the port; repeatable."
     )
     @functools.wraps(command)
     def given(token_file: str, tls_cert: str, tls_key: str, allow_origin: tuple[str, ...], **others: Any) -> None:

@@ -1,4 +1,4 @@
-"""Options of commands that start Spark: its master, and how driver and executors find, trust and bound each other."""
+"""Options of commands that start Spark: master, addresses, secrets and memory of driver and executors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["MEMORY", "check_pages", "logs_json", "parse_settings", "spark_option
 
 
 class _Memory(click.ParamType[str]):
-    """A size as Java says it: 512m, 2g."""
+    """Size in Java's notation: 512m, 2g."""
 
     name = "memory"
 
@@ -31,18 +31,29 @@ class _Memory(click.ParamType[str]):
 
 
 MEMORY: Final = _Memory()
-"""A size as Java says it: 512m, 2g."""
+"""Size in Java's notation: 512m, 2g."""
 _PORT: Final = click.IntRange(0, 65535)
 _COUNT: Final = click.IntRange(1, 4096)
 _SHARDS: Final = click.option(
-    "--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program: a few per core in all."
+    "--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the views' state; use a few per core."
 )
 _OPTIONS: Final = (
-    click.option("--master", default="local[2]", help="local[N], spark://HOST:PORT, k8s://URL or yarn."),
-    click.option("--driver-host", default="127.0.0.1", help="What executors call this process."),
-    click.option("--driver-bind", default="", metavar="ADDRESS", help="Where it listens, else at --driver-host."),
-    click.option("--driver-port", type=_PORT, default=0, help="Of calls from executors, 0 for any."),
-    click.option("--block-manager-port", type=_PORT, default=0, help="Of Spark's blocks, 0 for any."),
+    click.option(
+        "--master", default="local[2]", help="Master of Spark: local[N], spark://HOST:PORT, k8s://URL or yarn."
+    ),
+    click.option("--driver-host", default="127.0.0.1", help="Address at which executors reach this process."),
+    click.option(
+        "--driver-bind",
+        default="",
+        metavar="ADDRESS",
+        help="Address that this process listens on.  [default: --driver-host]",
+    ),
+    click.option(
+        "--driver-port", type=_PORT, default=0, help="Port of this process for executors; 0 picks a free port."
+    ),
+    click.option(
+        "--block-manager-port", type=_PORT, default=0, help="Port of Spark's block manager; 0 picks a free port."
+    ),
     click.option(
         "--spark-niceness",
         type=click.IntRange(0, 19),
@@ -53,32 +64,42 @@ _OPTIONS: Final = (
         "--spark-quiet-ms",
         type=click.IntRange(0, 2000),
         default=500,
-        help="Least time between answers of a local master while nobody listens to them.",
+        help="Shortest time between versions of a local master while they have no subscriber.",
     ),
-    click.option("--driver-memory", type=MEMORY, default="1g", help="Heap of the driver's Java."),
-    click.option("--executor-memory", type=MEMORY, default="1g", help="Heap of an executor's Java."),
-    click.option("--executor-cores", type=_COUNT, help="Tasks at a time in an executor, else all cores of a worker."),
-    click.option("--max-cores", type=_COUNT, help="Cores taken in all, else all that a standalone cluster has."),
+    click.option("--driver-memory", type=MEMORY, default="1g", help="Java heap of the driver."),
+    click.option("--executor-memory", type=MEMORY, default="1g", help="Java heap of an executor."),
+    click.option(
+        "--executor-cores", type=_COUNT, help="Concurrent tasks of an executor.  [default: all cores of a worker]"
+    ),
+    click.option("--max-cores", type=_COUNT, help="Maximum number of cores.  [default: all of a standalone cluster]"),
     click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster."),
-    click.option("--spark-ui/--no-spark-ui", default=False, help="Whether Spark's own pages are served."),
-    click.option("--spark-ui-port", type=_PORT, default=0, help="Where, 0 for any."),
+    click.option("--spark-ui/--no-spark-ui", default=False, help="Serve Spark's own pages."),
+    click.option("--spark-ui-port", type=_PORT, default=0, help="Port of Spark's pages; 0 picks a free port."),
     click.option(
-        "--spark-ui-interface", default="127.0.0.1", help="Where; beyond loopback with --private-network alone."
+        "--spark-ui-interface",
+        default="127.0.0.1",
+        help="Address of Spark's pages; other than loopback it requires --private-network.",
     ),
     click.option(
-        "--private-network", is_flag=True, help="The network is private: Spark's pages may be beyond loopback."
+        "--private-network",
+        is_flag=True,
+        help="Declare the network private: Spark's pages may be served on other addresses than loopback.",
     ),
-    click.option("--spark-ui-proxy", is_flag=True, help="They are reached through the master's page (`--ui-proxy`)."),
-    click.option("--event-log", default="", metavar="DIR", help="Keep what `deltabook cluster history` shows."),
-    click.option("--spark-metrics/--no-spark-metrics", default=False, help="Serve Spark's own figures on its pages."),
     click.option(
-        "--spark-conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark; may be repeated."
+        "--spark-ui-proxy",
+        is_flag=True,
+        help="Serve Spark's pages through the master's page (see --ui-proxy of the master).",
     ),
+    click.option(
+        "--event-log", default="", metavar="DIR", help="Write event logs for `deltabook cluster history` to DIR."
+    ),
+    click.option("--spark-metrics/--no-spark-metrics", default=False, help="Serve Spark's metrics on its pages."),
+    click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Additional setting of Spark; repeatable."),
 )
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` as settings of Spark; raises `OptionError`."""
+    """Parse ``KEY=VALUE`` settings of Spark; raises `OptionError`."""
     settings: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
@@ -89,16 +110,16 @@ def parse_settings(given: Sequence[str]) -> dict[str, str]:
 
 
 def check_pages(interface: str, *, is_private: bool) -> None:
-    """Raise `OptionError` for pages without a token that strangers could see."""
+    """Raise `OptionError` for pages on an address other than loopback of a network that is not private."""
     if not is_loopback(interface) and not is_private:
         raise OptionError(
             f"expected Spark's pages on loopback, as they have no token, was {interface}; "
-            "--private-network says that nobody else is in the network"
+            "--private-network declares the network private"
         )
 
 
 def spark_options(*, shards: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command Spark's options, and it ``spark`` as a `SparkConfig`."""
+    """Return a decorator that adds Spark's options and passes them to the command as ``spark``, a `SparkConfig`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -113,7 +134,7 @@ def spark_options(*, shards: bool = True) -> Callable[[Callable[..., None]], Cal
 
 
 def _taken(values: dict[str, Any]) -> SparkConfig:
-    """The configuration that the values say; they are taken out."""
+    """Return the configuration of the values, which are removed from ``values``."""
     interface, private = values.pop("spark_ui_interface"), values.pop("private_network")
     check_pages(interface, is_private=private)
     secret = values.pop("spark_secret_file")
@@ -147,6 +168,6 @@ def _taken(values: dict[str, Any]) -> SparkConfig:
 
 
 def logs_json() -> bool:
-    """Whether this command's log lines are JSON: then Spark's are as well."""
+    """True if the log lines of this command are JSON; Spark's log lines follow it."""
     context = click.get_current_context(silent=True)
     return context is not None and context.find_root().params.get("log_format") == "json"

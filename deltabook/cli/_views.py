@@ -1,4 +1,4 @@
-"""What a view says: its rows as a table, the rows of a running runtime's view, and its changes as they come."""
+"""Rows of views: results as tables or JSON, rows of a running runtime's views, and their changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["TABLE_ROWS", "print_rows", "running_views", "show_view", "watch_view
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 TABLE_ROWS: Final = 1_000
-"""Rows that a person is shown who does not say how many."""
+"""Default number of rows of a table."""
 _FLOW_BYTES: Final = 64 * 1024
 _PAGE_ROWS: Final = 10_000
 _REDRAWN_PER_S: Final = 4
@@ -140,7 +140,7 @@ def _write_table(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) -
 
 
 def watch_views(results: ResultsPort, names: Sequence[str], as_json: bool, versions: int) -> None:
-    """Show views as they change; stop after so many ``versions``, 0 for no end.
+    """Show views as they change; stop after this number of ``versions``, 0 for no end.
 
     On a terminal that is a screen with their rows; elsewhere, and as JSON, each change is printed.
     """
@@ -158,7 +158,7 @@ def watch_views(results: ResultsPort, names: Sequence[str], as_json: bool, versi
 
 
 def _follow(frames: Iterator[Frame], versions: int, take: Callable[[Frame], None]) -> None:
-    """Take frames until so many versions have been among them."""
+    """Read frames until they contain this many versions."""
     seen = 0
     for frame in frames:
         take(frame)

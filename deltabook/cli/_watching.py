@@ -23,14 +23,14 @@ __all__ = ["WatchScreen", "shown"]
 _FRESH_S: Final = 1.0
 """Rows that are new are marked for so long."""
 _SILENT_S: Final = 3.0
-"""The service says every second that it lives."""
+"""The service sends a heartbeat every second."""
 _MOST_FRESH: Final = 10_000
 """Rows of a view that may be marked at once."""
 _RATE_SPAN_S: Final = 5.0
 _LEAST_ROWS: Final = 3
-"""A view has room for so many rows however many views there are."""
+"""Minimum number of rows of a view, for any number of views."""
 _LINES_AROUND: Final = 5
-"""Of a table: its title, its head with a rule, the line that says what is left out, and a blank one."""
+"""Lines of a table besides its rows: title, heading with a rule, number of omitted rows, and a blank line."""
 
 
 def shown(value: Any, scale: int = 0) -> str:
@@ -116,11 +116,11 @@ class WatchScreen:
             silent_s = self._clock() - self._heard_at
             parts = [part for name, watched in self._watched.items() for part in self._view(name, watched, lines)]
             if silent_s > _SILENT_S:
-                parts.append(Text(f"nothing heard for {silent_s:.0f} s: what is shown may be stale", style="bold"))
+                parts.append(Text(f"no message for {silent_s:.0f} s: the rows may be stale", style="bold"))
         yield Group(*parts)
 
     def _view(self, name: str, watched: _Watched, lines: int) -> Iterator[Text | Table]:
-        """A view's title, its table, and what is left out of it."""
+        """Yield a view's title, its table, and the number of rows that are omitted."""
         about = watched.about
         title, kind = Text(name, style="bold"), f"{about['class']}, lane {about['lane']}"
         if name not in self._mirror:

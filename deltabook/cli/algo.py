@@ -1,4 +1,4 @@
-"""`deltabook algo`: run strategies, look at them while they run, stop them, and check what they did."""
+"""`deltabook algo`: run, monitor, stop and verify strategies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["command"]
 _PLACES: Final = {
     "kill": ("_algo_status:kill", "Cancel resting orders and refuse new ones."),
     "run": ("_algo_run:run", "Run strategies on the views of a runtime, trading at an exchange."),
-    "status": ("_algo_status:status", "Show strategies that run: state, orders, positions, profit."),
-    "trades": ("_algo_files:trades", "Write the list of own trades as CSV or Parquet."),
+    "status": ("_algo_status:status", "Show running strategies: state, orders, positions, profit."),
+    "trades": ("_algo_files:trades", "Write the strategies' trades as CSV or Parquet."),
     "verify": ("_algo_files:verify", "Compare orders, fills and money with the exchange's journal."),
 }
-"""Command → where it is, and what it does."""
+"""Command → its location and its summary."""
 
 
 @click.group("algo", cls=LazyGroup, places=_PLACES)
 def command() -> None:
-    """Run strategies on the views of a runtime, look at them, stop them, and check what they did."""
+    """Run strategies on the views of a runtime; monitor, stop and verify them."""

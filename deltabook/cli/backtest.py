@@ -22,14 +22,14 @@ __all__ = ["command"]
     "--out",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the report, the figures as JSON, trades and orders go.",
+    help="Folder for the report, the result as JSON, trades and orders.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(strategies: tuple[str, ...], directory: Path | None, as_json: bool, **options: Any) -> None:
     """Run strategies (built-in names or .py files) on recorded order flow.
 
-    The flow trades in a real market, in which the strategies' orders stand in the queue as they would have; their views
-    are kept message by message. The same files, parameters and seed give the same bytes.
+    The flow trades in a real market, in which the strategies' orders have their queue positions; their views are
+    updated message by message. Equal files, parameters and seeds give equal bytes.
     """
     from deltabook.backtest import Backtest, BacktestError
 

@@ -18,13 +18,13 @@ _MIB: Final = 1024 * 1024
 def command() -> None:
     """Archive the classes that Spark's Java loads.
 
-    A small view is run on Spark, and what its Java has loaded is kept in the virtual environment, some 170 MB: with it
-    Spark starts in half the time. Set-up runs this command; nothing happens where the archive is there already.
+    The command runs a small view on Spark and stores the classes that its Java has loaded in the virtual environment,
+    about 170 MB, with which Spark starts in half the time. The set-up runs this command; an existing archive is kept.
     """
     check_requirements()
     from runtime.service.classarchive import make_archive
 
     begun_s = time.monotonic()
     path, is_new = make_archive()
-    done = f"archived in {time.monotonic() - begun_s:.0f} s" if is_new else "there already"
+    done = f"archived in {time.monotonic() - begun_s:.0f} s" if is_new else "exist"
     click.echo(f"classes of Spark {done}: {path.stat().st_size / _MIB:.0f} MB in {path}")

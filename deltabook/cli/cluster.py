@@ -11,14 +11,14 @@ from deltabook.cli._groups import LazyGroup
 __all__ = ["command"]
 
 _PLACES: Final = {
-    "executor": ("_cluster_daemons:executor", "Be an executor of Kubernetes, as Spark's variables say."),
-    "history": ("_cluster_daemons:history", "Show what ran, from the event logs."),
-    "local": ("_cluster_local:local", "Run a master and workers as processes of this machine."),
-    "master": ("_cluster_daemons:master", "Be the master of a standalone cluster."),
-    "secrets": ("_cluster_secrets:command", "Make the secrets and certificates that a cluster's processes share."),
-    "worker": ("_cluster_daemons:worker", "Be a worker of a standalone cluster."),
+    "executor": ("_cluster_daemons:executor", "Run an executor on Kubernetes."),
+    "history": ("_cluster_daemons:history", "Serve a page of past applications from event logs."),
+    "local": ("_cluster_local:local", "Run a master and workers on this machine."),
+    "master": ("_cluster_daemons:master", "Run the master of a standalone cluster."),
+    "secrets": ("_cluster_secrets:command", "Create the secrets and certificates of a cluster."),
+    "worker": ("_cluster_daemons:worker", "Run a worker of a standalone cluster."),
 }
-"""Command → where it is, and what it does."""
+"""Command → its location and its summary."""
 
 
 @click.group("cluster", cls=LazyGroup, places=_PLACES)

@@ -17,45 +17,59 @@ __all__ = ["command"]
 @click.option(
     "--results-ca-file", default="", metavar="FILE", help="PEM file with the authority of a runtime that speaks TLS."
 )
-@click.option("--algo", default="", metavar="HOST:PORT", help="The status port of strategies.")
-@click.option("--algo-token-file", default="", metavar="FILE", help="File with the token that the strategies ask for.")
+@click.option("--algo", default="", metavar="HOST:PORT", help="Status port of the strategies.")
+@click.option("--algo-token-file", default="", metavar="FILE", help="File with the token of the strategies.")
 @click.option(
-    "--algo-ca-file", default="", metavar="FILE", help="PEM file with the authority of strategies that speak TLS."
+    "--algo-ca-file",
+    default="",
+    metavar="FILE",
+    help="PEM file with the CA of the strategies' certificate; connects with TLS.",
 )
-@click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
 @click.option(
-    "--exchange-token-file", default="", metavar="FILE", help="File with the token that the admin port asks for."
+    "--exchange", default="", metavar="HOST:PORT", help="Admin port of the exchange, for phases, ticks and lots."
 )
 @click.option(
-    "--exchange-ca-file", default="", metavar="FILE", help="PEM file with the authority of an exchange that speaks TLS."
+    "--exchange-token-file", default="", metavar="FILE", help="File with the token of the exchange's admin port."
+)
+@click.option(
+    "--exchange-ca-file",
+    default="",
+    metavar="FILE",
+    help="PEM file with the CA of the exchange's certificate; connects with TLS.",
 )
 @click.option(
     "--peers",
     default="",
     metavar="FILE",
-    help='JSON file {"results": "HOST:PORT", "algo": …, "exchange": …} in place of --results, --algo and --exchange; '
-    "need not be there yet, and is read again and again.",
+    help='JSON file {"results": "HOST:PORT", "algo": …, "exchange": …} instead of --results, --algo and --exchange; '
+    "it is read again whenever it changes, and need not exist yet.",
 )
 @click.option(
     "--scale",
     "scales",
     multiple=True,
     metavar="SYMBOL=TICK,LOT",
-    help="What a tick and a lot of a symbol are worth, * for all others; repeatable. Else as the exchange says.",
+    help="Tick and lot size of a symbol, * for all others; repeatable.  [default: those of the exchange]",
 )
-@click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the page, 0 for any.")
-@click.option("--interface", default="127.0.0.1", help="Where; beyond loopback with token and TLS alone.")
+@click.option(
+    "--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the dashboard; 0 picks a free port."
+)
+@click.option(
+    "--interface", default="127.0.0.1", help="Address of the page; other than loopback it requires a token and TLS."
+)
 @click.option(
     "--private-name",
     "private_names",
     multiple=True,
     metavar="NAME",
-    help="Or with neither, since nobody but those who may look can reach it: by NAME, or as localhost; repeatable.",
+    help="Serve without token and TLS to a private network, in which the page has this host name; repeatable.",
 )
-@click.option("--token-file", default="", metavar="FILE", help="The token that the page asks for.")
-@click.option("--tls-cert", default="", metavar="FILE", help="PEM file of the port's certificate.")
-@click.option("--tls-key", default="", metavar="FILE", help="PEM file of its key.")
-@click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
+@click.option("--token-file", default="", metavar="FILE", help="File with the token of the page.")
+@click.option("--tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the page.")
+@click.option("--tls-key", default="", metavar="FILE", help="PEM file with the key of that certificate.")
+@click.option(
+    "--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none."
+)
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
     results: str,
@@ -80,8 +94,8 @@ def command(
 ) -> None:
     """Show a running system on a page: books, prices, trades, views, strategies and the engine.
 
-    The page is read-only. It is there before its peers are, says which of them it waits for, and finds them again
-    when they were restarted.
+    The page is read-only. It is available before its peers are, shows which of them it waits for, and reconnects to
+    them after a restart.
     """
     from deltabook.dashboard import DashboardConfig, Peer, parse_scales, run
     from deltabook.wire.access import PortSecurity

@@ -1,4 +1,4 @@
-"""`deltabook demo`: the whole loop for a while, its figures, and a last line that says whether it worked."""
+"""`deltabook demo`: run exchange, runtime, strategies and dashboard, show their figures, and report the outcome."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _SECONDS: Final = 30.0
 _CHAOS_SECONDS: Final = 120.0
 _CHAOS_EVERY_S: Final = 30.0
 _WITHOUT_SPARK: Final = (
-    "all views run on the express lane; deltabook[spark] adds Spark as the lane of record, deltabook[java] the Java "
-    f"that it needs: {install_command('spark', 'java')}"
+    "the express lane maintains all views; deltabook[spark] adds Spark as the lane of record, deltabook[java] the Java "
+    f"that Spark needs: {install_command('spark', 'java')}"
 )
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    # The children's options come from the demo; those of the environment are for commands that a person types. Where
-    # and whether views are compiled is no option of a command.
+    # The children's options come from the demo; options in the environment are for commands that a person types. The
+    # variables of the kernel cache are not options of a command.
     handed_on = {FOLDER_VARIABLE, SWITCH_VARIABLE}
     kept = {name: value for name, value in environ.items() if not name.startswith("DELTABOOK_") or name in handed_on}
     return {**kept, "PYTHONUNBUFFERED": "1"}
@@ -73,36 +73,44 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help="Counted from the moment at which every lane publishes.  [default: 30, with --chaos 120]",
+    help="Run time once every lane publishes.  [default: 30, with --chaos 120]",
 )
 @click.option(
-    "--flow", type=click.Choice(["agents", "capture"]), default="agents", help="Simulated traders, or recorded BTC/USD."
+    "--flow",
+    type=click.Choice(["agents", "capture"]),
+    default="agents",
+    help="Order flow: simulated traders, or a recording of BTC/USD.",
 )
 @click.option(
     "--feed-protocol",
     "feed",
     type=click.Choice(["text", "itch"]),
-    help="What the runtime reads the market from.  [default: itch of the agents, text of the capture]",
+    help="Protocol of the runtime's feed.  [default: itch with agents, text with capture]",
 )
 @click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Empty folder for the run; default: a fresh one under ./runs.",
+    help="Empty folder for the run.  [default: a new one in ./runs]",
 )
 @click.option(
-    "--spark/--no-spark", "wants_spark", default=None, help="Keep views on Spark too; else done where it is installed."
+    "--spark/--no-spark",
+    "wants_spark",
+    default=None,
+    help="Maintain the views on Spark too.  [default: where Spark is installed]",
 )
-@click.option("--chaos", is_flag=True, help="Kill the runtime every 30 s (kill -9), to watch it recover.")
-@click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with so many workers.")
-@click.option("--master", default="", metavar="URL", help="Use this Spark cluster; neither: Spark within the runtime.")
+@click.option("--chaos", is_flag=True, help="Kill the runtime every 30 s (kill -9) to show its recovery.")
+@click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with this many workers.")
+@click.option(
+    "--master", default="", metavar="URL", help="Use this Spark cluster.  [default: Spark within the runtime]"
+)
 @click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster.")
 @click.option(
     "--pg-port",
     type=click.IntRange(0, 65535),
-    help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
+    help="Port for PostgreSQL clients such as psql; 0 picks a free port.  [default: closed]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON; progress goes to standard error.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -118,9 +126,9 @@ def command(
     pg_port: int | None,
     as_json: bool,
 ) -> None:
-    """Start exchange, runtime and strategies, show their figures, stop them.
+    """Start an exchange, a runtime, strategies and a dashboard, show their figures, and stop them.
 
-    A part that dies is started again. Without Spark, all views run on the express lane.
+    A process that dies is restarted. Without Spark, the express lane maintains all views.
 
     The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
     """
@@ -167,7 +175,7 @@ def command(
 
 
 def _is_without_spark(wants_spark: bool | None, place: SparkPlace) -> bool:
-    """Whether the demo runs on the express lane alone; raises `click.UsageError` for a wish that cannot be had."""
+    """True if the demo runs on the express lane alone; raises `click.UsageError` for contradicting options."""
     is_placed = bool(place.workers or place.master)
     if wants_spark is False and is_placed:
         raise click.UsageError("expected --workers and --master with Spark alone, was --no-spark")

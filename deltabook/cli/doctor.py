@@ -1,4 +1,4 @@
-"""`deltabook doctor`: what this machine has, what is missing and how to mend it."""
+"""`deltabook doctor`: check the machine and the installation, and print how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -219,12 +219,12 @@ def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Report as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Say what this machine has, what is missing and how to mend it.
+    """Check this machine and its installation, and print how to fix what is missing.
 
-    Exits with 1 if something is missing that Deltabook does not run without.
+    The exit code is 1 if a requirement of Deltabook is missing.
     """
     checks = examine(os.environ, Path.cwd())
     missing = [check.name for check in checks if check.status == "missing"]

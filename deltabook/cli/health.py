@@ -1,4 +1,4 @@
-"""`deltabook health`: whether a part does its work, for those who watch containers."""
+"""`deltabook health`: health check of a process, for container engines."""
 
 from __future__ import annotations
 
@@ -17,18 +17,27 @@ __all__ = ["command"]
 
 @click.command("health")
 @click.argument("role", type=click.Choice(sorted(PROBES)), envvar="DELTABOOK_HEALTH_ROLE")
-@click.option("--at", default="", metavar="HOST:PORT", help="Its port.  [default: the image's, on localhost]")
-@click.option("--token-file", default="", metavar="FILE", help="File with the token that it requires.")
-@click.option("--ca-file", default="", metavar="FILE", help="PEM file of its certificate's authority; switches TLS on.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0.1, 60), default=5.0, help="Seconds.")
+@click.option(
+    "--at",
+    default="",
+    metavar="HOST:PORT",
+    help="Port of the process.  [default: that of the container image, on localhost]",
+)
+@click.option("--token-file", default="", metavar="FILE", help="File with the token of the port.")
+@click.option(
+    "--ca-file", default="", metavar="FILE", help="PEM file with the CA of the port's certificate; connects with TLS."
+)
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(0.1, 60), default=5.0, help="Seconds to wait for an answer."
+)
 @click.option(
     "--most-behind",
     "most_behind_s",
     type=click.FloatRange(0.1),
     default=60.0,
-    help="Seconds that a runtime's results may be behind its feed.",
+    help="Seconds that the results of a runtime may be behind its feed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON with all that the part says, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -41,7 +50,7 @@ def command(
     most_behind_s: float,
     as_json: bool,
 ) -> None:
-    """Ask a part how it is: one line, and exit code 0 if it is ready and has not failed, else 1."""
+    """Check the health of a process: print one line; the exit code is 0 if it is ready and has not failed, else 1."""
     health = _asked(role, at, token_file, ca_file, timeout_s=timeout_s, most_behind_s=most_behind_s)
     if as_json:
         print_json(health)

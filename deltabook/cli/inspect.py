@@ -1,4 +1,4 @@
-"""``deltabook inspect``: what a run directory or a backup holds."""
+"""``deltabook inspect``: the contents of a run directory or a backup."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from deltabook.cli._ports import print_json
+from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 
 __all__ = ["command"]
@@ -14,12 +15,16 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("path", metavar="DIR|BACKUP", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(path: Path, as_json: bool) -> None:
-    """Say what a run directory holds, or all of them right below DIR, or a backup. Processes may run."""
+    """Show what a run directory, every run directory directly below DIR, or a backup contains.
+
+    The processes that write to them may be running.
+    """
     from deltabook.backup import inspect
 
-    reports = inspect(path)
+    with progress(f"reading {path}"):
+        reports = inspect(path)
     if as_json:
         print_json(reports)
         return

@@ -22,7 +22,7 @@ class ShippedSources(NamedTuple):
     sources: list[str]
     """Each source once."""
     skipped: list[str]
-    """What is the matter with each file that cannot be compiled."""
+    """Reason for each file that cannot be compiled."""
 
 
 def shipped_sources(folder: Path | None = None) -> ShippedSources:
@@ -65,9 +65,9 @@ def _and_more(others: int) -> str:
 def command(context: click.Context) -> None:
     """Compile the shipped queries to machine code.
 
-    Every view answers without this: its kernel is interpreted until a compiled one is in the cache. Set-up runs this
-    command, so that the shipped queries are compiled from their first epoch. Exits with 1 if a kernel cannot be
-    compiled or a file cannot be read, but for DELTABOOK_NATIVE=off.
+    Views work without this: a kernel is interpreted until a compiled one is in the cache. The set-up runs this command,
+    so that the shipped queries are compiled from their first epoch. The exit code is 1 if a kernel cannot be compiled
+    or a file cannot be read, except with DELTABOOK_NATIVE=off.
     """
     from runtime.native.cache import is_switched_on, kernels_from_environment
 
@@ -85,7 +85,7 @@ def command(context: click.Context) -> None:
     finally:
         kernels.close()
     click.echo(
-        f"compiled {report.count} kernels in {report.seconds:.1f} s, {report.present} were there, "
+        f"compiled {report.count} kernels in {report.seconds:.1f} s, {report.present} were cached, "
         f"cache holds {report.size_bytes / _MIB:.1f} MB in {kernels.folder}"
     )
     names: dict[str, list[str]] = {}

@@ -91,7 +91,7 @@ GROUP BY symbol, price
 HAVING SUM(volume) >= 500;
 """)
 
-command = LazyGroup("new", help="Write a commented strategy or view that runs, to begin with.")
+command = LazyGroup("new", help="Write a commented, working strategy or view to start from.")
 
 
 @command.command("strategy")

@@ -1,4 +1,4 @@
-"""``deltabook query``: run scripts, look at views, add and drop them, ask questions."""
+"""``deltabook query``: run scripts; list, show, add, drop and explain views; ask questions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _NO_FILE: Final = "query"
-"""What messages call the text of --sql."""
+"""Name of the text of --sql in messages."""
 
 _files = click.argument(
     "files",
@@ -49,31 +49,39 @@ _files = click.argument(
     metavar="FILE.sql...",
 )
 _mode = click.option(
-    "--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is: NULL, or 0."
+    "--mode",
+    type=click.Choice(["sql", "dbtoaster"]),
+    default="sql",
+    help="SUM of no rows: NULL (sql) or 0 (dbtoaster).",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 _data_dir = click.option(
-    "--data-dir", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the scripts' files lie."
+    "--data-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Directory of the files that the scripts read.",
 )
 _timeout = click.option(
-    "--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait until that is so."
+    "--timeout",
+    type=click.FloatRange(0, 3600),
+    default=TIMEOUT_SECONDS,
+    help="Seconds to wait until the change is published.",
 )
 _lane = click.option(
     "--lane",
     type=click.Choice(["spark", "express"]),
-    help="What keeps the views; else each says it, or it is Spark where that runs.",
+    help="Lane of the views.  [default: as each view declares, else Spark where it runs]",
 )
 
 
 @click.group()
 def command() -> None:
-    """Run SQL scripts over files; add, drop and look at the views of a running runtime."""
+    """Run SQL scripts over files; list, show, add, drop and explain the views of a running runtime."""
 
 
 def _read(
     files: Sequence[Path], data_dir: Path | None
 ) -> tuple[list[NamedSelect], dict[str, StreamDeclaration], list[StreamSelect]]:
-    """The SELECTs, declarations and derived streams of all files; a stream that several declare alike is one."""
+    """Return the SELECTs, declarations and derived streams of all files; equal declarations of a stream are merged."""
     selects: list[NamedSelect] = []
     streams: dict[str, StreamDeclaration] = {}
     derived: dict[str, StreamSelect] = {}
@@ -82,7 +90,7 @@ def _read(
         selects += script.selects
         for stream in script.streams:
             known = streams.setdefault(stream.name, stream)
-            if _said(known) != _said(stream):
+            if _identity(known) != _identity(stream):
                 raise ConfigurationError(f"expected one declaration of {stream.name}, was another in {path}")
         for each in script.derived:
             other = derived.setdefault(each.name, each)
@@ -96,8 +104,8 @@ def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> Non
         raise ConfigurationError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
 
 
-def _said(stream: StreamDeclaration) -> tuple[object, ...]:
-    """What two declarations of one stream must agree in; the file may be looked for in other places."""
+def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
+    """The parts in which two declarations of one stream must agree; the directory of its file is not one of them."""
     source = stream.source.name if isinstance(stream.source, FileSource) else stream.source
     return stream.columns, source, stream.delimiter, stream.adaptor, stream.options, stream.is_table
 
@@ -108,14 +116,24 @@ def _said(stream: StreamDeclaration) -> tuple[object, ...]:
 @_mode
 @_json
 @spark_options()
-@click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at every so many messages.")
-@click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
-@click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
+@click.option(
+    "--epoch-messages",
+    type=click.IntRange(0),
+    default=0,
+    help="Close an epoch after this many messages; 0 closes it by time alone.",
+)
+@click.option("--every-epoch", is_flag=True, help="Publish and print every epoch as a version.")
+@click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that format messages.")
 @_lane
 @click.option(
-    "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
+    "--spark/--no-spark", "runs_spark", default=None, help="Start Spark or not.  [default: start it if a view needs it]"
 )
-@click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Run directory, kept.")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Run directory to keep.  [default: a temporary one]",
+)
 def run(
     files: tuple[Path, ...],
     data_dir: Path | None,
@@ -129,10 +147,10 @@ def run(
     runs_spark: bool | None,
     directory: Path | None,
 ) -> None:
-    """Run the streams that the scripts declare to their end; print the rows of derived streams and SELECTs.
+    """Run the streams that the scripts declare to their end; print the rows of the derived streams and SELECTs.
 
-    Where Spark runs it keeps every view, and the rows are those that it has; views of the express lane are kept there
-    as well, and compared at every version.
+    Where Spark runs, it maintains every view, and its rows are printed. Views of the express lane are maintained there
+    too, and both results are compared at every version.
     """
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
@@ -145,11 +163,11 @@ def run(
     if not streams:
         raise ConfigurationError(
             f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
-            "views over the live market are kept by `deltabook runtime`"
+            "`deltabook runtime` maintains views over the live market"
         )
 
-    def say_starting() -> None:
-        click.echo(f"starting Spark on {spark.master}, which takes some 8 s", err=True)
+    def report_starting() -> None:
+        click.echo(f"starting Spark on {spark.master}, which takes about 8 s", err=True)
 
     with _run_directory(directory) as place:
         script_run = ScriptRun(
@@ -162,28 +180,28 @@ def run(
             derived=derived,
             runs_spark=runs_spark,
         )
-        for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
+        for result in script_run.results(every_epoch=every_epoch, on_starting=report_starting):
             print_rows(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json=as_json)
         counts = script_run.counts
         unknown = counts.counters.get("unknown_orders")
         click.echo(
             f"{counts.messages} messages in {counts.epochs} epoch{'s' * (counts.epochs != 1)}, "
             f"{counts.dead_letters - sum(counts.late.values())} malformed"
-            + (f", {unknown} for orders that are not live" if unknown is not None else ""),
+            + (f", {unknown} refer to orders that are not live" if unknown is not None else ""),
             err=True,
         )
         if off_scale := counts.counters.get("off_scale"):
-            click.echo(f"{off_scale} prices or volumes are no whole ticks or lots and were cut", err=True)
+            click.echo(f"{off_scale} prices or volumes were truncated to whole ticks or lots", err=True)
         if counts.nulled:
             click.echo(f"{counts.nulled} malformed values became NULL", err=True)
         for name, late in counts.late.items():
-            click.echo(f"{late} rows came too late for {name}", err=True)
+            click.echo(f"{late} rows were too late for {name}", err=True)
         for name, origin in counts.origins.items():
             if origin.skipped:
                 click.echo(f"{origin.skipped} malformed tuples of {name} were skipped", err=True)
         if counts.dead_letters > sum(origin.skipped for origin in counts.origins.values()):
             click.echo(f"malformed tuples are in {place / 'dead-letters.jsonl'}" if directory else
-                       "run again with --dir to keep the malformed tuples", err=True)  # fmt: skip
+                       "use --dir to keep the malformed tuples", err=True)  # fmt: skip
 
 
 @contextmanager
@@ -199,11 +217,15 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
 
 @command.command("add")
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--sql", help="The SELECT itself, in place of a file.")
-@click.option("--name", help="What the view is called; else the file's stem, or the name of its CREATE VIEW.")
+@click.option("--sql", help="SELECT to add, instead of a file.")
+@click.option("--name", help="Name of the view.  [default: the name in CREATE VIEW, else the file's name]")
 @_lane
 @click.option(
-    "--reader", "readers", multiple=True, metavar="NAME", help="Reads this reader's relations alone; repeatable."
+    "--reader",
+    "readers",
+    multiple=True,
+    metavar="NAME",
+    help="Resolve tables in the relations of this reader only; repeatable.",
 )
 @results_options()
 @_timeout
@@ -218,7 +240,7 @@ def add(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Add the derived streams and views of a file to a running runtime, and wait until they are published."""
+    """Add the views and derived streams of a file to a running runtime and wait until they are published."""
     selects, derived = _new_selects(file, sql, name)
     views = [
         NewView(one.name, one.sql, one.file, one.line, one.column, _new_lane(one, lane), readers) for one in selects
@@ -229,7 +251,7 @@ def add(
 
 
 def _new_lane(select: NamedSelect, lane: Lane | None) -> Literal["spark", "express", ""]:
-    """The lane that is asked for, or that the view says; empty if neither does."""
+    """Return the lane that the command or the view names; empty if neither does."""
     if lane is None and select.any_lane:
         return ""
     return "express" if (lane or select.lane) == "express" else "spark"
@@ -272,7 +294,7 @@ def _new_selects(
             raise OptionError(f"expected one SELECT in {where} for --name, was {len(selects)}")
         return [replace(selects[0], name=name.lower())], script.derived
     if unnamed := [one for one in selects if one.name.startswith(_NO_FILE)]:
-        raise OptionError(f"expected --name for what --sql adds, was none for {unnamed[0].sql!r}")
+        raise OptionError(f"expected --name for the view of --sql, was none for {unnamed[0].sql!r}")
     return selects, script.derived
 
 
@@ -282,7 +304,7 @@ def _new_selects(
 @_timeout
 @_json
 def drop(name: str, results: LazyResults, timeout: float, as_json: bool) -> None:
-    """Drop a view, or a derived stream that nothing reads, of a running runtime, and wait until it is gone."""
+    """Drop a view, or a derived stream that no view reads, from a running runtime and wait until it is gone."""
     path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
     _print_change("dropped", results().ask("DELETE", path, timeout=timeout), timeout, as_json)
 
@@ -299,7 +321,7 @@ def _print_change(done: str, answer: bytes, timeout: float, as_json: bool) -> No
     if change.version < change.epoch:
         raise ConfigurationError(
             f"expected epoch {change.epoch} to be published within {timeout:g} s, newest is {change.version}; the "
-            "change stands and will be published"
+            "change was accepted and will be published"
         )
 
 
@@ -307,7 +329,7 @@ def _print_change(done: str, answer: bytes, timeout: float, as_json: bool) -> No
 @click.argument("names", nargs=-1, required=True, metavar="FILE.sql|VIEW...")
 @_data_dir
 @_mode
-@click.option("--code", "with_code", is_flag=True, help="Show the generated kernels too.")
+@click.option("--code", "with_code", is_flag=True, help="Print the generated kernels too.")
 @results_options(optional=True)
 @_json
 def explain_(
@@ -318,9 +340,9 @@ def explain_(
     results: LazyResults | None,
     as_json: bool,
 ) -> None:
-    """Say for each SELECT of files, or each view of a running runtime, in which class it is, why, and what is kept.
+    """Print how each SELECT of files, or each view of a running runtime, is maintained: its class, why, and its state.
 
-    Of a derived stream it says what that reads and keeps, and its operators.
+    For a derived stream, print its inputs, its operators and their state.
     """
     from runtime.engine.streams import explain_stream
 
@@ -344,8 +366,8 @@ def _compiled(
 ) -> list[tuple[Program, View]]:
     """Return the derived streams, as views, and the views of all files, each with the program of its file.
 
-    The relations of a file are those that it declares, else the market's; then it may read the views of such files
-    before it.
+    The relations of a file are those that it declares, else the market's; in the latter case it may also read the views
+    of earlier such files.
     """
     from runtime.service.catalogue import begun_program
     from runtime.service.eventtime import MARKET_INPUTS
@@ -357,7 +379,7 @@ def _compiled(
             raise ConfigurationError(f"expected a file, was the folder {str(file)!r}")
         if not file.is_file():
             raise ConfigurationError(
-                f"expected a file, was {str(file)!r}, which is not there; --results explains views by name"
+                f"expected a file, was {str(file)!r}, which does not exist; --results explains views by name"
             )
         scripts.append(read_script(file, data_dir=data_dir))
     if not any(script.derived for script in scripts):
@@ -400,7 +422,7 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
 @results_options(optional=True)
 @_json
 def list_(results: LazyResults | None, as_json: bool) -> None:
-    """List the views of a running runtime, or the queries that ship with Deltabook."""
+    """List the views of a running runtime, or without one the queries that ship with Deltabook."""
     if results is None:
         for path in sorted(QUERIES_DIR.glob("*.sql")):
             click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))
@@ -418,7 +440,7 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
 
 
 def _record_words(record: dict[str, Any] | None) -> list[str]:
-    """How a view that is published early stands on Spark."""
+    """Describe how far Spark's result of an express view is, and whether both are equal."""
     if record is None:
         return []
     if record["failed"]:
@@ -436,9 +458,11 @@ def _record_words(record: dict[str, Any] | None) -> list[str]:
 @click.argument("name", metavar="VIEW")
 @results_options()
 @_json
-@click.option("--rows", type=click.IntRange(0), help="The first so many; 0 for all.  [default: 1000, with --json all]")
+@click.option(
+    "--rows", type=click.IntRange(0), help="Maximum number of rows; 0 prints all.  [default: 1000, with --json all]"
+)
 def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> None:
-    """Print the rows of a view of a running runtime once, as they are at its newest version."""
+    """Print the rows of a view of a running runtime at its newest version."""
     most = rows if rows is not None else 0 if as_json else TABLE_ROWS
     show_view(results(), name, as_json, most)
 
@@ -446,14 +470,16 @@ def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> No
 @command.command("ask")
 @click.argument("sql", metavar="SELECT")
 @results_options()
-@click.option("--epoch", type=click.IntRange(0), help="The epoch of which is asked; else the newest that is published.")
+@click.option("--epoch", type=click.IntRange(0), help="Epoch to read.  [default: the newest published one]")
 @_json
-@click.option("--arrow", "as_arrow", is_flag=True, help="Write the rows as an Arrow stream.")
-@click.option("--rows", type=click.IntRange(1), default=TABLE_ROWS, show_default=True, help="Of the table.")
+@click.option("--arrow", "as_arrow", is_flag=True, help="Write an Arrow IPC stream to standard output.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=TABLE_ROWS, show_default=True, help="Maximum number of rows of the table."
+)
 def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arrow: bool, rows: int) -> None:
-    """Answer any SELECT over the relations and views of a running runtime, all as they were at one epoch.
+    """Run a SELECT over the relations and views of a running runtime, all of them as of one epoch.
 
-    The SQL is DuckDB's; AS OF EPOCH n at its end is the same as --epoch n.
+    The dialect is DuckDB's; AS OF EPOCH n at the end of the SELECT is the same as --epoch n.
     """
     if as_json and as_arrow:
         raise OptionError("expected either --json or --arrow, was both")
@@ -464,7 +490,7 @@ def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arr
 @click.argument("names", nargs=-1, required=True, metavar="VIEW...")
 @results_options()
 @_json
-@click.option("--versions", type=click.IntRange(0), default=0, help="Stop after so many versions; 0 for no end.")
+@click.option("--versions", type=click.IntRange(0), default=0, help="Stop after this many versions; 0 never stops.")
 def watch(names: tuple[str, ...], results: LazyResults, as_json: bool, versions: int) -> None:
-    """Show views of a running runtime as they change: on a terminal their rows, elsewhere each change."""
+    """Follow views of a running runtime: their rows on a terminal, elsewhere a line for each change."""
     watch_views(results(), names, as_json, versions)

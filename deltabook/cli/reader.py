@@ -40,32 +40,40 @@ _TYPES: Final = {
 """A type's name in SQL → ours."""
 _COLUMNS: Final = ("name", "adaptor", "state", "source", "relations", "rows", "bytes", "malformed", "delivery", "since")
 _LEFT: Final = ("name", "adaptor", "state", "source", "relations", "delivery")
-_json = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def command() -> None:
-    """Have a running runtime read more files, streams and feeds; its views may use what they bring."""
+    """Add, list and drop the files, streams and feeds that a running runtime reads in addition to its own feed."""
 
 
 @command.command("add")
 @click.argument("name")
-@click.option("--file", "path", help="Read this file, below a --reader-dir of the runtime.")
-@click.option("--connect", metavar="HOST:PORT", help="Read what this server sends.")
-@click.option("--adaptor", default="rows", help="rows, orderbook for a market's feed, or one installed by its name.")
-@click.option("--format", "format_", default="", help="As in CREATE STREAM, else csv; of a feed text or itch.")
+@click.option("--file", "path", help="File to read, in a --reader-dir of the runtime.")
+@click.option("--connect", metavar="HOST:PORT", help="Server to read from.")
+@click.option(
+    "--adaptor",
+    default="rows",
+    help="Adaptor: rows, orderbook for the feed of a market, or the name of an installed one.",
+)
+@click.option(
+    "--format", "format_", default="", help="Format, as in CREATE STREAM; text or itch for a feed.  [default: csv]"
+)
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="'NAME TYPE[(SCALE)] [null]'",
-    help="In order; repeatable. int64, int128, float64, string, bool, date, timestamp, or SQL's names of them.",
+    help="Column, in order; repeatable. Types: int64, int128, float64, string, bool, date, timestamp, or SQL's.",
 )
-@click.option("--option", "options", multiple=True, metavar="NAME=TEXT", help="As in CREATE STREAM; repeatable.")
-@click.option("--relation", default="", help="What SQL calls the rows; else as the reader is called.")
-@click.option("--keep-rows", type=click.IntRange(1), help="Rows that stay; else all do.")
-@click.option("--keep-time", metavar="COLUMN=SPAN", help="Rows stay so long against the newest, by an int64 column.")
-@click.option("--at-most-once", is_flag=True, help="A plain stream: what is sent while nobody reads may be lost.")
+@click.option("--option", "options", multiple=True, metavar="NAME=TEXT", help="Option of CREATE STREAM; repeatable.")
+@click.option("--relation", default="", help="Name of the relation in SQL.  [default: the reader's name]")
+@click.option("--keep-rows", type=click.IntRange(1), help="Number of rows to keep.  [default: all]")
+@click.option(
+    "--keep-time", metavar="COLUMN=SPAN", help="Keep the rows of this span before the newest one, by an int64 column."
+)
+@click.option("--at-most-once", is_flag=True, help="Accept that data sent while the runtime is not connected are lost.")
 @results_options()
 @_json
 def add(  # noqa: PLR0917 - click passes every option by name
@@ -110,7 +118,7 @@ def add(  # noqa: PLR0917 - click passes every option by name
 @results_options()
 @_json
 def list_readers(results: LazyResults, as_json: bool) -> None:
-    """What the runtime reads, its own feed first."""
+    """List what the runtime reads, its own feed first."""
     answer = results().get("/v1/readers")
     readers = msgspec.json.decode(answer, type=Readers).readers
     if as_json:
@@ -126,9 +134,18 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
 @command.command("drop")
 @click.argument("name")
 @click.option(
-    "--existing-rows", "rows", type=click.Choice(["leave", "stay"]), default="leave", help="What becomes of its rows."
+    "--existing-rows",
+    "rows",
+    type=click.Choice(["leave", "stay"]),
+    default="leave",
+    help="Remove the rows that it has read, or keep them.",
 )
-@click.option("--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait for that.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 3600),
+    default=TIMEOUT_SECONDS,
+    help="Seconds to wait until the change is published.",
+)
 @results_options()
 @_json
 def drop(name: str, rows: Literal["leave", "stay"], timeout: float, results: LazyResults, as_json: bool) -> None:

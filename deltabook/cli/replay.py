@@ -15,11 +15,17 @@ __all__ = ["command"]
 
 @click.command("replay")
 @click.argument("file", type=click.Path(dir_okay=False, exists=True))
-@click.option("--format", type=click.Choice(FORMATS), default="dbtoaster", help="Of the file.")
-@click.option("--replay-mode", "mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
-@click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
-@click.option("--symbol", default="REPLAY", help="Symbol that it becomes.")
-@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
+@click.option("--format", type=click.Choice(FORMATS), default="dbtoaster", help="Format of the file.")
+@click.option(
+    "--replay-mode",
+    "mode",
+    type=click.Choice(REPLAY_MODES),
+    default="as-orders",
+    help="Send the records as orders, or reproduce the recorded executions.",
+)
+@click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`.")
+@click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
+@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay.  [default: all]")
 @click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
 @click.option(
     "--orderbook",
@@ -38,16 +44,22 @@ __all__ = ["command"]
     help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
 )
 @click.option(
-    "--dir", "directory", type=click.Path(file_okay=False), help="Journal to keep.  [default: a temporary one]"
+    "--dir", "directory", type=click.Path(file_okay=False), help="Directory of the journal.  [default: a temporary one]"
 )
-@click.option("--port", type=PORT, default="0", help="Of the text protocol; 0: any free one, `none`: none.")
-@click.option("--itch-port", type=PORT, default="none", help="Of the feed as ITCH 5.0 over SoupBinTCP.")
-@click.option("--admin-port", type=PORT, default="0", help="Where `deltabook exchange replay` pauses, seeks and so on.")
-@click.option("--start-on", "start_on_listeners", default=0, help="Begin with so many listeners.")
-@click.option("--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines, 0: none.")
+@click.option(
+    "--port", type=PORT, default="0", help="Port of the text protocol; 0 picks a free port, `none` closes it."
+)
+@click.option("--itch-port", type=PORT, default="none", help="Port of the feed as ITCH 5.0 over SoupBinTCP.")
+@click.option(
+    "--admin-port", type=PORT, default="0", help="Port of `deltabook exchange replay`, which pauses and seeks."
+)
+@click.option("--start-on", "start_on_listeners", default=0, help="Start when this many listeners are connected.")
+@click.option(
+    "--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines; 0 writes none."
+)
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(directory: str | None, **options: Any) -> None:
-    """Play a recorded file through an exchange of its own.
+    """Replay a recorded file through an exchange.
 
     The first line of standard output names the ports; the exchange stays up after the file's end.
     """

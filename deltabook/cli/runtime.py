@@ -1,4 +1,4 @@
-"""``deltabook runtime``: views of a live feed, kept up to date on Spark and in the express lane."""
+"""``deltabook runtime``: maintain views of a live feed on Spark and in the express lane."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from runtime.upstreams import Symbols
 __all__ = ["command"]
 
 _FILES_BESIDE: Final = 1024
-"""Open files beside connections: logs, segments, state, and what is read."""
+"""Open files in addition to connections: logs, segments, state, and files of readers."""
 
 
 def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[NamedSelect], list[StreamSelect]]:
-    """The views of files, all of them of a lane if it is given, and their derived streams."""
+    """Return the views of the files, in `lane` if it is given, and their derived streams."""
     selects: list[NamedSelect] = []
     streams: list[StreamSelect] = []
     for name in filter(None, files.split(",")):
         path = Path(name)
         if not path.is_file():
-            raise ConfigurationError(f"expected a file of views, was {name}, which is not there")
+            raise ConfigurationError(f"expected a file of views, was {name}, which does not exist")
         script = read_script(path)
         if script.streams:
             raise ConfigurationError(
@@ -100,35 +100,43 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 
 
 @click.command()
-@click.option("--feed", metavar="HOST:PORT", help="The exchange's feed; this, an --upstream, or both.")
+@click.option(
+    "--feed", metavar="HOST:PORT", help="Feed of the exchange. At least one --feed or --upstream is required."
+)
 @click.option(
     "--upstream",
     multiple=True,
     metavar="NAME=DIR",
-    help="Another runtime's --dir, whose epochs come in as they are; may be repeated.",
+    help="Read the epochs of another runtime from its --dir; repeatable.",
 )
 @click.option(
     "--system",
     type=click.Path(path_type=Path, file_okay=False),
-    help="--dir of the runtime that this one feeds: a second one that reads the same feed for it is refused.",
+    help="--dir of the runtime that reads this one; a second reader of the same feed is refused there.",
 )
 @click.option(
     "--upstream-symbols",
     type=click.Choice(["own", "prefixed", "shared"]),
     default="own",
-    help="Whether each symbol is of one upstream, has its NAME: put before it, or adds up over several.",
+    help="Symbols belong to one upstream, are prefixed with its NAME, or are added up over all upstreams.",
 )
 @click.option(
-    "--feed-attempts", type=click.IntRange(0), default=20, help="Attempts to connect before it is given up, 0: never."
+    "--feed-attempts",
+    type=click.IntRange(0),
+    default=20,
+    help="Give up after this many attempts to connect; 0 never gives up.",
 )
 @click.option(
-    "--feed-protocol", type=click.Choice(["text", "itch"]), default="text", help="What it is; itch: over SoupBinTCP."
+    "--feed-protocol",
+    type=click.Choice(["text", "itch"]),
+    default="text",
+    help="Protocol of --feed; itch is ITCH 5.0 over SoupBinTCP.",
 )
-@click.option("--feed-tick", default="0.0001", help="itch: what one tick is worth, the same for all symbols.")
+@click.option("--feed-tick", default="0.0001", help="Price of one tick of an ITCH feed, for all symbols.")
 @click.option(
     "--feed-day",
     type=click.DateTime(["%Y-%m-%d"]),
-    help="itch: the session's first day, UTC; without it times count from its midnight.",
+    help="First day (UTC) of the session of an ITCH feed; without it times count from midnight.",
 )
 @click.option(
     "--dir", "directory", required=True, type=click.Path(path_type=Path, file_okay=False), help="Run directory."
@@ -137,88 +145,142 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--views",
     default="",
     metavar="A.sql,B.sql",
-    help="Files of views over bids, asks and trades to begin a new --dir with.",
+    help="Files of views over bids, asks and trades, added when --dir is new.",
 )
 @click.option(
     "--express",
     default="",
     metavar="A.sql,B.sql",
-    help="The same, but published message by message by the express lane; alone they need no Spark and no Java.",
+    help="Files of views that the express lane publishes message by message; they need no Spark and no Java.",
 )
 @click.option(
-    "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
+    "--spark/--no-spark", "runs_spark", default=None, help="Start Spark or not.  [default: start it if a view needs it]"
 )
-@click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
+@click.option(
+    "--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service; 0 picks a free port."
+)
 @click.option(
     "--pg-port",
     type=click.IntRange(0, 65535),
-    help="Port for psql and other clients of PostgreSQL, 0 for any; without it there is none.",
+    help="Port for PostgreSQL clients such as psql; 0 picks a free port.  [default: closed]",
 )
-@click.option("--interface", default="127.0.0.1", help="Where results are served; off loopback with token and TLS.")
+@click.option(
+    "--interface",
+    default="127.0.0.1",
+    help="Address to serve results on; other than loopback it requires a token and TLS.",
+)
 @security_options
-@click.option("--requests-per-s", type=click.FloatRange(1), default=1000.0, help="Requests of one client address.")
-@click.option("--most-subscribers", type=click.IntRange(1), default=1000, help="Subscribers of changes at a time.")
 @click.option(
-    "--tuple-queues", type=click.Choice(["shared", "own"]), default="shared", help="Changes that slow subscribers lack."
+    "--requests-per-s", type=click.FloatRange(1), default=1000.0, help="Requests per second of one client address."
 )
-@click.option("--queue-kilobytes", type=click.IntRange(1), default=4096, help="Of changes that wait, of one view.")
-@click.option("--most-cursors", type=click.IntRange(1), default=200, help="Results that are paged through at a time.")
-@click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Of all of them together.")
-@click.option("--cursor-seconds", type=click.FloatRange(1), default=60.0, help="A cursor unused for so long is closed.")
+@click.option("--most-subscribers", type=click.IntRange(1), default=1000, help="Maximum number of subscribers.")
 @click.option(
-    "--questions", type=click.IntRange(0, 8), default=2, help="Ad-hoc questions answered at a time; 0: none is."
+    "--tuple-queues",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    help="Keep the changes that slow subscribers have yet to read once for all, or once for each.",
 )
-@click.option("--question-seconds", type=click.FloatRange(0.1, 600), default=10.0, help="One may take so long.")
-@click.option("--question-megabytes", type=click.IntRange(16), default=512, help="Of memory for one.")
-@click.option("--question-rows", type=click.IntRange(1), default=100_000, help="Of an answer.")
+@click.option(
+    "--queue-kilobytes", type=click.IntRange(1), default=4096, help="Size of the queue of changes of one view."
+)
+@click.option("--most-cursors", type=click.IntRange(1), default=200, help="Maximum number of open cursors.")
+@click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Memory of all open cursors.")
+@click.option(
+    "--cursor-seconds",
+    type=click.FloatRange(1),
+    default=60.0,
+    help="Close a cursor that has not been used for this long.",
+)
+@click.option(
+    "--questions",
+    type=click.IntRange(0, 8),
+    default=2,
+    help="Maximum number of concurrent ad-hoc questions; 0 refuses them.",
+)
+@click.option("--question-seconds", type=click.FloatRange(0.1, 600), default=10.0, help="Time limit of a question.")
+@click.option("--question-megabytes", type=click.IntRange(16), default=512, help="Memory limit of a question.")
+@click.option("--question-rows", type=click.IntRange(1), default=100_000, help="Maximum number of rows of an answer.")
 @click.option(
     "--reader-dir",
     multiple=True,
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Readers may read files below it; may be repeated. None: readers read no files.",
+    help="Directory whose files readers may read; repeatable.  [default: readers read no files]",
 )
-@click.option("--most-readers", type=click.IntRange(0, 1000), default=32, help="Readers that may be added.")
+@click.option("--most-readers", type=click.IntRange(0, 1000), default=32, help="Maximum number of readers.")
 @spark_options()
 @click.option(
     "--epoch-ms",
     type=click.IntRange(1, 60_000),
     default=100,
-    help="Shortest time between epochs; while Spark has one to publish, up to ten times as long.",
-)
-@click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at so many messages.")
-@click.option("--max-epochs-per-batch", type=click.IntRange(1), default=64, help="1 publishes every epoch.")
-@click.option("--most-views", type=click.IntRange(1, 1000), default=100, help="Views that there may be at a time.")
-@click.option(
-    "--snapshot-epochs", type=click.IntRange(0), default=1000, help="Epochs between relation snapshots, 0 for none."
+    help="Shortest time between epochs; while Spark publishes one, up to ten times as long.",
 )
 @click.option(
-    "--snapshot-megabytes", type=click.IntRange(1), default=64, help="Megabytes of the log between relation snapshots."
+    "--epoch-messages",
+    type=click.IntRange(0),
+    default=0,
+    help="Close an epoch after this many messages; 0 closes it by time alone.",
 )
-@click.option("--snapshot-results", type=click.IntRange(1), default=500, help="Versions between full results.")
+@click.option(
+    "--max-epochs-per-batch",
+    type=click.IntRange(1),
+    default=64,
+    help="Maximum number of epochs that Spark publishes as one version.",
+)
+@click.option("--most-views", type=click.IntRange(1, 1000), default=100, help="Maximum number of views.")
+@click.option(
+    "--snapshot-epochs",
+    type=click.IntRange(0),
+    default=1000,
+    help="Epochs between snapshots of the relations; 0 writes none.",
+)
+@click.option(
+    "--snapshot-megabytes",
+    type=click.IntRange(1),
+    default=64,
+    help="Megabytes of the log between snapshots of the relations.",
+)
+@click.option(
+    "--snapshot-results", type=click.IntRange(1), default=500, help="Versions between full results of the views."
+)
 @click.option(
     "--retain-epochs",
     type=click.IntRange(0),
     default=10_000,
-    help="Epochs kept for a replay although nobody needs them.",
+    help="Minimum number of epochs to keep for replays.",
 )
-@click.option("--retain-megabytes", type=click.IntRange(0), default=256, help="But no more of the log than so many.")
+@click.option(
+    "--retain-megabytes",
+    type=click.IntRange(0),
+    default=256,
+    help="Maximum size of the log that --retain-epochs keeps.",
+)
 @click.option(
     "--disk-limit-megabytes",
     type=click.IntRange(200),
     default=64_000,
-    help="Size of --dir at which the feed is paused.",
+    help="Pause the feed when --dir reaches this size.",
 )
 @click.option(
-    "--threads", "workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 with --express."
+    "--threads",
+    "workers",
+    type=click.IntRange(1, 64),
+    help="Threads that format messages.  [default: 2, with --express 1]",
 )
-@click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
+@click.option(
+    "--mode",
+    type=click.Choice(["sql", "dbtoaster"]),
+    default="sql",
+    help="SUM of no rows: NULL (sql) or 0 (dbtoaster).",
+)
 @click.option(
     "--stop-seconds",
     type=click.FloatRange(0, 3600),
     default=10.0,
-    help="How long a stop may wait until everything accepted is sealed, and published by Spark; 0: it does not.",
+    help="Time limit of a clean stop, which commits and publishes all accepted messages; 0 skips it.",
 )
-@click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
+@click.option(
+    "--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0 writes none."
+)
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
     feed: str | None,
@@ -267,15 +329,15 @@ def command(
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
-    """Read a feed, keep SQL views of it up to date on Spark or in the express lane, and serve their results.
+    """Read a feed, maintain SQL views of it on Spark or in the express lane, and serve their results.
 
-    Several runtimes share the work of several feeds: each of them reads one, with or without views of its own, and
-    another one has all of them as its --upstream and keeps the views over everything. Its --dir and theirs are on one
+    Several runtimes can share several feeds: each reads one feed, with or without views of its own, and one more
+    runtime names all of them as --upstream and maintains the views over all feeds. Their directories must be on one
     volume.
     """
     if feed is None and not upstream:
         raise OptionError("expected --feed or --upstream, was neither")
-    # What steps over few messages at a time holds the interpreter lock: a second thread would only take it away.
+    # Steps over few messages hold the interpreter lock, so a second thread would only compete for it.
     most_workers = workers or (1 if express else 2)
     limits = SiteLimits(
         connections=2 * most_subscribers,
@@ -345,7 +407,7 @@ class _Process:
         self._exit_with_stdin = exit_with_stdin
         self._failure: str | None = None
         self._stopping = False
-        # Spark's JVM is launched with its own output; status lines keep the standard output that is there now.
+        # Spark's JVM is launched with its own output; status lines go to the present standard output.
         self._runtime = LiveRuntime(self._reactor, config, selects, self._fail, streams)
         self._reporter = Reporter(
             "runtime",
@@ -358,8 +420,8 @@ class _Process:
         log_with(lambda: {"epoch": self._runtime.epoch})
 
     def run(self) -> str | None:
-        """The reason of a failure, None for a clean end."""
-        # Signals first: an interrupt in the midst of a start would end that alone, and the process would go on.
+        """Run until the end; returns the reason of a failure, or None."""
+        # Signals come first: an interrupt during the start would end the start alone, and the process would continue.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop_on_signal)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run(installSignalHandlers=False)
@@ -385,7 +447,7 @@ class _Process:
             self._stop("failure")
 
     def _stop_on_signal(self, reason: str) -> None:
-        """The first signal stops cleanly, the next one at once."""
+        """Stop cleanly on the first signal and immediately on the second."""
         if self._stopping:
             self._runtime.hurry()
         self._stop(reason)

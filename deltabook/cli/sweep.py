@@ -30,19 +30,19 @@ _SHOWN: Final = 20
     multiple=True,
     required=True,
     metavar="[STRATEGY.]KEY=V,V,…",
-    help="Values of a parameter, or FIRST..LAST..STEP; repeatable: all combinations are run.",
+    help="Values of a parameter, or FIRST..LAST..STEP; repeatable, all combinations run.",
 )
 @backtest_options
 @spark_options(shards=False)
-@click.option("--jobs", type=click.IntRange(1, 64), help="Processes on this machine, in place of Spark.")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes on this machine, instead of Spark.")
 @click.option(
     "--out",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the heat map and the points as JSON go.",
+    help="Folder for the heat map and the points as JSON.",
 )
-@click.option("--keep-results", is_flag=True, help="Keep each point's whole result and its report under --out.")
-@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+@click.option("--keep-results", is_flag=True, help="Write the result and report of each point to --out too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     grids: tuple[str, ...],
@@ -55,8 +55,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Run a backtest for every combination of parameters.
 
-    A point's result is what `deltabook backtest` gives with its parameters, byte for byte. A point that fails is named
-    with its reason, and the others go on. Points are tasks of Spark, or of processes with --jobs.
+    The result of a point equals that of `deltabook backtest` with its parameters, byte for byte. A failed point is
+    reported with its reason, and the others continue. Points are tasks of Spark, or of processes with --jobs.
     """
     if keep_results and directory is None:
         raise click.UsageError("--keep-results needs --out")

@@ -1,4 +1,4 @@
-"""``deltabook upstream``: who reads a runtime's log, which log has which feed, and letting go of those that are gone.
+"""``deltabook upstream``: the consumers of a runtime's log, the feeds of its logs, and the release of stale ones.
 
 Works on files: the runtimes may run or not.
 """
@@ -21,12 +21,12 @@ __all__ = ["command"]
 _DIRECTORY: Final = click.argument(
     "directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True)
 )
-_JSON: Final = click.option("--json", "is_json", is_flag=True, help="As JSON.")
+_JSON: Final = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def command() -> None:
-    """Several runtimes that feed one: who reads whom.
+    """Show and release the links between runtimes that read each other's epochs.
 
     DIR is a runtime's run directory.
     """
@@ -36,41 +36,41 @@ def command() -> None:
 @_DIRECTORY
 @_JSON
 def consumers(directory: Path, is_json: bool) -> None:
-    """List the runtimes that read the log in DIR: what they have not committed is kept for them."""
+    """List the runtimes that read the log in DIR; epochs that they have not committed are kept for them."""
     found = Consumers(directory).list()
     if is_json:
         click.echo(msgspec.json.encode(found))
         return
     rows = [(each.identity, each.directory, each.host, each.epoch, _time(each.written_ns)) for each in found]
     title = f"{len(rows)} consumers of {directory}"
-    print_table(title, ("consumer", "directory", "host", "epoch", "said at"), rows, left=("consumer", "directory"))
+    print_table(title, ("consumer", "directory", "host", "epoch", "reported at"), rows, left=("consumer", "directory"))
 
 
 @command.command()
 @_DIRECTORY
 @click.argument("consumer")
 def forget(directory: Path, consumer: str) -> None:
-    """Keep nothing more in DIR for CONSUMER, which is gone for good.
+    """Remove CONSUMER, which does not exist any more, so that DIR keeps no epochs for it.
 
-    One that runs says again how far it is. One that comes back and misses epochs is refused.
+    A consumer that is still running registers again. A consumer that returns later and lacks epochs is refused.
     """
     if not Consumers(directory).forget(consumer):
         known = ", ".join(each.identity for each in Consumers(directory).list()) or "none"
         raise ConfigurationError(f"expected a consumer of {directory} out of {known}, was {consumer!r}")
-    click.echo(f"{directory} keeps nothing more for {consumer}")
+    click.echo(f"{directory} keeps no epochs for {consumer} any more")
 
 
 @command.command()
 @_DIRECTORY
 @_JSON
 def sessions(directory: Path, is_json: bool) -> None:
-    """List the sessions of feeds that are read for the runtime in DIR, by those that were given it as --system."""
+    """List the sessions of feeds that runtimes with DIR as their --system read."""
     found = SessionClaims(directory).list()
     if is_json:
         click.echo(msgspec.json.encode(found))
         return
     rows = [(each.session, each.directory, str(each.holder)) for each in found]
-    columns = ("session", "log", "begun by")
+    columns = ("session", "log", "claimed by")
     print_table(f"{len(rows)} sessions of {directory}", columns, rows, left=columns)
 
 
@@ -78,11 +78,11 @@ def sessions(directory: Path, is_json: bool) -> None:
 @_DIRECTORY
 @click.argument("session")
 def release(directory: Path, session: str) -> None:
-    """Let another log have SESSION of a feed; for one that has never brought anything into DIR."""
+    """Release SESSION of a feed, so that another log may read it; only if it has no data in DIR."""
     if not SessionClaims(directory).release(session):
         known = ", ".join(each.session for each in SessionClaims(directory).list()) or "none"
         raise ConfigurationError(f"expected a session in {directory} out of {known}, was {session!r}")
-    click.echo(f"session {session} is free in {directory}")
+    click.echo(f"session {session} is released in {directory}")
 
 
 def _time(ns: int) -> str:

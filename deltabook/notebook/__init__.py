@@ -1,10 +1,10 @@
 """What `import deltabook` offers a notebook or a script: backtests, simulations, sweeps and replays as plain calls.
 
 ```
-run_backtest ─┐            ┌─▶ deltabook.backtest.Backtest ──▶ Result: tables, statistics, plot
-simulate ─────┤            ├─▶ deltabook.simulation.Simulation ──▶ Result
-sweep ────────┼─ inputs.py ┼─▶ Sweep, in processes or on Spark ──▶ SweepResult
-replay ───────┘            └─▶ Replay ──▶ Epoch
+run_backtest ─┬─ options.py ─┬─ inputs.py ─▶ BacktestConfig ─▶ Backtest ─▶ Result: tables, statistics, plot
+sweep ────────┘              │                            └──▶ Sweep, in processes or on Spark ─▶ SweepResult
+replay ──────────────────────┤             ─▶ Replay ─▶ Epoch
+simulate ────────────────────┘             ─▶ SimulationConfig ─▶ Simulation ─▶ Result
 calls.py
 ```
 
@@ -13,5 +13,6 @@ checked before anything runs: errors are a `BacktestError`, or an `AlgoError` fo
 """
 
 from deltabook.notebook.calls import replay, run_backtest, simulate, sweep, sweep_simulations
+from deltabook.notebook.options import BacktestOptions
 
-__all__ = ["replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]
+__all__ = ["BacktestOptions", "replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
-from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.errors import ConfigurationError, StrategyStopped
 from deltabook.backtest.replaying import Replay
 from deltabook.backtest.result import Result
@@ -24,6 +23,7 @@ from deltabook.notebook.inputs import (
     parameter_texts,
     strategies_of,
 )
+from deltabook.notebook.options import BacktestOptions, configuration, shows_options
 from deltabook.simulation import Simulation, SimulationConfig
 from deltabook.simulation.sweep import SimulationExperiment
 from deltabook.wire.symbols import Instrument
@@ -36,68 +36,34 @@ __all__ = ["replay", "run_backtest", "simulate", "sweep", "sweep_simulations"]
 _MOST_JOBS = 64
 
 
+@shows_options
 def run_backtest(
     strategy: StrategyLike | Sequence[StrategyLike],
     data: DataLike,
     *,
-    parameters: Mapping[str, Any] | None = None,
-    latency: str = "zero",
-    fees: str = "",
-    views: Mapping[str, str] | None = None,
-    symbol: str = "REPLAY",
-    format: RecordingFormat | None = None,  # noqa: A002 - what the command line calls it
-    day: str = "",
-    tick: str = "",
-    seed: int = 1,
-    step_us: int = 0,
-    warm_up: int = 0,
-    limit: int = 0,
     points: int = 2_000,
+    **options: Unpack[BacktestOptions],
 ) -> Result:
-    """Run strategies on recorded order flow and return what came of it.
+    """Run strategies on recorded order flow and return the result.
 
-    The strategies' orders stand in the queue of a real market as they would have; the same inputs give the same result.
+    The strategies' orders have the queue positions that they would have had in the recorded market; equal inputs give
+    equal results.
 
     Args:
         strategy: A subclass of `Strategy`, a built-in name, a path to a ``.py`` file, or a list of those.
-        data: A recorded file; several files of one symbol, which follow one another; or ``{symbol: file}``, merged by
-            time.
-        parameters: ``{field: value}`` of one strategy, or ``{"strategy.field": value}``; ``risk.field`` sets a limit.
-        latency: ``zero``, ``fixed:feed=100us,order=50us,answer=50us``, ``normal:…``, ``lognormal:…`` or ``file:PATH``.
-        fees: ``maker=-20,taker=50`` in millionths of the notional, or a TOML file; empty: none.
-        views: ``{name: sql}`` of views that strategies read beside those that ship.
-        symbol: What a file without a symbol of its own trades; of ITCH the stocks that are played, ``A,B``.
-        format: ``dbtoaster``, ``bitstamp``, ``lobster`` or ``itch``; found out if it is not given.
-        day: The day (2012-06-21) whose midnight the times of the files count from.
-        tick: What a tick is worth, as in ``0.01``; empty: the smallest price of the format.
-        seed: Of latencies that are drawn.
-        step_us: Views change every so many microseconds of market time; 0: with every request.
-        warm_up: So many records make the books before the strategies begin.
-        limit: So many records are played at most; 0: all.
-        points: Most samples of the curves.
+        data: A recorded file; several files of one symbol, which are concatenated; or ``{symbol: file}``, which are
+            merged by time.
+        points: Maximum number of samples of the curves.
+        options: See `BacktestOptions`.
 
     Raises:
         ConfigurationError: Data, latency, views or other inputs cannot be used.
-        AlgoError: There is no such strategy or parameter, or fees cannot be read.
-        StrategyStopped: All strategies were stopped before the data ended. What a strategy raised is its cause, and
-            what was found until then its ``result``.
+        AlgoError: A strategy or a parameter does not exist, or fees cannot be read.
+        StrategyStopped: All strategies were stopped before the data ended. Its cause is the error that a strategy
+            raised, and its ``result`` is the result up to that moment.
 
     """
-    check_counts(step_us=step_us, warm_up=warm_up, limit=limit)
-    names, classes = strategies_of(strategy)
-    config = BacktestConfig(
-        strategies=names,
-        data=data_files(data, symbol, format, day, tick),
-        parameters=parameter_texts(parameters),
-        views=checked_views(views),
-        latency=latency,
-        seed=seed,
-        step_us=step_us,
-        fees=fees,
-        warm_up_records=warm_up,
-        limit_records=limit,
-        points=points,
-    )
+    config, classes = configuration(strategy, data, options, points=points)
     run = Backtest(config, classes=classes)
     result = run.run()
     if result.failure:
@@ -196,6 +162,7 @@ def simulate(
     return result
 
 
+@shows_options
 def sweep(
     strategy: StrategyLike | Sequence[StrategyLike],
     data: DataLike,
@@ -205,55 +172,31 @@ def sweep(
     master: str = "",
     folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
-    parameters: Mapping[str, Any] | None = None,
-    latency: str = "zero",
-    fees: str = "",
-    views: Mapping[str, str] | None = None,
-    symbol: str = "REPLAY",
-    format: RecordingFormat | None = None,  # noqa: A002 - what the command line calls it
-    day: str = "",
-    tick: str = "",
-    seed: int = 1,
-    step_us: int = 0,
-    warm_up: int = 0,
-    limit: int = 0,
+    **options: Unpack[BacktestOptions],
 ) -> SweepResult:
     """Run a backtest for each combination of parameters and return the figures of all points.
 
     Args:
-        strategy: See `run_backtest`. A class goes to other processes by value where it is from a notebook or a script,
-            else by the name of its module, which they have to find.
+        strategy: See `run_backtest`. Other processes receive a class by value if it is from a notebook or a script,
+            else by the name of its module, which they have to import.
         data: See `run_backtest`.
-        grid: ``{parameter: values}``; all combinations are run.
-        jobs: Processes: 1 is this one. A script that takes more starts the sweep below ``if __name__ == "__main__":``.
-        master: ``local[2]``, ``spark://HOST:PORT``, …: the points are tasks on Spark, and ``jobs`` is not used.
-        folder: Where each point's whole result goes as JSON; None: nowhere.
-        on_progress: Called with how many points are done, and of how many.
-        parameters: What all points have in common.
-        latency, fees, views, symbol, format, day, tick, seed, step_us, warm_up, limit: See `run_backtest`.
+        grid: ``{parameter: values}``; all combinations run.
+        jobs: Number of processes; 1 runs the sweep in this one. A script with more than one job calls `sweep` below
+            ``if __name__ == "__main__":``.
+        master: ``local[2]``, ``spark://HOST:PORT``, …: the points are tasks on Spark, and ``jobs`` is ignored.
+        folder: Folder for the whole result of each point as JSON; None writes none.
+        on_progress: Called with the number of finished points and of all points.
+        options: See `BacktestOptions`; ``parameters`` are common to all points.
 
     Raises:
         ConfigurationError: The grid, or another input, cannot be used.
-        AlgoError: There is no such strategy.
-        SweepError: No point could be run, or Spark or the processes could not be had.
+        AlgoError: A strategy does not exist.
+        SweepError: No point could be run, or Spark or the processes could not be started.
 
     """
     if not 1 <= jobs <= _MOST_JOBS:
         raise ConfigurationError(f"expected 1 to {_MOST_JOBS} jobs, was {jobs}")
-    check_counts(step_us=step_us, warm_up=warm_up, limit=limit)
-    names, classes = strategies_of(strategy)
-    config = BacktestConfig(
-        strategies=names,
-        data=data_files(data, symbol, format, day, tick),
-        parameters=parameter_texts(parameters),
-        views=checked_views(views),
-        latency=latency,
-        seed=seed,
-        step_us=step_us,
-        fees=fees,
-        warm_up_records=warm_up,
-        limit_records=limit,
-    )
+    config, classes = configuration(strategy, data, options)
     return Sweep(config, axes_of(grid), classes).run(
         SparkConfig(master=master) if master else None,
         on_progress,
@@ -347,18 +290,18 @@ def replay(
     trades_rows: int = 20_000,
     trades_time_s: int = 300,
 ) -> Replay:
-    """Return the epochs of a recording with what each changed in SQL views over BIDS, ASKS and TRADES.
+    """Return the epochs of a recording with their changes of SQL views over BIDS, ASKS and TRADES.
 
     Each iteration plays the recording from its beginning. An `Epoch` is a mapping of the views: ``epoch["spread"]`` has
-    the rows that came (``added``) and went (``removed``) as Arrow tables, and the full ``result()`` on request.
+    the rows that were ``added`` and ``removed`` as Arrow tables, and the full ``result()`` on request.
 
     Args:
         data: See `run_backtest`.
         views: ``{name: sql}``, or names of views that ship.
-        epoch_ms: Market time of an epoch.
-        symbol, format, day, tick, limit: See `run_backtest`.
-        trades_rows: So many trades stay in TRADES …
-        trades_time_s: … and none that is older.
+        epoch_ms: Length of an epoch in market time.
+        symbol, format, day, tick, limit: See `BacktestOptions`.
+        trades_rows: Maximum number of rows of TRADES.
+        trades_time_s: Maximum age of the rows of TRADES.
 
     Raises:
         ConfigurationError: Data or SQL cannot be used.

@@ -20,7 +20,7 @@ Rows = Counter[tuple[Any, ...]]
 SERVICES = ("dashboard", "exchange", "runtime", "spark-master", "spark-worker")
 """Strategies have nobody to trade with in a recording."""
 PLAYED = {
-    "DELTABOOK_EXCHANGE_REPLAY_FILE": f"/opt/project/queries/{TRACE.name}",
+    "DELTABOOK_EXCHANGE_REPLAY": f"/opt/project/queries/{TRACE.name}",
     "DELTABOOK_EXCHANGE_REPLAY_MODE": "as-recorded",
     "DELTABOOK_EXCHANGE_AGENTS": "none",
 }

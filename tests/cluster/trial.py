@@ -68,7 +68,7 @@ def trial_override(
     secrets = ["ca.pem", "exchange.token", "runtime.token", "algo.token"]
     own: dict[str, Any] = {
         "exchange": {
-            "environment": {"DELTABOOK_EXCHANGE_INSTRUMENTS": SYMBOL, "DELTABOOK_EXCHANGE_STATUS_INTERVAL_S": "1"}
+            "environment": {"DELTABOOK_EXCHANGE_INSTRUMENTS": SYMBOL, "DELTABOOK_EXCHANGE_STATUS_INTERVAL": "1"}
         },
         "runtime": {
             "environment": {

@@ -101,6 +101,7 @@ class FakeAsker:
         most_rows: int | None = None,
         waits: bool = False,
         describes: bool = False,
+        explains: bool = False,
     ) -> tuple[int, Rows]:
         assert waits
         self.asked.append((sql, epoch))
@@ -118,7 +119,9 @@ class FakeAsker:
                 if name not in known:
                     raise SqlError(f"unknown relation or view {name!r}", line=1, column=sql.index(name) + 1)
             tables = {"r": (_R.columns, _ROWS)}
-            answered = sandbox.answer(sql, tables, Cancel(), beside=beside, most_rows=most_rows, describes=describes)
+            answered = sandbox.answer(
+                sql, tables, Cancel(), beside=beside, most_rows=most_rows, describes=describes, explains=explains
+            )
         finally:
             sandbox.close()
         return self.epoch if epoch is None else epoch, answered
@@ -235,12 +238,15 @@ def fields_of(content: bytes) -> dict[str, str]:
 class PostgresLab:
     """A port and its clients."""
 
-    def __init__(self, *, access: Access | None = None, tls: Any = None, token: str = "", **limits: Any) -> None:
+    def __init__(
+        self, *, access: Access | None = None, tls: Any = None, token: str = "", hub: Hub | None = None, **limits: Any
+    ) -> None:
         self.clock = cast(Any, MemoryReactorClock())
         self.clock.getThreadPool = _Pool
-        self.hub = Hub(_PROGRAM, lambda: 5)
-        rows = pa.table({"s": ["x", None], "total": pa.array([3, 4]).cast(pa.decimal128(38, 0)), "weight": [1, 1]})
-        self.hub.publish(Footer(0, 3), {"sums": rows}, {})
+        self.hub = hub or Hub(_PROGRAM, lambda: 5)
+        if hub is None:
+            rows = pa.table({"s": ["x", None], "total": pa.array([3, 4]).cast(pa.decimal128(38, 0)), "weight": [1, 1]})
+            self.hub.publish(Footer(0, 3), {"sums": rows}, {})
         self.asker = FakeAsker()
         self.threads: list[Any] = []
         self.is_slow = False

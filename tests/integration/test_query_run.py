@@ -273,7 +273,7 @@ def test_no_java_is_one_line_without_a_traceback(tmp_path: Path) -> None:
     ],
 )
 def test_a_master_that_is_none_is_one_line(tmp_path: Path, master: str, reason: str) -> None:
-    said = f"starting Spark on {master}, which takes some 8 s\n"
+    said = f"starting Spark on {master}, which takes about 8 s\n"
     check_one_line(query_run(small_script(tmp_path), "--master", master), reason, said)
 
 

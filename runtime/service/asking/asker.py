@@ -86,6 +86,7 @@ class Asker:
         most_rows: int | None = None,
         waits: bool = False,
         describes: bool = False,
+        explains: bool = False,
     ) -> tuple[int, Rows]:
         """The epoch and the rows of an answer.
 
@@ -93,7 +94,8 @@ class Asker:
 
         A question that ``waits`` does so for its turn where too many are answered; its time counts from its arrival.
         ``beside`` is what it may name beside relations and views, ``most_rows`` takes the place of the limit of rows.
-        One that only ``describes`` gives the columns of its answer, and no rows.
+        One that only ``describes`` gives the columns of its answer, and no rows. One that ``explains`` gives DuckDB's
+        plan, a line a row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
@@ -111,7 +113,7 @@ class Asker:
             if is_crowded:
                 await self._turn(cancel, waiting)
             self._running.add(cancel)
-            return await self._answer(sql, epoch, cancel, waiting, _Wanted(beside, most_rows, describes))
+            return await self._answer(sql, epoch, cancel, waiting, _Wanted(beside, most_rows, describes, explains))
         finally:
             interrupting.stop()
             self._running.discard(cancel)
@@ -195,7 +197,7 @@ class Asker:
         tables = {name: (own, FullRows(own, change_schema(own).empty_table()).arrow(0, 0)) for name, own in columns}
         sandbox = Sandbox(self.limits)
         try:
-            return sandbox.answer(sql, tables, cancel, beside=wanted.beside, describes=True)
+            return sandbox.answer(sql, tables, cancel, beside=wanted.beside, describes=True, explains=wanted.explains)
         finally:
             sandbox.close()
 
@@ -221,7 +223,9 @@ class Asker:
         cancel.check()
         sandbox = Sandbox(self.limits)
         try:
-            return sandbox.answer(sql, tables, cancel, beside=wanted.beside, most_rows=wanted.most_rows)
+            return sandbox.answer(
+                sql, tables, cancel, beside=wanted.beside, most_rows=wanted.most_rows, explains=wanted.explains
+            )
         finally:
             sandbox.close()
 
@@ -240,6 +244,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     beside: Beside | None
     most_rows: int | None
     describes: bool
+    explains: bool
 
 
 class _Waiting:

@@ -25,6 +25,8 @@ __all__ = ["Beside", "Cancel", "Rows", "Sandbox", "Tables"]
 Tables = Mapping[str, tuple[Sequence[Column], pa.Table]]
 """Name → its columns, and its rows with Arrow's decimals for numbers that have a scale."""
 _BATCH_ROWS: Final = 16 * 1024
+_PLAN: Final = "QUERY PLAN"
+"""The one column of a plan, which is called as PostgreSQL calls it."""
 _SETTINGS: Final = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -116,10 +118,12 @@ class Sandbox:
         beside: Beside | None = None,
         most_rows: int | None = None,
         describes: bool = False,
+        explains: bool = False,
     ) -> Rows:
         """Run a question that was checked; raises `SqlError`, `CostlyError`, `AskError`.
 
-        ``most_rows`` takes the place of the limit of rows. One that only ``describes`` has columns and no rows.
+        ``most_rows`` takes the place of the limit of rows. One that only ``describes`` has columns and no rows;
+        one that ``explains`` has the lines of DuckDB's plan for rows.
         """
         import duckdb
 
@@ -129,6 +133,8 @@ class Sandbox:
                 self._fill(tables)
                 if beside is not None:
                     self._fill_beside(beside)
+                if explains:
+                    return self._plan(sql)
                 if describes:
                     return self._described(sql)
                 return self._run(sql, cancel, self._limits.answer_rows if most_rows is None else most_rows)
@@ -165,6 +171,10 @@ class Sandbox:
 
     def _described(self, sql: str) -> Rows:
         return Rows(_columns(self.connection.sql(sql)), pa.table({}))
+
+    def _plan(self, sql: str) -> Rows:
+        lines = str(self.connection.sql(sql).explain()).rstrip().splitlines()
+        return Rows((AnsweredColumn(_PLAN, "VARCHAR"),), pa.table({_PLAN: pa.array(lines, pa.string())}))
 
     def _run(self, sql: str, cancel: Cancel, most_rows: int) -> Rows:
         limits = self._limits

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.statements import (
     Begin,
@@ -20,8 +22,10 @@ from runtime.service.postgres.statements import (
     Declare,
     Discard,
     End,
+    Execute,
     Fetch,
     Ignored,
+    Prepare,
     Question,
     Reset,
     Savepoint,
@@ -30,6 +34,7 @@ from runtime.service.postgres.statements import (
     Statement,
 )
 from runtime.service.postgres.tokens import Token, syntax_error, tokens, unquoted
+from runtime.service.postgres.types import type_oid
 
 __all__ = ["parsed", "read_write"]
 
@@ -68,8 +73,12 @@ _REFUSED: Final = frozenset(
     ]
 )
 """First words of statements that would change something."""
-_UNKNOWN: Final = frozenset(["EXECUTE", "EXPLAIN", "LISTEN", "PREPARE"])
-"""Of statements that PostgreSQL has."""
+_UNKNOWN: Final = frozenset(["LISTEN"])
+"""First words of PostgreSQL's other statements."""
+_PLAN_OPTIONS: Final = frozenset(
+    ["BUFFERS", "COSTS", "GENERIC_PLAN", "MEMORY", "SETTINGS", "SUMMARY", "TIMING", "VERBOSE", "WAL"]
+)
+"""Options of EXPLAIN that change nothing here."""
 _ISOLATION: Final = "READ WRITE"
 _MOST_PARAMETERS: Final = 65_535
 
@@ -243,6 +252,89 @@ class _Reader:
     def _unlisten(self) -> Ignored:
         self._at = len(self._tokens)
         return Ignored("UNLISTEN")
+
+    def _explain(self) -> Question:
+        options = dict[str, str]()
+        if self._sign("("):
+            while not options or self._sign(","):
+                name, at = self._word(), self._place()
+                self._at += 1
+                value = ""
+                if self._rest() and self._peek().text not in ",)":
+                    value = unquoted(self._peek()).upper()
+                    self._at += 1
+                options[name] = value
+                self._check_plan_option(name, value, at)
+            self._expect(")")
+        while word := self._accept("ANALYZE", "VERBOSE"):
+            self._check_plan_option(word, "", self._tokens[self._at - 1].begin)
+        question = self._question(self._at, len(self._tokens))
+        self._at = len(self._tokens)
+        return msgspec.structs.replace(question, explains=True)
+
+    def _check_plan_option(self, name: str, value: str, begin: int) -> None:
+        is_off = value in ("FALSE", "OFF", "0")
+        if name == "ANALYZE" and not is_off:
+            raise PostgresError("0A000", "expected EXPLAIN without ANALYZE, as the question is not run, was with it",
+                                position=begin + 1)  # fmt: skip
+        if name == "FORMAT" and value != "TEXT":
+            raise PostgresError("0A000", f"expected EXPLAIN with FORMAT TEXT, was {value[:80]}", position=begin + 1)
+        if name not in _PLAN_OPTIONS | {"ANALYZE", "FORMAT"}:
+            raise syntax_error(f"expected an option of EXPLAIN, was {name[:80]}", begin)
+
+    def _prepare(self) -> Prepare:
+        name, oids = self._name(), list[int]()
+        if self._sign("("):
+            while not oids or self._sign(","):
+                oids.append(self._type())
+            self._expect(")")
+        self._expect("AS")
+        question = self._question(self._at, len(self._tokens))
+        self._at = len(self._tokens)
+        return Prepare(name, tuple(oids), question)
+
+    def _type(self) -> int:
+        """The number of the type that is named here."""
+        begin, name = self._place(), ""
+        while self._rest() and self._peek().text not in ("(", ")", ",", "[", "::"):
+            name = f"{name} {unquoted(self._peek()).lower()}".lstrip()
+            self._at += 1
+        if self._sign("("):  # a length or a scale, which no type of a parameter has
+            while self._rest() and not self._sign(")"):
+                self._at += 1
+        if self._sign("["):
+            self._expect("]")
+            name += "[]"
+        oid = type_oid(name)
+        if oid is None:
+            raise PostgresError(
+                "42704", f"expected the name of a type, was {name[:80] or 'nothing'}", position=begin + 1
+            )
+        return oid
+
+    def _execute(self) -> Execute:
+        begin = self._tokens[0].begin
+        name, values = self._name(), list[str]()
+        if self._sign("("):
+            while not values or self._sign(","):
+                values.append(self._constant())
+            self._expect(")")
+        return Execute(name, tuple(values), begin)
+
+    def _constant(self) -> str:
+        """The text of a constant: a literal, perhaps with a sign, a type before it or casts behind it."""
+        begin = self._place()
+        has_sign = self._sign("-") or self._sign("+")
+        kinds = [token.kind for token in self._tokens[self._at : self._at + 2]]
+        if not has_sign and kinds == ["word", "string"]:
+            self._at += 2
+        elif self._rest() and (kinds[0] == "number" or (not has_sign and kinds[0] == "string")):
+            self._at += 1
+        elif has_sign or not self._accept("NULL", "TRUE", "FALSE"):
+            raise self._error("a constant")
+        while self._sign("::"):
+            self._type()
+        return self._text[begin : self._tokens[self._at - 1].end]
 
     def _deallocate(self) -> Deallocate:
         self._accept("PREPARE")
@@ -454,8 +546,11 @@ _READ: Final[dict[str, Callable[[_Reader], Statement]]] = {
     "DECLARE": _Reader._declare,
     "DISCARD": _Reader._discard,
     "END": _Reader._commit,
+    "EXECUTE": _Reader._execute,
+    "EXPLAIN": _Reader._explain,
     "FETCH": _Reader._fetch,
     "MOVE": _Reader._move,
+    "PREPARE": _Reader._prepare,
     "RELEASE": _Reader._release,
     "RESET": _Reader._reset,
     "ROLLBACK": _Reader._rollback,

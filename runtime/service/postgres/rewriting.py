@@ -27,7 +27,7 @@ from runtime.service.postgres.system_schemas import SYSTEM_TABLES
 from runtime.service.postgres.system_tables import DATABASE, SCHEMA
 from runtime.service.postgres.tokens import Token, tokens, unquoted
 
-__all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten"]
+__all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten", "with_values"]
 
 _OWN: Final = re.compile(
     r"\b(pg_\w+|information_schema|reg(class|type|proc|procedure|namespace|role|oper)|current_schemas?|current_database|"
@@ -124,6 +124,11 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
         if number and kind:
             found.setdefault(number, kind)
     return found
+
+
+def with_values(question: Question, values: Sequence[str]) -> str:
+    """The SQL of the question with these expressions for its parameters."""
+    return _with_values(question.sql, question.places, values)[0]
 
 
 def _number(node: Any) -> int:

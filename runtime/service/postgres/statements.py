@@ -18,14 +18,17 @@ __all__ = [
     "Declare",
     "Discard",
     "End",
+    "Execute",
     "Fetch",
     "Ignored",
+    "Prepare",
     "Question",
     "Reset",
     "Savepoint",
     "Set",
     "Show",
     "Statement",
+    "question_of",
 ]
 
 
@@ -38,7 +41,11 @@ class Question(msgspec.Struct, frozen=True):
     places: tuple[Token, ...] = ()
     """Where parameters stand, in ``sql``."""
     epoch: int | None = None
-    """Of a trailing AS OF EPOCH, which is not in ``sql`` any more."""
+    """Epoch of a trailing AS OF EPOCH, which is not in ``sql`` any more."""
+    explains: bool = False
+    """True for EXPLAIN: the answer is the plan of ``sql``."""
+    call: int | None = None
+    """Offset of the EXECUTE that asks it, where all of its errors are reported; None if ``sql`` was sent itself."""
 
     @property
     def parameters(self) -> int:
@@ -93,6 +100,24 @@ class Discard(msgspec.Struct, frozen=True):
     """DISCARD ALL, PLANS, SEQUENCES, TEMP."""
 
     what: str
+
+
+class Prepare(msgspec.Struct, frozen=True):
+    """PREPARE name (types) AS question."""
+
+    name: str
+    oids: tuple[int, ...]
+    """Types of the first parameters."""
+    question: Question
+
+
+class Execute(msgspec.Struct, frozen=True):
+    """EXECUTE name (values)."""
+
+    name: str
+    values: tuple[str, ...]
+    """SQL of constants."""
+    begin: int
 
 
 class Deallocate(msgspec.Struct, frozen=True):
@@ -161,6 +186,13 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 Statement = (
-    Question | Begin | End | Savepoint | Set | Show | Reset | Discard | Deallocate | Declare | Fetch | Close
-    | CopyQuestion | CopySubscription | Ignored
+    Question | Begin | End | Savepoint | Set | Show | Reset | Discard | Prepare | Execute | Deallocate | Declare | Fetch
+    | Close | CopyQuestion | CopySubscription | Ignored
 )  # fmt: skip
+
+
+def question_of(statement: Statement | None) -> Question | None:
+    """The SELECT of a statement, whose parameters are the statement's; None if it has none."""
+    if isinstance(statement, Question):
+        return statement
+    return statement.question if isinstance(statement, Declare | CopyQuestion) else None

@@ -57,8 +57,10 @@ def tokens(text: str) -> list[Token]:
             if end < 0:
                 raise syntax_error(f"expected {match[0]} at the end of a string, was none", begin)
             kind, at = "string", end + len(match[0])
-        elif kind == "sign" and match[0] in "'\"":
-            raise syntax_error(f"expected {match[0]} at the end of a string, was none", begin)
+        elif (kind == "sign" and match[0] in "'\"") or (match[0] in ("e", "E") and text.startswith("'", at)):
+            raise syntax_error(
+                f"expected {text[at] if kind == 'word' else match[0]} at the end of a string, was none", begin
+            )
         found.append(Token(kind, text[begin:at], begin, at))  # type: ignore[arg-type]  # the names of the groups
     return found
 

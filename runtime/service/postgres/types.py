@@ -12,7 +12,19 @@ import msgspec
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.messages import Field
 
-__all__ = ["BY_NAME", "BY_OID", "TEXT", "PgType", "ResultType", "array_name", "literal", "result_field", "result_type"]
+__all__ = [
+    "BY_NAME",
+    "BY_OID",
+    "TEXT",
+    "PgType",
+    "ResultType",
+    "array_name",
+    "literal",
+    "result_field",
+    "result_type",
+    "type_oid",
+    "typed_expression",
+]
 
 
 class PgType(msgspec.Struct, frozen=True):
@@ -70,6 +82,12 @@ _OF_DUCKDB: Final = {
     "TIMESTAMP": "timestamp", "TIMESTAMP_S": "timestamp", "TIMESTAMP_MS": "timestamp", "TIMESTAMP_NS": "timestamp",
     "TIMESTAMP WITH TIME ZONE": "timestamptz", "INTERVAL": "interval", "BLOB": "bytea", "UUID": "uuid",
 }  # fmt: skip
+_SQL_NAMES: Final = {
+    **{name: kind for kind in TYPES for name in (kind.name, kind.sql) if name},
+    "char": BY_NAME["bpchar"], "dec": BY_NAME["numeric"], "decimal": BY_NAME["numeric"], "double": BY_NAME["float8"],
+    "float": BY_NAME["float8"], "int": BY_NAME["int4"],
+}  # fmt: skip
+"""Names of types in SQL, in lower case."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 _EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
 _WEIGHTS: Final = 4
@@ -112,6 +130,27 @@ def result_field(name: str, duckdb: str) -> Field:
     """A column of an answer as it is described."""
     kind = result_type(duckdb)
     return Field(name, kind.oid, -1 if kind.is_array else kind.element.size, kind.modifier)
+
+
+def type_oid(name: str) -> int | None:
+    """The number of the type that SQL calls so, in lower case and without a length; None for an unknown name."""
+    kind = _SQL_NAMES.get(name.removesuffix("[]").strip())
+    if kind is None:
+        return None
+    return kind.array_oid if name.endswith("[]") else kind.oid
+
+
+def typed_expression(sql: str, oid: int) -> str:
+    """An expression cast to the type of this number; 0 leaves it as it is. Raises `PostgresError`."""
+    element, kind = _BY_ARRAY_OID.get(oid), BY_OID.get(oid)
+    if not oid:
+        return f"({sql})"
+    if element is None and kind is None:
+        raise PostgresError("0A000", f"expected a parameter of a known type, was one of OID {oid}")
+    if kind is not None and kind.name == "numeric":
+        return f"({sql})"  # DuckDB's DECIMAL would round it
+    duckdb = f"{element.duckdb}[]" if element is not None else kind.duckdb if kind is not None else ""
+    return f"CAST({sql} AS {duckdb})"
 
 
 def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:

@@ -87,6 +87,14 @@ def test_psql_is_told_where_an_error_is(where: dict[str, Any]) -> None:
     assert "7" in found.splitlines()
 
 
+def test_psql_prepares_and_explains(where: dict[str, Any]) -> None:
+    found = psql(where, "PREPARE q (bigint) AS SELECT symbol FROM best_quote WHERE bid_price > $1; EXECUTE q (1)")
+    assert found.splitlines()[-1] == "TRACE"
+    found = psql(where, "EXPLAIN SELECT symbol, SUM(volume) FROM bids GROUP BY symbol")
+    assert "Group By" in found
+    assert "ERROR" not in found
+
+
 def test_psycopg_asks_with_parameters_and_cursors(connection: psycopg.Connection[Any], where: dict[str, Any]) -> None:
     rows = connection.execute("SELECT symbol, bid_price FROM best_quote WHERE bid_price > %s", (1,)).fetchall()
     assert [row[0] for row in rows] == ["TRACE"]

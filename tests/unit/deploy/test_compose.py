@@ -15,6 +15,7 @@ import click
 import pytest
 
 from deltabook.cli import main
+from deltabook.cli._names import option_name
 from deltabook.cluster.health import PROBES
 from deltabook.cluster.secrets import make_secrets
 from runtime.native.cache import FOLDER_VARIABLE
@@ -111,7 +112,8 @@ def test_the_state_is_at_the_same_path_everywhere() -> None:
 def _variables(command: click.Command, prefix: str) -> Iterator[str]:
     """Those that an option of the command is read from."""
     for parameter in command.params:
-        yield f"{prefix}_{(parameter.name or '').upper()}"
+        name = option_name(parameter) if isinstance(parameter, click.Option) else str(parameter.name)
+        yield f"{prefix}_{name.replace('-', '_').upper()}"
         given = parameter.envvar
         yield from [given] if isinstance(given, str) else given or ()
 

@@ -17,6 +17,7 @@ import jsonschema_rs
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from deltabook.cli._names import option_name
 from deltabook.cli._root import COMMANDS
 from deltabook.cluster.executor import executor_launch
 from deltabook.cluster.secrets import CERTIFICATES, TOKENS
@@ -223,14 +224,20 @@ def called(pod: Document) -> tuple[list[str], click.Command, list[str]]:
     return names, command, rest
 
 
+def variable(prefix: str, parameter: click.Parameter) -> str:
+    """The variable of the environment that a parameter is read from."""
+    name = option_name(parameter) if isinstance(parameter, click.Option) else str(parameter.name)
+    return f"{prefix}_{name.replace('-', '_').upper()}"
+
+
 @pytest.mark.parametrize("app", sorted(PODS.keys() - {"executor"}))
 def test_every_option_is_one_of_the_command(app: str) -> None:
     names, command, arguments = called(PODS[app])
     given = {each["name"] for each in PODS[app]["spec"]["containers"][0]["env"]} - {"POD"}
     prefix = "_".join(["DELTABOOK", *names]).upper()
     health = importlib.import_module("deltabook.cli.health").command
-    known = {f"{prefix}_{parameter.name}".upper() for parameter in command.params}
-    known |= {f"DELTABOOK_HEALTH_{parameter.name}".upper() for parameter in health.params}
+    known = {variable(prefix, parameter) for parameter in command.params}
+    known |= {variable("DELTABOOK_HEALTH", parameter) for parameter in health.params}
     known |= {"DELTABOOK_LOG_FORMAT", FOLDER_VARIABLE}
     assert given <= known
     options = {option for parameter in command.params for option in parameter.opts}

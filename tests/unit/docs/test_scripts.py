@@ -84,11 +84,11 @@ def test_every_option_of_a_format_is_on_the_page(name: str) -> None:
 
 def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
     config, limits, codec = IngestConfig(), Limits(), Codec("gzip")
-    assert f"more than {config.admitted_bytes >> 20} MiB are admitted" in FORMATS_PAGE
+    assert f"more than {config.admitted_bytes >> 20} MiB in total" in FORMATS_PAGE
     assert f"or {config.in_flight_bytes >> 20} MiB of one source" in FORMATS_PAGE
     assert f"| `tuple_bytes` | {limits.tuple_bytes} |" in FORMATS_PAGE
     bounds = f"{limits.tuple_bytes >> 10} KiB a tuple, {limits.fields} fields, {limits.nesting} levels of nesting"
     assert bounds in FORMATS_PAGE
     assert f"| {codec.limit_bytes >> 20} MiB, {codec.most_ratio} |" in FORMATS_PAGE
-    assert f"up to {COALESCE_BYTES >> 20} MiB, whatever size" in FORMATS_PAGE
-    assert f"{limits.described} bad tuples of a block are described" in FORMATS_PAGE.replace("\n", " ")
+    assert f"formatted together, up to {COALESCE_BYTES >> 20} MiB" in FORMATS_PAGE.replace("\n", " ")
+    assert f"{limits.described} malformed tuples of a block are described" in FORMATS_PAGE.replace("\n", " ")

@@ -23,8 +23,8 @@ def test_every_route_stands_in_the_table() -> None:
 
 def test_bounds_are_those_of_the_service() -> None:
     limits = SiteLimits()
-    assert f"{limits.json_rows:,}; Arrow" in TEXT
+    assert f"are at most {limits.json_rows:,}; in Arrow" in TEXT
     assert limits.answer_bytes == 2**30
     assert limits.target_bytes == 8 * 1024
     assert f"within {limits.request_s:.0f} seconds" in TEXT
-    assert f"says nothing for {limits.idle_s:.0f}, and so is one that takes nothing of its answer for" in TEXT
+    assert f"closed after {limits.idle_s:.0f} seconds without a request" in TEXT.replace("\n", " ")

@@ -86,7 +86,7 @@ def test_every_face_can_be_had_or_left(told: Invoke) -> None:
 
 def test_flags_win_over_the_environment_over_the_file_over_the_default(told: Invoke, tmp_path: Path) -> None:
     toml = tmp_path / "deltabook.toml"
-    toml.write_text('[exchange]\nport = 2\nitch-port = "none"\nrate-per-s = 5.0\n[exchange.status]\nwhere = "x:1"\n')
+    toml.write_text('[exchange]\nport = 2\nitch-port = "none"\nrate = 5.0\n[exchange.status]\nadmin = "x:1"\n')
     where = {"DELTABOOK_CONFIG": str(toml)}
     both = {**where, "DELTABOOK_EXCHANGE_PORT": "3"}
     assert told("--dir", "d", env=where).port == 2
@@ -94,6 +94,25 @@ def test_flags_win_over_the_environment_over_the_file_over_the_default(told: Inv
     assert told("--dir", "d", env=both).port == 3
     assert told("run", "--dir", "d", env=both).port == 3
     assert told("run", "--dir", "d", "--port", "4", env=both).port == 4
+
+
+def test_former_names_are_refused_with_the_name_to_write(invoke: Callable[..., Result], tmp_path: Path) -> None:
+    toml = tmp_path / "deltabook.toml"
+    toml.write_text("[exchange]\nrate-per-s = 5.0\n")
+    result = invoke("--dir", "d", env={"DELTABOOK_CONFIG": str(toml)})
+    assert (result.exit_code, "expected 'exchange.rate', was 'exchange.rate-per-s'" in result.output) == (2, True)
+    result = invoke("run", env={"DELTABOOK_EXCHANGE_DIRECTORY": "d"})
+    assert result.exit_code == 2
+    assert "expected DELTABOOK_EXCHANGE_DIR in the environment, was DELTABOOK_EXCHANGE_DIRECTORY" in result.output
+    result = invoke("--dir", "d", env={"DELTABOOK_CONFIG": str(toml.with_name("none.toml"))})
+    assert result.exit_code == 2
+
+
+def test_a_mistyped_key_is_answered_with_the_one_that_was_meant(invoke: Callable[..., Result], tmp_path: Path) -> None:
+    toml = tmp_path / "deltabook.toml"
+    toml.write_text("[exchange]\nstart_onn = 2\n")
+    result = invoke("--dir", "d", env={"DELTABOOK_CONFIG": str(toml)})
+    assert (result.exit_code, "did you mean 'start-on'?" in result.output) == (2, True)
 
 
 def test_a_key_that_neither_the_group_nor_run_has_is_an_error(invoke: Callable[..., Result], tmp_path: Path) -> None:

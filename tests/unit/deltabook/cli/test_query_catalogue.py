@@ -121,7 +121,7 @@ def test_a_change_that_is_not_published_in_time_is_an_error_that_says_that_it_st
     service.status, service.answer = 202, json.dumps({"epoch": 7, "version": 5, "views": [VIEW]})
     code, out, error = run("add", "--sql", "SELECT 1", "--name", "v", "--timeout", "2", "--results", service.address)
     assert (code, out) == (1, "v: linear, lane spark, added at epoch 7\n")
-    assert "expected epoch 7 to be published within 2 s, newest is 5; the change stands" in error
+    assert "expected epoch 7 to be published within 2 s, newest is 5; the change was accepted" in error
     assert error.count("\n") == 1
 
 
@@ -136,7 +136,7 @@ def test_a_refusal_is_told_as_it_is(service: Service) -> None:
     [
         (["add"], "expected either a FILE of views or --sql, was none"),
         (["add", "{file}", "--sql", "SELECT price FROM bids"], "expected either a FILE of views or --sql, was both"),
-        (["add", "--sql", "SELECT price FROM bids"], "expected --name for what --sql adds"),
+        (["add", "--sql", "SELECT price FROM bids"], "expected --name for the view of --sql"),
         (["add", "--sql", "SELECT 1; SELECT 2", "--name", "v"], "expected one SELECT in --sql for --name, was 2"),
         (["add", "--sql", "-- none"], "expected at least one SELECT in --sql, was none"),
         (["add", "{file}"], "expected --results HOST:PORT of a running runtime"),
@@ -145,7 +145,7 @@ def test_a_refusal_is_told_as_it_is(service: Service) -> None:
         (["list", "--results", "http://127.0.0.1:80"], "expected HOST:PORT for --results, was 'http://127.0.0.1:80'"),
         (["drop", "v"], "expected --results HOST:PORT of a running runtime"),
         (["add", "{stream}"], "expected views over the runtime's relations in"),
-        (["explain", "nowhere"], "expected a file, was 'nowhere', which is not there"),
+        (["explain", "nowhere"], "expected a file, was 'nowhere', which does not exist"),
         (["drop", "v", "--results", "127.0.0.1:1"], "expected a runtime's results service at 127.0.0.1:1"),
     ],
 )

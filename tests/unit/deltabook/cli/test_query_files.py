@@ -68,7 +68,7 @@ def test_a_script_of_streams_is_run(tmp_path: Path) -> None:
     )
     done = CliRunner().invoke(main, ["query", "run", "--json", "--epoch-messages", "1", str(tmp_path / "s.sql")])
     assert json.loads(done.stdout)["rows"] == [[20, 4], [30, 8]]
-    assert "1 malformed\n1 rows came too late for s\n" in done.stderr
+    assert "1 malformed\n1 rows were too late for s\n" in done.stderr
 
 
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_views_that_cannot_be_kept_are_one_line(tmp_path: Path, what: str) -> No
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    assert "gone.sql, which is not there" in run(tmp_path, views="gone.sql")
+    assert "gone.sql, which does not exist" in run(tmp_path, views="gone.sql")
 
 
 @pytest.mark.parametrize("feed", ["nowhere", "host:", "host:port", "host:0", "host:65536", ":1", "http://127.0.0.1:1"])

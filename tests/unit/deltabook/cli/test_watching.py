@@ -101,9 +101,9 @@ def test_silence_is_said() -> None:
     watching, clock = screen("v")
     watching.enter(frame("snapshot", "v", ("a", 1, 1)))
     clock.now_s = 12.0
-    assert lines(watching)[-1] == "nothing heard for 12 s: what is shown may be stale"
+    assert lines(watching)[-1] == "no message for 12 s: the rows may be stale"
     watching.enter(Frame(FrameHeader("heartbeat", ""), None))
-    assert "nothing heard" not in lines(watching)[-1]
+    assert "no message for" not in lines(watching)[-1]
 
 
 @pytest.mark.parametrize(

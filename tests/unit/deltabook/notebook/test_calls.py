@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from deltabook import Context, Strategy, ViewChange
 from deltabook.backtest import Backtest, BacktestConfig, ConfigurationError, DataFile, StrategyStopped, SweepError
 from deltabook.backtest.grid import parse_axis
 from deltabook.backtest.sweep import Sweep
+from deltabook.notebook import BacktestOptions
 from queries import QUERIES_DIR
 
 TRACE = QUERIES_DIR / "trace-5000.csv"
@@ -201,3 +203,16 @@ def test_what_a_backtest_cannot_use_is_refused(given: dict[str, Any], error: typ
 def test_what_a_sweep_cannot_use_is_refused(grid: Any, jobs: int, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         deltabook.sweep(Takes, TRACE, grid, jobs=jobs)
+
+
+@pytest.mark.parametrize("call", [deltabook.run_backtest, deltabook.sweep])
+def test_a_tooltip_has_every_option_with_its_default(call: Any) -> None:
+    shown = inspect.signature(call).parameters
+    assert set(BacktestOptions.__annotations__) <= set(shown)
+    assert "options" not in shown
+    assert (shown["latency"].default, shown["limit"].default, shown["latency"].annotation) == ("zero", 0, "str")
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="was latencies"):
+        deltabook.run_backtest(Takes, TRACE, latencies="zero")  # type: ignore[call-arg]

@@ -138,6 +138,54 @@ def test_a_statement_is_described_before_it_has_values(client: Client) -> None:
     assert rows_of(found) == [["y", "4"]]
 
 
+def test_sql_prepares_executes_and_deallocates(client: Client) -> None:
+    found = client.query("PREPARE q (bigint, text) AS SELECT $1 + 1 AS a, $2; EXECUTE q(41, 'it''s'); DEALLOCATE q")
+    assert tags(found) == ["PREPARE", "SELECT 1", "DEALLOCATE"]
+    assert rows_of(found) == [["42", "it's"]]
+    error = client.error(query("EXECUTE q(1, 'x')"))
+    assert (error["C"], error["P"]) == ("26000", "1")
+
+
+def test_statements_of_sql_and_of_the_protocol_share_their_names(client: Client) -> None:
+    client.query("PREPARE q AS SELECT s FROM r WHERE a = $1")
+    found = client.send(bind(b"2", name="q") + execute() + SYNC)
+    assert rows_of(found) == [["y"]]
+    client.send(parse("SELECT $1 * 2", name="p", oids=(20,)) + SYNC)
+    assert client.rows("EXECUTE p ('21')") == [["42"]]
+    found = client.send(parse("EXECUTE q (1)") + DESCRIBE_STATEMENT + bind() + execute() + SYNC)
+    assert rows_of(found) == [["x"]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "sqlstate", "place"),
+    [
+        ("EXECUTE q", "42601", "1"),
+        ("SELECT 1; EXECUTE q (1, 2)", "42601", "11"),
+        (" EXECUTE q ('x')", "22P02", "2"),
+        ("EXECUTE q (now())", "42601", "12"),
+        ("PREPARE q AS SELECT 1", "42P05", ""),
+        ("PREPARE w AS INSERT INTO r VALUES (1); EXECUTE w", "42601", "40"),
+        ("EXPLAIN SELECT nothing FROM r", "42703", "16"),
+        ("EXPLAIN EXECUTE q(1)", "42601", "9"),
+    ],
+)
+def test_errors_of_prepared_statements_have_their_place(client: Client, sql: str, sqlstate: str, place: str) -> None:
+    client.query("PREPARE q (bigint) AS SELECT $1")
+    error = client.error(query(sql))
+    assert (error["C"], error.get("P", "")) == (sqlstate, place), error["M"]
+
+
+def test_a_plan_is_shown_and_the_question_is_not_run(lab: PostgresLab, client: Client) -> None:
+    found = client.query("EXPLAIN SELECT s, COUNT(*) FROM r GROUP BY s AS OF EPOCH 5")
+    assert tags(found) == ["EXPLAIN"]
+    assert b"QUERY PLAN" in found[0][1]
+    assert any("Group By" in (line or "") for (line,) in rows_of(found))
+    assert lab.asker.asked == [("SELECT s, COUNT(*) FROM r GROUP BY s", 5)]
+    found = client.send(parse("EXPLAIN SELECT $1 + 1") + DESCRIBE_STATEMENT + bind(b"1") + execute() + SYNC)
+    assert codes(found).startswith("1tT2D")
+    assert tags(found) == ["EXPLAIN"]
+
+
 def test_binary_columns_beside_text(client: Client) -> None:
     found = client.send(parse("SELECT 258::BIGINT, 258") + bind(wanted=(1, 0)) + execute() + SYNC)
     assert found[2] == ("D", struct.pack("!hiqi", 2, 8, 258, 3) + b"258")

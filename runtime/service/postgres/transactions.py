@@ -1,0 +1,82 @@
+"""Transaction block of a session: its state as ReadyForQuery reports it, its version, its savepoints.
+
+```
+IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO──▶ IN_BLOCK
+  ▲                │ COMMIT, ROLLBACK  │ COMMIT (as ROLLBACK), ROLLBACK
+  └────────────────┴───────────────────┘
+```
+
+The statements of one simple query message are an implicit block: they read one version, and end with the message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.service.postgres import statements as st
+from runtime.service.postgres.errors import PostgresError
+from runtime.service.postgres.statements import Statement
+
+__all__ = ["FAILED", "IDLE", "IN_BLOCK", "TransactionBlock"]
+
+IDLE: Final = b"I"
+IN_BLOCK: Final = b"T"
+FAILED: Final = b"E"
+_MOST_SAVEPOINTS: Final = 100
+
+
+class TransactionBlock:
+    """State of the transaction of one session."""
+
+    def __init__(self) -> None:
+        self.status = IDLE
+        """Status byte of ReadyForQuery."""
+        self.is_implicit = False
+        """True while the statements of one message of several are executed."""
+        self.epoch: int | None = None
+        """Epoch that all questions of the block read; None before the first of them."""
+        self._savepoints: list[str] = []
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if all questions read one epoch."""
+        return self.status == IN_BLOCK or self.is_implicit
+
+    def check(self, statement: Statement) -> None:
+        """Raise `PostgresError` for a statement that a failed block does not execute."""
+        if self.status != FAILED or isinstance(statement, st.End):
+            return
+        if isinstance(statement, st.Savepoint) and statement.kind == "ROLLBACK":
+            return
+        raise PostgresError(
+            "25P02", "expected ROLLBACK, as the transaction has failed, was another statement",
+            hint="A failed transaction executes no statement until it ends.",
+        )  # fmt: skip
+
+    def fail(self) -> None:
+        """Record the error of a statement."""
+        if self.status == IN_BLOCK:
+            self.status = FAILED
+
+    def end(self) -> None:
+        """Forget the version and the savepoints; the status is the caller's to set."""
+        self.epoch, self.is_implicit = None, False
+        self._savepoints.clear()
+
+    def savepoint(self, statement: st.Savepoint) -> str:
+        """Set, release or return to a savepoint; returns the command's tag and raises `PostgresError`."""
+        names, name = self._savepoints, statement.name
+        if self.status == IDLE:
+            raise PostgresError("25P01", f"expected a transaction block for {statement.kind}, was none")
+        if statement.kind == "SAVEPOINT":
+            if len(names) >= _MOST_SAVEPOINTS:
+                raise PostgresError("54000", f"expected at most {_MOST_SAVEPOINTS} savepoints, was one more")
+            names.append(name)
+            return "SAVEPOINT"
+        if name not in names:
+            raise PostgresError("3B001", f"expected a savepoint out of {', '.join(names) or 'none'}, was {name[:80]!r}")
+        place = len(names) - 1 - names[::-1].index(name)
+        del names[place + (statement.kind == "ROLLBACK") :]
+        if statement.kind == "ROLLBACK":
+            self.status = IN_BLOCK
+        return statement.kind
