@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,6 +97,48 @@ def test_sections_are_made_by_the_committer(tmp_path: Path) -> None:
     segment = EpochLogReader(tmp_path / "epochs").read(0)
     assert seen == ["committer"]
     assert [section.name for section in segment.footer.sections] == ["view/v"]
+
+
+def test_edits_are_encoded_while_the_segment_is_written(tmp_path: Path) -> None:
+    """The segment's write waits for the encoding here, which would never begin behind it."""
+    encoding = threading.Event()
+    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    capture = writer.space.capture
+
+    def observed() -> Callable[[], list[Edit]]:
+        encode = capture()
+
+        def observed_encode() -> list[Edit]:
+            encoding.set()
+            return encode()
+
+        return observed_encode
+
+    def batches() -> dict[str, tuple[pa.RecordBatch, ...]]:
+        assert encoding.wait(WAIT_SECONDS)
+        return {"view/v": tuple(rows(7).values())}
+
+    writer.space.create(PersistedList, "edited").append("one")
+    writer.space.capture = observed  # type: ignore[assignment, method-assign]
+    writer.add_sections(Sections(0, batches))
+    writer.seal(CUT)
+    writer.close()
+    assert list(opened(tmp_path, SqliteStore(tmp_path / "state.db")).space.get(PersistedList, "edited")) == ["one"]
+
+
+def test_edits_that_cannot_be_encoded_fail_the_commit(tmp_path: Path) -> None:
+    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+
+    def fails() -> list[Edit]:
+        raise ValueError("no bytes")
+
+    writer.space.capture = lambda: fails  # type: ignore[assignment, method-assign, misc]
+    with pytest.raises(ValueError, match="no bytes"):
+        writer.seal(CUT)
+    writer.close()
+    again = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    assert again.epoch == -1
+    again.close()
 
 
 def test_a_commit_that_fails_is_told_again_and_nothing_follows_it(tmp_path: Path) -> None:
