@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from runtime.engine.ingest import CommitterThread, EpochWriter, Sections
-from runtime.epochs import Cut, EpochLogReader
+from runtime.epochs import LOCAL_DISK, Cut, Disk, EpochLogReader, LocalDisk
 from runtime.state import MemoryStore, PersistedList, SqliteStore, Store
 from runtime.state.stores import Edit
 from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, footers, trace_adaptor
@@ -35,8 +35,8 @@ class SlowStore(MemoryStore):
         super().commit(edits)
 
 
-def opened(directory: Path, store: Store) -> EpochWriter:
-    return EpochWriter(directory, lambda: 1, lambda footer: None, store=store, committer=CommitterThread())
+def opened(directory: Path, store: Store, disk: Disk = LOCAL_DISK) -> EpochWriter:
+    return EpochWriter(directory, lambda: 1, lambda footer: None, store=store, disk=disk, committer=CommitterThread())
 
 
 def rows(*numbers: int) -> dict[str, pa.RecordBatch]:
@@ -100,22 +100,30 @@ def test_sections_are_made_by_the_committer(tmp_path: Path) -> None:
 
 
 def test_edits_are_encoded_while_the_segment_is_written(tmp_path: Path) -> None:
-    """The segment's write waits for the encoding here, which would never begin behind it."""
-    encoding = threading.Event()
-    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    """The segment's write waits for the encoding here; the encoding begins behind the sections, which may share it."""
+    encoding, made = threading.Event(), threading.Event()
+
+    class WaitingDisk(LocalDisk):
+        def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
+            assert encoding.wait(WAIT_SECONDS)
+            super().write(path, pieces)
+
+    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"), WaitingDisk())
     capture = writer.space.capture
 
     def observed() -> Callable[[], list[Edit]]:
         encode = capture()
 
         def observed_encode() -> list[Edit]:
+            assert made.is_set()
             encoding.set()
             return encode()
 
         return observed_encode
 
     def batches() -> dict[str, tuple[pa.RecordBatch, ...]]:
-        assert encoding.wait(WAIT_SECONDS)
+        assert not encoding.wait(0.05)
+        made.set()
         return {"view/v": tuple(rows(7).values())}
 
     writer.space.create(PersistedList, "edited").append("one")
@@ -123,7 +131,9 @@ def test_edits_are_encoded_while_the_segment_is_written(tmp_path: Path) -> None:
     writer.add_sections(Sections(0, batches))
     writer.seal(CUT)
     writer.close()
-    assert list(opened(tmp_path, SqliteStore(tmp_path / "state.db")).space.get(PersistedList, "edited")) == ["one"]
+    again = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    assert list(again.space.get(PersistedList, "edited")) == ["one"]
+    again.close()
 
 
 def test_edits_that_cannot_be_encoded_fail_the_commit(tmp_path: Path) -> None:
