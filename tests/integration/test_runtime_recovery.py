@@ -15,13 +15,13 @@ from deltabook.wire.text import FeedMessage
 from queries import query_path
 from runtime.epochs import EpochLogReader, Footer, read_segment
 from tests.generators.traces import trace
+from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
 from tests.integration._processes import (
     ITCH_BEGINNING,
     Results,
     Running,
     Version,
-    as_rows,
     await_end_of_java,
     exchange,
     feed,
