@@ -1,9 +1,13 @@
 """The epoch log: one immutable segment per epoch, committed together with the state that belongs to it.
 
 The commit point has three steps. `prepare` writes and syncs the segment under a hidden name. The caller's transaction
-commits the operators' edits and `Prepared.record`: that is the commit. `publish` renames the segment and syncs the
-directory. After a crash `recover` redoes the rename of what was committed and deletes what was not, so that a reader,
-who sees published names only, never sees an epoch that could be cut again differently.
+commits the operators' edits and `Prepared.record`: that is the commit. `publish` renames the segment. After a crash
+`recover` redoes the rename of what was committed and deletes what was not, so that a reader, who sees published names
+only, never sees an epoch that could be cut again differently.
+
+`publish` does not sync the directory. A power loss may then bring back the hidden name of the newest committed epoch,
+which is what a crash right behind the transaction leaves as well, and `recover` renames it. There is never more than
+one such name: `prepare` of the next epoch syncs the directory before its own epoch can be committed.
 
 A log may have lost its beginning on purpose (`runtime.epochs.retention`): then a mark says which epoch is the first,
 and the control records that still matter stand in files of their own.
@@ -226,7 +230,8 @@ class EpochLog(EpochLogReader):
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
         footer = msgspec.structs.replace(footer, follows=self._checksum)
         checksum = write_segment(self.disk, self.hidden(footer.to_epoch), sections, footer)
-        # The name must be as durable as the bytes before the commit speaks of them.
+        # The name must be as durable as the bytes before the commit speaks of them, and the published name of the epoch
+        # before must be, as `recover` redoes the rename of the newest epoch alone.
         self.disk.sync_directory(self.directory)
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
@@ -235,7 +240,6 @@ class EpochLog(EpochLogReader):
         epoch = prepared.record.epoch
         self.disk.rename(self.hidden(epoch), self.path(epoch))
         self._checksum = prepared.record.checksum
-        self.disk.sync_directory(self.directory)
 
     def _expect(self, path: Path, record: CommitRecord) -> None:
         segment = read_segment(path, self.disk)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from runtime.native.library import btree, dense, entries, hashing
 from runtime.native.plain import outside
-from runtime.native.structures import HashTable, RecordStructure, Structure
+from runtime.native.structures import HashTable, RecordStructure, Structure, rows_with_words
 
 __all__ = ["OrderedIndex"]
 
@@ -231,7 +231,7 @@ class OrderedIndex(RecordStructure):
 
     def _dense_entries(self) -> tuple[Numbers, Words, Words]:
         cells = self._cells()
-        places = np.flatnonzero(cells.any(axis=1))
+        places = rows_with_words(cells)
         window = int(self._meta[entries.WINDOW])
         return places // window, places % window + int(self._meta[entries.BASE]), cells[places]
 

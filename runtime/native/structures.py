@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from runtime.native.library import hashing
 
-__all__ = ["Batch", "HashTable", "NullablePlace", "RecordStructure", "Structure"]
+__all__ = ["Batch", "HashTable", "NullablePlace", "RecordStructure", "Structure", "rows_with_words"]
 
 Words = npt.NDArray[np.int64]
 
@@ -124,10 +124,10 @@ class RecordStructure(Structure, ABC):
     def load(self, records: Words) -> None:
         """Make these the records."""
 
-    def strings_in(self, records: Words) -> Words:
-        """The numbers of all strings in dumped records, once each."""
-        used = [records[each.is_there(records), each.place] for each in self.string_places]
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
+    def mark_strings(self, records: Words, is_used: npt.NDArray[np.bool_]) -> None:
+        """Set ``is_used`` at the numbers of all strings in dumped records."""
+        for each in self.string_places:
+            is_used[records[each.is_there(records), each.place]] = True
 
     def renumbered(self, records: Words, numbers: Words) -> Words:
         """Dumped records with other numbers of strings: ``numbers[old]`` is the new one; that of a NULL stays 0."""
@@ -346,12 +346,11 @@ class HashTable(RecordStructure):
 
     def slots(self) -> npt.NDArray[np.intp]:
         """Slots of records that hold something, ascending."""
-        used = self.records()[: self._meta[hashing.USED], self.key_words :]
-        return np.flatnonzero(used.any(axis=1))
+        return rows_with_words(self.records()[: self._meta[hashing.USED], self.key_words :])
 
     def dump(self) -> Words:
         """The live records, shape (records, words of a record)."""
-        return self.records()[self.slots()]
+        return self.records().take(self.slots(), axis=0)
 
     def dump_columns(self) -> Words:
         """The live records, copied, shape (words of a record, records): much quicker than `dump`."""
@@ -421,6 +420,14 @@ class HashTable(RecordStructure):
             for place in range(self.key_words):
                 self.views[hashing.KEY][place] = int(self.records()[slot, place])
             assert hashing.find(self.views) == slot
+
+
+def rows_with_words(matrix: Words) -> npt.NDArray[np.intp]:
+    """Return the places of the rows in which any word is not 0, ascending."""
+    words = np.zeros(len(matrix), np.int64)
+    for column in matrix.T:  # a quarter of the time of `any` over so short rows
+        words |= column
+    return np.flatnonzero(words)
 
 
 def _hashes(keys: Words) -> Words:

@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 _MINUTE_NS: Final = 60 * 1_000_000_000
 _KEPT: Final = b"kept"
 """Metadata of a run: how many of the rows of the runs before it are still held."""
-_JOINED: Final = 256
+_JOINED: Final = 32
 """So many batches that were added are joined at once, so that few are left when an epoch ends."""
 
 

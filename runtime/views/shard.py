@@ -489,12 +489,17 @@ class ShardState:
         """Everything held, as a run that stands alone; the same bytes for the same content, however it came about."""
         users = self._graph.users
         words = {name: held for name, held in self._dump().items() if users[name] - self._failed.keys()}
-        strings, numbers = self._in_order([self._graph.structures[name].strings_in(w) for name, w in words.items()])
-        records = {name: self._graph.structures[name].renumbered(held, numbers) for name, held in words.items()}
+        strings, numbers = self._in_order(self._strings_of(words))
+        structures = {name: self._graph.structures[name] for name in words}
         results = {name: node.rows for name, node in self._recomputed.items() if name not in self._failed}
         self._taken, self._results, self.taken_bytes = [], {}, 0
-        base = Base(dict(self._failed), set(self._begun), strings, records, results)
-        return Run(sum(held.nbytes for held in records.values()), base.encode)
+        failed, begun = dict(self._failed), set(self._begun)
+
+        def encode() -> bytes:
+            records = {name: structures[name].renumbered(held, numbers) for name, held in words.items()}
+            return Base(failed, begun, strings, records, results).encode()
+
+        return Run(sum(held.nbytes for held in words.values()), encode)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ShardState:
         """Return a state that shares nothing with this one; tables hold addresses and cannot be copied by parts."""
@@ -507,9 +512,15 @@ class ShardState:
         copied.keeps_taken = self.keeps_taken
         return copied
 
-    def _in_order(self, used: Sequence[Words]) -> tuple[list[str], Words]:
+    def _strings_of(self, words: Mapping[str, Words]) -> Words:
+        """The numbers of all strings in dumped records of structures, ascending."""
+        is_used = np.zeros(len(self._strings), np.bool_)
+        for name, held in words.items():
+            self._graph.structures[name].mark_strings(held, is_used)
+        return np.flatnonzero(is_used)
+
+    def _in_order(self, chosen: Words) -> tuple[list[str], Words]:
         """The strings with these numbers in ascending order, and old number → place among them."""
-        chosen = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
         texts = [self._strings.text(number) for number in chosen.tolist()]
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = np.zeros(max(1, len(self._strings)), np.int64)
@@ -520,9 +531,7 @@ class ShardState:
         """What the structures hold; if most strings are in no row any more, those that are get new numbers first."""
         structures = self._graph.structures
         words = {name: structure.dump() for name, structure in structures.items()}
-        used = np.unique(
-            np.concatenate([np.zeros(0, np.int64), *(structures[n].strings_in(held) for n, held in words.items())])
-        )
+        used = self._strings_of(words)
         if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
             return words
         numbers = self._strings.keep(used)

@@ -11,8 +11,8 @@ from typing import Any
 from deltabook.wire.text import FeedMessage
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, read_segment
 from runtime.service.upkeep import used_bytes
+from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
-from tests.integration._processes import as_rows
 
 __all__ = ["Held", "Rows"]
 

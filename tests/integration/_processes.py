@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from deltabook.wire import status, text
-from deltabook.wire.results import WEIGHT, FrameDecoder, FrameHeader
+from deltabook.wire.results import FrameDecoder
+from tests.harness.moments import Moment
 from tests.integration.algo_process import Process
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Results",
     "Running",
     "Version",
-    "as_rows",
     "await_end_of_java",
     "exchange",
     "feed",
@@ -203,15 +202,6 @@ class Version(msgspec.Struct, frozen=True):
     """View → its rows with their multiplicities."""
 
 
-def as_rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    """The rows of a table with a column `weight`; decimals without a fraction are integers."""
-    columns = [table[name].to_pylist() for name in table.schema.names if name != WEIGHT]
-    rows: Counter[tuple[Any, ...]] = Counter()
-    for *values, weight in zip(*columns, table[WEIGHT].to_pylist(), strict=True):
-        rows[tuple(value if value is None or isinstance(value, str) else int(value) for value in values)] += weight
-    return +rows
-
-
 class Results:
     """A reader of a runtime's results."""
 
@@ -225,26 +215,17 @@ class Results:
             return json.load(answer)
 
     def newest(self, names: Sequence[str]) -> Version:
-        """All these views at the newest version: the snapshots with which a change stream begins."""
+        """All these views at one version: that of the snapshots with which a change stream begins, or a newer one."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
         connection.request("GET", f"/v1/changes?views={','.join(names)}")
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
-        decoder = FrameDecoder()
-        heads: list[FrameHeader] = []
-        rows: dict[str, Counter[tuple[Any, ...]]] = {}
-        while len(rows) < len(names):
+        decoder, moment = FrameDecoder(), Moment(names)
+        while not moment.is_whole:
             for frame in decoder.feed(answer.read1(1 << 16)):
-                if frame.header.view not in rows and frame.header.kind != "heartbeat":
-                    assert frame.header.kind == "snapshot", frame.header
-                    assert frame.rows is not None
-                    heads.append(frame.header)
-                    rows[frame.header.view] = as_rows(frame.rows)
+                moment.take(frame)
         connection.close()
-        versions = {(head.to_epoch, head.feed.get("feed", ("", 0))[1]) for head in heads}
-        assert len(versions) == 1, f"views of one moment have one version, were {versions}"
-        epoch, sequence = versions.pop()
-        return Version(epoch, sequence, rows)
+        return Version(moment.epoch, moment.sequence, moment.rows)
 
     def covering(self, names: Sequence[str], sequence: int) -> Version:
         """The first version seen that covers a feed message."""

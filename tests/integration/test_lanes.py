@@ -20,8 +20,9 @@ from runtime.compiler import read_script
 from runtime.epochs import EpochLogReader, Footer, checksums_of
 from runtime.plan import decode_program
 from tests.generators.traces import trace
+from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
-from tests.integration._processes import Results, Running, as_rows, exchange, feed
+from tests.integration._processes import Results, Running, exchange, feed
 from tests.integration.test_query_run import query_run, write_trace
 
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "5"))

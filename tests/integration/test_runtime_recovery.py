@@ -15,13 +15,13 @@ from deltabook.wire.text import FeedMessage
 from queries import query_path
 from runtime.epochs import EpochLogReader, Footer, read_segment
 from tests.generators.traces import trace
+from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
 from tests.integration._processes import (
     ITCH_BEGINNING,
     Results,
     Running,
     Version,
-    as_rows,
     await_end_of_java,
     exchange,
     feed,
@@ -76,16 +76,16 @@ def held_rows(directory: Path, relation: str) -> Counter[tuple[Any, ...]]:
     return +rows
 
 
-def published(directory: Path) -> dict[int, dict[str, Counter[tuple[Any, ...]]]]:
+def published(directory: Path, names: Sequence[str] = NAMES) -> dict[int, dict[str, Counter[tuple[Any, ...]]]]:
     """Every version in the result log, as the sum of its changes; spans follow each other without a hole."""
     versions: dict[int, dict[str, Counter[tuple[Any, ...]]]] = {}
-    held: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in NAMES}
+    held: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in names}
     newest = 0
     for path in sorted((directory / "results").glob("*.result")):
         segment = read_segment(path)
         assert segment.footer.from_epoch == newest, path.name
         newest = segment.footer.to_epoch
-        for name in NAMES:
+        for name in names:
             if (table := segment.rows(name)) is not None:
                 added = as_rows(table)
                 removed = as_rows(negated(table))

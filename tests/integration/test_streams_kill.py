@@ -72,7 +72,10 @@ WHERE spread IS NOT NULL GROUP BY 1, 2 ORDER BY 2, 1
 }
 """The same of the shipped streams, from all trades and quotes; rows of the end of the feed are pending."""
 MOST_PENDING = 20
-OPTIONS = ["--no-spark", "--epoch-messages", "2", "--retain-epochs", "1000000", "--retain-megabytes", "1000"]
+OPTIONS = ["--no-spark", "--retain-epochs", "1000000", "--retain-megabytes", "1000"]
+KILLED_MESSAGES, LAST_MESSAGES = 2, 20
+"""Messages of an epoch: few while the runtime is killed, so that kills come between them; more at the end, as the whole
+feed in epochs of two is 2,400 commits, which on a busy disk take longer than any process is waited for."""
 
 
 def quotes(messages: Sequence[FeedMessage]) -> list[tuple[Any, ...]]:
@@ -139,14 +142,14 @@ def torment(directory: Path, kills: int, chance: random.Random, options: Sequenc
     script.write_text(SCRIPT)
     held = directory / "runtime"
 
-    def start(port: int) -> Running:
-        return runtime(held, port, [script], *options)
+    def start(port: int, epoch_messages: int) -> Running:
+        return runtime(held, port, [script], "--epoch-messages", str(epoch_messages), *options)
 
     replay = ["--replay", str(TRACE), "--replay-mode", "as-recorded", "--symbol", "TRACE"]
     with exchange(directory / "exchange", *replay, "--speed", "max", "--start-on", "1") as market:
         port = market.ready().ports["text"]
         for number in range(kills):
-            with start(port) as engine:
+            with start(port, KILLED_MESSAGES) as engine:
                 if chance.random() < 0.3:
                     after = chance.uniform(0.5, 3.0)
                 else:
@@ -155,7 +158,7 @@ def torment(directory: Path, kills: int, chance: random.Random, options: Sequenc
                 engine.runs_for(after)
                 engine.kill()
             sys.stderr.write(f"kill {number} after {after:.2f} s\n")
-        with start(port) as engine:
+        with start(port, LAST_MESSAGES) as engine:
             results = Results(engine)
             market.figures(lambda _: "ended at line" in market.errors(), "the end of the replay")
             newest = feed_position(port)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from runtime.engine.ingest import Committer
-from runtime.engine.ingest.committing import Commit
+from runtime.engine.ingest.committing import Commit, T
 
 __all__ = ["SimulatedCommitter"]
 
@@ -31,6 +32,13 @@ class SimulatedCommitter(Committer):
     def close(self) -> None:
         """See `Committer`."""
         self.step()
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """See `Committer`; the call is made at once, or only when its result is needed."""
+        if self._chance.random() < 0.5:
+            return call
+        result = call()
+        return lambda: result
 
     def step(self) -> bool:
         """Make the commit that waits; False if there is none."""

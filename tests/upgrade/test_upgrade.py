@@ -17,8 +17,9 @@ from queries import query_path
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory, add_up
 from runtime.spark.standing import read_standing
+from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
-from tests.integration._processes import Results, Running, as_rows, exchange, feed, feed_position
+from tests.integration._processes import Results, Running, exchange, feed, feed_position
 from tests.integration.algo_process import FakeResults, private_stream
 from tests.integration.test_algo_recovery import FEES, algo, check
 from tests.upgrade.make import EXPRESS, HERE, SPARK, Held

@@ -5,12 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol, TypeVar
 
 __all__ = ["Committer", "CommitterThread", "InlineCommitter"]
 
 Commit = Callable[[], None]
 """Makes one epoch durable; what goes wrong it keeps to itself."""
+T = TypeVar("T")
 
 
 class Committer(Protocol):
@@ -24,6 +26,9 @@ class Committer(Protocol):
 
     def close(self) -> None:
         """The same, and no other commit follows."""
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """Start ``call``, by a commit; the function that waits for its result or raises its exception."""
 
 
 class InlineCommitter(Committer):
@@ -39,15 +44,23 @@ class InlineCommitter(Committer):
     def close(self) -> None:
         """There is none."""
 
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """The call is made when its result is needed."""
+        return call
+
 
 class CommitterThread(Committer):
-    """Makes it on a thread of its own: writing, syncing and SQLite take as long as thousands of messages."""
+    """Makes it on a thread of its own: writing, syncing and SQLite take as long as thousands of messages.
+
+    A second thread makes what a commit can do while it waits for the disk.
+    """
 
     def __init__(self) -> None:
         self._commits: Final[queue.SimpleQueue[Commit | None]] = queue.SimpleQueue()
         self._is_idle: Final = threading.Event()
         self._is_idle.set()
         self._thread: threading.Thread | None = None
+        self._beside: Final = ThreadPoolExecutor(1, "committer-beside")
 
     def begin(self, commit: Commit) -> None:
         """See `Committer`."""
@@ -69,6 +82,11 @@ class CommitterThread(Committer):
         if thread is not None:
             self._commits.put(None)
             thread.join()
+        self._beside.shutdown()
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """See `Committer`."""
+        return self._beside.submit(call).result
 
     def _run(self) -> None:
         while (commit := self._commits.get()) is not None:

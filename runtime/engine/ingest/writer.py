@@ -2,7 +2,9 @@
 
 The commit has the order of `runtime.epochs.log`: segment written and synced, one transaction with the operators'
 edits, the cuts and the segment's checksum, then the rename. A crash before the transaction leaves nothing of the
-epoch; a crash after it leaves all of it.
+epoch; a crash after it leaves all of it. Once the sections are made, the edits are encoded while the segment is
+written and synced: they are values of the barrier's moment, which neither depend on the segment nor are stored before
+the transaction.
 
 Closing takes off what the epoch holds; a committer may make it durable while the next epoch fills. There is one commit
 under way at most: the next epoch is closed when the one before is durable.
@@ -274,6 +276,7 @@ class EpochWriter:
         self._dead.write(epoch, closed.letters, closed.malformed)
         batches = closed.batches()
         footer = closed.finished_footer()
+        encoded_edits = self._committer.beside(closed.edits)  # sections and edits may share what they are made of
         prepared = self.log.prepare(footer, batches)
         closed.let_go()
         total = (before.messages if before else 0) + footer.messages
@@ -281,7 +284,7 @@ class EpochWriter:
         recovered = Recovered(
             prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark, footer.time_ns
         )
-        edits = closed.edits()
+        edits = encoded_edits()
         self._expect_claim()
         self._store.commit([*edits, Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)

@@ -226,9 +226,12 @@ def unscaled(array: pa.Array) -> pa.Array:
 
 
 def _widened(array: pa.Array) -> pa.Array:
-    low = array.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    words = np.column_stack([low, low >> 63])
+    whole = array.fill_null(0) if array.null_count else array
+    low = (whole if pa.types.is_int64(whole.type) else whole.cast(pa.int64())).to_numpy(zero_copy_only=False)
+    words = np.empty((len(low), 2), np.int64)
+    words[:, 0] = low
+    np.right_shift(low, 63, out=words[:, 1])
     valid = None if array.null_count == 0 else array.is_valid().buffers()[1]
     if valid is not None and array.is_valid().offset:
         valid = pa.concat_arrays([array.is_valid()]).buffers()[1]
-    return pa.Array.from_buffers(_WIDE, len(array), [valid, pa.py_buffer(np.ascontiguousarray(words))])
+    return pa.Array.from_buffers(_WIDE, len(array), [valid, pa.py_buffer(words)])

@@ -140,5 +140,5 @@ def _equality_codes(column: pa.Array, rows: int) -> tuple[Integers, int]:
     elif pa.types.is_float64(column.type):
         column = pa.array(_of_floats(column), mask=column.is_null().to_numpy(zero_copy_only=False))
     encoded = column.dictionary_encode()
-    codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    return codes.astype(np.int64), len(encoded.dictionary) + 1
+    indices = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices
+    return indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary) + 1

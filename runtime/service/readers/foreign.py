@@ -5,7 +5,8 @@ A package that has such an adaptor declares it in its ``pyproject.toml``::
     [project.entry-points."deltabook.adaptors"]
     prices = "my_package.adaptors:prices"
 
-``prices`` is called with an `AdaptorRequest` and gives an `Adaptor` that keeps nothing between its calls.
+``prices`` is called with an `AdaptorRequest` and gives an `Adaptor`. What the adaptor must remember from one call of
+`apply` to the next lies in `AdaptorRequest.state`, and nowhere else: it is committed with the rows, and recovered.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.plan import Relation
 from runtime.relations import Adaptor, AdaptorError, Offsets, Prepared
 from runtime.service.errors import CatalogueError
-from runtime.state import ARROW_TYPES
+from runtime.service.readers.adaptorstate import AdaptorState
+from runtime.state import ARROW_TYPES, ObjectSpace
 
 __all__ = ["AdaptorRequest", "ForeignAdaptor", "foreign_adaptor", "foreign_names"]
 
@@ -38,6 +40,8 @@ class AdaptorRequest(msgspec.Struct, frozen=True):
     """As the reader says it; empty: it is the adaptor's to choose."""
     options: Mapping[str, str]
     """As the reader says them; those that the adaptor does not know are its to refuse, by `ValueError`."""
+    state: AdaptorState = msgspec.field(default_factory=AdaptorState)
+    """What the adaptor remembers: persisted objects, for `Adaptor.apply` alone."""
 
 
 def foreign_names() -> list[str]:
@@ -50,7 +54,7 @@ def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
     for entry in entry_points(group=_GROUP, name=name):
         try:
             make: Callable[[AdaptorRequest], Adaptor] = entry.load()
-            return ForeignAdaptor(name, make(request))
+            return ForeignAdaptor(name, make(request), request.state)
         except Exception as error:  # noqa: BLE001 (it is not ours, and others go on whatever it does)
             raise CatalogueError(f"adaptor {name}: {type(error).__name__}: {error}") from None
     known = ", ".join(["orderbook", "rows", *foreign_names()])
@@ -60,13 +64,14 @@ def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
 class ForeignAdaptor(Adaptor):
     """An adaptor that is not ours: whatever it raises, and whatever it gives that is no row, is its reader's failure.
 
-    Since it keeps nothing, nothing is half changed then.
+    State that is half changed then is not used again, see `runtime.service.readers.adaptorstate`.
     """
 
-    def __init__(self, name: str, adaptor: Adaptor) -> None:
-        """Raises `AdaptorError` if it does not say what it reads and fills."""
+    def __init__(self, name: str, adaptor: Adaptor, state: AdaptorState | None = None) -> None:
+        """``state`` is what ``adaptor`` was given. Raises `AdaptorError` if it does not say what it reads and fills."""
         self._name = name
         self._adaptor = adaptor
+        self._state = state or AdaptorState()
         self._schema: Schema = self._guard(lambda: adaptor.schema)
         self._relations: tuple[Relation, ...] = self._guard(lambda: tuple(adaptor.relations))
         self._columns = {
@@ -77,6 +82,10 @@ class ForeignAdaptor(Adaptor):
         }
         self.pushdown: Pushdown = getattr(adaptor, "pushdown", Pushdown())
         """What it reads of its rows."""
+
+    def bind(self, space: ObjectSpace, reader: str) -> None:
+        """Keep the adaptor's state in ``space`` under names that begin with ``reader``."""
+        self._state.bind(space, reader)
 
     @property
     def schema(self) -> Schema:
@@ -100,13 +109,15 @@ class ForeignAdaptor(Adaptor):
         return prepared
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
-        deltas = self._guard(lambda: self._adaptor.apply(prepared))
+        return self._guard(lambda: self._state.during(lambda: self._applied(prepared)))
+
+    def _applied(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        deltas = self._adaptor.apply(prepared)
         for name, batch in deltas.items():
             expected = self._columns.get(name)
             if expected is None or not batch.schema.equals(expected):
                 raise AdaptorError(
-                    f"expected rows of {', '.join(self._columns)} of adaptor {self._name}, was {name} with "
-                    f"{', '.join(batch.schema.names)}"
+                    f"expected rows of {', '.join(self._columns)}, was {name} with {', '.join(batch.schema.names)}"
                 )
         return deltas
 
@@ -114,4 +125,6 @@ class ForeignAdaptor(Adaptor):
         try:
             return call()
         except Exception as error:  # noqa: BLE001 (as above)
+            if isinstance(error, AdaptorError):
+                raise AdaptorError(f"adaptor {self._name}: {error}") from None
             raise AdaptorError(f"adaptor {self._name}: {type(error).__name__}: {error}") from None

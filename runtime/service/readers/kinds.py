@@ -65,6 +65,8 @@ def make_origin(
     """
     wanted, number = kept.wanted, kept.number
     adaptor, codec = (foreign, None) if foreign is not None else _adaptor(wanted, number, space, around, cut)
+    if isinstance(adaptor, ForeignAdaptor):
+        adaptor.bind(space, space_of(number))
     gate = Gate(_source(wanted, number, around, codec))
     start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
     pushdown = getattr(adaptor, "pushdown", Pushdown())

@@ -16,7 +16,8 @@ import pytest
 from deltabook.wire.results import Frame, FrameDecoder
 from queries import query_path
 from runtime.epochs import EpochLogReader
-from tests.integration._processes import Results, as_rows, await_end_of_java, exchange, feed_position, runtime
+from tests.harness.moments import as_rows
+from tests.integration._processes import Results, await_end_of_java, exchange, feed_position, runtime
 
 pytestmark = [pytest.mark.process]
 

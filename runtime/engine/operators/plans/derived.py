@@ -110,6 +110,7 @@ class DerivedQuery:
             self._nodes = _nodes(steps, Place(name, space))
         except PlanError as error:
             raise query.error(str(error)) from None
+        self._holders = [node for node in self._nodes if node.may_hold]
         self._output: list[pa.RecordBatch] = []
         self._watermark = -(2**63)
         kept = space.get_or_create(PersistedDictionary, f"{name}/watermarks", Schema(int, str))
@@ -184,12 +185,12 @@ class DerivedQuery:
 
     def held_rows(self) -> int:
         """Rows and groups that are held for later output."""
-        return sum(node.held_rows() for node in self._nodes)
+        return sum(node.held_rows() for node in self._holders)
 
     def _check_room(self) -> None:
         held = self.held_rows()
         if held > self._most_held:
-            node = max(self._nodes, key=lambda node: node.held_rows())
+            node = max(self._holders, key=lambda node: node.held_rows())
             raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {held}, most of "
                                    f"them in: {node.step.label}; an input may be behind, or a key may have too many "
                                    f"values")  # fmt: skip
@@ -210,9 +211,7 @@ class DerivedQuery:
                 self._late_held += kept.num_rows
                 self._late_rows.append((relation, kept))
             rows = rows.filter(pa.array(~is_late))
-        if column.null_count:
-            rows = pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)
-        return rows.cast(known.scan) if rows.schema != known.scan else rows
+        return pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)  # whose time is never NULL
 
     # --- the graph
 
@@ -318,6 +317,12 @@ class _Node:
         """Its operator, where it has one."""
         assert self.operator is not None
         return self.operator
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether `held_rows` may be another number than 0."""
+        operator_holds = self.operator is not None and type(self.operator).held_rows is not Operator.held_rows
+        return bool(self.sequencers) or self.step.kind == "barrier" or operator_holds
 
     def is_useless(self, port: int) -> bool:
         """Whether rows of this port cannot match any more: every other input has ended, and nothing of it waits."""

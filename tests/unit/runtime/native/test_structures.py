@@ -96,7 +96,9 @@ def test_strings_are_renumbered_but_for_those_of_nulls(place: NullablePlace, nul
     table = HashTable(2, 1)
     table.string_places = (place,)
     records = np.array([[1 - null, 4, 1], [null, 0, 1]])
-    assert table.strings_in(records).tolist() == [4]
+    is_used = np.zeros(5, np.bool_)
+    table.mark_strings(records, is_used)
+    assert np.flatnonzero(is_used).tolist() == [4]
     numbers = np.array([7, 0, 0, 0, 9])
     assert table.renumbered(records, numbers)[:, 1].tolist() == [9, 0]
 

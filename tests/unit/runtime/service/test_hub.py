@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from runtime.plan import without_view
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub, HubConfig
 from runtime.service.stream import Listener, Message, Subscription, arrow_frame
+from tests.harness.moments import Moment
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 PROGRAM = compile_program([NamedSelect("plain", "SELECT a FROM r"), NamedSelect("other", "SELECT b FROM r")], [R])
@@ -206,6 +208,34 @@ def test_one_that_is_full_at_once_gets_its_changes_later() -> None:
     assert connection.seen() == [("changes", "plain", 0, 2)]
     subscription.resume()
     assert connection.seen() == [("snapshot", "other", 0, 2)]
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_snapshots_of_a_full_connection_become_one_version(*, is_changed: bool) -> None:
+    """A connection that one snapshot fills gets the next one at a newer version, and what the first has missed."""
+    hub = new_hub()
+    hub.publish(footer(1), changes("plain", (7, 1)) | changes("other", (8, 1)), {})
+    connection = Connection()
+    subscription = hub.subscribe(["plain", "other"], connection)
+    assert subscription is not None
+    write = connection.write
+    connection.write = lambda message: (write(message), subscription.pause())[0]  # type: ignore[func-returns-value, method-assign]
+    subscription.catch_up()
+    connection.write = write  # type: ignore[method-assign]
+    moment = Moment(["plain", "other"])
+    for frame in connection.frames():
+        moment.take(frame)
+    was_whole = moment.is_whole
+    assert moment.rows == {"plain": Counter({(7,): 1})}
+    changed = changes("plain", (7, -1), (9, 1)) if is_changed else {}
+    hub.publish(footer(2), changed | changes("other", (8, 1)), {})
+    subscription.resume()
+    hub.heartbeat()
+    for frame in connection.frames():
+        moment.take(frame)
+    assert (was_whole, moment.is_whole) == (False, True)
+    assert (moment.epoch, moment.sequence) == (2, 20)
+    assert moment.rows == {"plain": Counter({(9 if is_changed else 7,): 1}), "other": Counter({(8,): 2})}
 
 
 def test_heartbeats_carry_the_version() -> None:

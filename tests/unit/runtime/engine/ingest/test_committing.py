@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from runtime.engine.ingest import CommitterThread, EpochWriter, Sections
-from runtime.epochs import Cut, EpochLogReader
+from runtime.epochs import LOCAL_DISK, Cut, Disk, EpochLogReader, LocalDisk
 from runtime.state import MemoryStore, PersistedList, SqliteStore, Store
 from runtime.state.stores import Edit
 from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, footers, trace_adaptor
@@ -34,8 +35,8 @@ class SlowStore(MemoryStore):
         super().commit(edits)
 
 
-def opened(directory: Path, store: Store) -> EpochWriter:
-    return EpochWriter(directory, lambda: 1, lambda footer: None, store=store, committer=CommitterThread())
+def opened(directory: Path, store: Store, disk: Disk = LOCAL_DISK) -> EpochWriter:
+    return EpochWriter(directory, lambda: 1, lambda footer: None, store=store, disk=disk, committer=CommitterThread())
 
 
 def rows(*numbers: int) -> dict[str, pa.RecordBatch]:
@@ -96,6 +97,58 @@ def test_sections_are_made_by_the_committer(tmp_path: Path) -> None:
     segment = EpochLogReader(tmp_path / "epochs").read(0)
     assert seen == ["committer"]
     assert [section.name for section in segment.footer.sections] == ["view/v"]
+
+
+def test_edits_are_encoded_while_the_segment_is_written(tmp_path: Path) -> None:
+    """The segment's write waits for the encoding here; the encoding begins behind the sections, which may share it."""
+    encoding, made = threading.Event(), threading.Event()
+
+    class WaitingDisk(LocalDisk):
+        def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
+            assert encoding.wait(WAIT_SECONDS)
+            super().write(path, pieces)
+
+    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"), WaitingDisk())
+    capture = writer.space.capture
+
+    def observed() -> Callable[[], list[Edit]]:
+        encode = capture()
+
+        def observed_encode() -> list[Edit]:
+            assert made.is_set()
+            encoding.set()
+            return encode()
+
+        return observed_encode
+
+    def batches() -> dict[str, tuple[pa.RecordBatch, ...]]:
+        assert not encoding.wait(0.05)
+        made.set()
+        return {"view/v": tuple(rows(7).values())}
+
+    writer.space.create(PersistedList, "edited").append("one")
+    writer.space.capture = observed  # type: ignore[assignment, method-assign]
+    writer.add_sections(Sections(0, batches))
+    writer.seal(CUT)
+    writer.close()
+    again = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    assert list(again.space.get(PersistedList, "edited")) == ["one"]
+    again.close()
+
+
+def test_edits_that_cannot_be_encoded_fail_the_commit(tmp_path: Path) -> None:
+    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+
+    def fails() -> list[Edit]:
+        raise ValueError("no bytes")
+
+    writer.space.capture = lambda: fails  # type: ignore[assignment, method-assign, misc]
+    with pytest.raises(ValueError, match="no bytes"):
+        writer.seal(CUT)
+    writer.close()
+    again = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    assert again.epoch == -1
+    again.close()
 
 
 def test_a_commit_that_fails_is_told_again_and_nothing_follows_it(tmp_path: Path) -> None:

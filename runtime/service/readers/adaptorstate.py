@@ -1,0 +1,94 @@
+"""State of installed adaptors: named objects of the object space, committed with the epoch that their rows are in.
+
+```
+Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NAME"──▶ ObjectSpace ──edits──▶ the epoch's commit
+```
+
+A call that raises may have changed some of its objects and not others, and its rows are in no epoch. The state then
+keeps the reason, and every later call, also after a restart, raises it: the rows would be applied to state that they
+have changed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from runtime.relations import AdaptorError
+from runtime.state import ObjectSpace, PersistedObject, PersistedValue, Schema
+
+__all__ = ["AdaptorState"]
+
+T = TypeVar("T")
+P = TypeVar("P", bound=PersistedObject)
+_PLAIN: Final = Schema()
+_MOST_OBJECTS: Final = 1_000
+
+
+class AdaptorState:
+    """Persisted objects of one installed adaptor: values, lists, queues, sets, dictionaries and the others.
+
+    Usable within `Adaptor.apply` alone, the only time at which the object space belongs to the adaptor; elsewhere every
+    method raises `AdaptorError`. The adaptor gets its objects in each call and keeps none of them: an object that is
+    used between two calls may be in the middle of a checkpoint. How much it puts into them is the adaptor's to bound;
+    there are at most 1,000 of them.
+    """
+
+    def __init__(self) -> None:
+        self._space: ObjectSpace | None = None
+        self._prefix = self._failed = ""
+        self._is_usable = False
+        self._is_touched = False
+
+    def bind(self, space: ObjectSpace, reader: str) -> None:
+        """Keep the objects in ``space`` under names that begin with ``reader``, from the next call on."""
+        self._space, self._prefix, self._failed = space, f"{reader}/state/", f"{reader}/failed"
+
+    def during(self, call: Callable[[], T]) -> T:
+        """Make a call of the adaptor that may use the objects; raises `AdaptorError` if an earlier one has failed."""
+        if self._space is not None and self._failed in self._space:
+            reason = self._space.get(PersistedValue[str], self._failed, Schema(str)).value
+            raise AdaptorError(f"expected whole state, was that of a call that failed ({reason}): drop the reader and "
+                               "add it again")  # fmt: skip
+        self._is_usable, self._is_touched = self._space is not None, False
+        try:
+            return call()
+        except Exception as error:
+            if self._is_touched:
+                assert self._space is not None
+                reason = f"{type(error).__name__}: {error}"
+                self._space.create(PersistedValue[str], self._failed, Schema(str), initial=reason)
+            raise
+        finally:
+            self._is_usable = False
+
+    def __contains__(self, name: object) -> bool:
+        return f"{self._prefix}{name}" in self._touched()
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the objects."""
+        return iter([name.removeprefix(self._prefix) for name in self._touched() if name.startswith(self._prefix)])
+
+    def get_or_create(
+        self, kind: type[P], name: str, schema: Schema = _PLAIN, *, length: int = 0, initial: object = None
+    ) -> P:
+        """The object of this name, made if it was not there; see `ObjectSpace.get_or_create` for what it raises.
+
+        ``kind`` is one of the persisted types of `runtime.state`; ``length``: of an array; ``initial``: its items, or
+        the value.
+        """
+        space = self._touched()
+        full = f"{self._prefix}{name}"
+        if full not in space and sum(1 for _ in self) >= _MOST_OBJECTS:
+            raise AdaptorError(f"expected at most {_MOST_OBJECTS} objects of an adaptor, was one more: {name}")
+        return space.get_or_create(kind, full, schema, length=length, initial=initial)
+
+    def delete(self, name: str) -> None:
+        """Delete an object; raises `KeyError`."""
+        self._touched().delete(f"{self._prefix}{name}")
+
+    def _touched(self) -> ObjectSpace:
+        if not self._is_usable or self._space is None:
+            raise AdaptorError("expected state to be used within apply, was used elsewhere")
+        self._is_touched = True
+        return self._space

@@ -1,0 +1,78 @@
+"""Several views at one version, out of the frames of one change stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deltabook.wire.results import WEIGHT, Frame, FrameHeader
+
+__all__ = ["Moment", "as_rows"]
+
+Rows = Counter[tuple[Any, ...]]
+
+
+class Moment:
+    """Views of a change stream, from its snapshots on, until all of them are at one version.
+
+    The snapshots may be of several versions: a connection that is full after one of them gets the others when it has
+    room again, and with them the changes of those before.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._heads: dict[str, FrameHeader] = {}
+        self._is_fresh = False
+        self.rows: dict[str, Rows] = {}
+        """View → its rows with their multiplicities."""
+
+    def take(self, frame: Frame) -> None:
+        """Take the next frame; the views of a moment that is whole stay as they are."""
+        head, name = frame.header, frame.header.view
+        if self.is_whole:
+            return
+        if head.kind == "heartbeat":
+            self._is_fresh = len(self.rows) == len(self._names)
+            return
+        assert head.kind == ("changes" if name in self.rows else "snapshot"), head
+        assert frame.rows is not None
+        self.rows[name] = _added(self.rows.get(name, Counter()), frame.rows)
+        self._heads[name] = head
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all views are there, at one version: said by their frames, or by a heartbeat behind them."""
+        if len(self.rows) < len(self._names):
+            return False
+        return (
+            self._is_fresh or len({(head.to_epoch, *head.feed.get("feed", ())) for head in self._heads.values()}) == 1
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The version."""
+        return self._newest().to_epoch
+
+    @property
+    def sequence(self) -> int:
+        """The last message of the feed that it covers."""
+        return self._newest().feed.get("feed", ("", 0))[1]
+
+    def _newest(self) -> FrameHeader:
+        return max(self._heads.values(), key=lambda head: (head.to_epoch, head.feed.get("feed", ("", 0))[1]))
+
+
+def as_rows(table: pa.Table) -> Rows:
+    """The rows of a table with a column `weight`; decimals without a fraction are integers."""
+    return _added(Counter(), table)
+
+
+def _added(rows: Rows, table: pa.Table) -> Rows:
+    found = rows.copy()
+    columns = [table[name].to_pylist() for name in table.schema.names if name != WEIGHT]
+    for *values, weight in zip(*columns, table[WEIGHT].to_pylist(), strict=True):
+        found[tuple(value if value is None or isinstance(value, str) else int(value) for value in values)] += weight
+    return +found
