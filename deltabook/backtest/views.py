@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
@@ -15,6 +15,10 @@ from runtime.plan import EPOCH_TIME, Column, View
 from runtime.views.shard import DrivenGraph, Kernels, ShardState
 
 __all__ = ["BacktestViews", "Change", "find_views", "named_sql"]
+
+_LONGEST_WAIT_S: Final = 60.0
+_INTERPRETED_S: Final = 1e-4
+"""Rough time of a step of the shipped views with interpreted kernels."""
 
 Row = tuple[Any, ...]
 Change = tuple[str, list[Row], list[int]]
@@ -102,6 +106,10 @@ class _Group:
             return []
         return self.took(self._state.step_rows(deltas))
 
+    def sources(self) -> list[str]:
+        """Return the kernel sources of its views."""
+        return self._state.sources()
+
     def driven(self) -> DrivenGraph | None:
         """Return its graph for a kernel that runs it; None if DuckDB computes one of its views."""
         return self._state.driven()
@@ -186,6 +194,12 @@ class BacktestViews:
         if graph is not None:
             graph.loop.watch(self.columns)
         return graph
+
+    def await_kernels(self, steps: float) -> None:
+        """Wait for compiled kernels, not longer than interpreted ones would take for so many steps, nor a minute."""
+        if self._kernels is not None:
+            sources = [source for group in self._groups for source in group.sources()]
+            self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
     def took(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
         """What changes that another kernel has found come to; raises `ConfigurationError` if a view has failed."""

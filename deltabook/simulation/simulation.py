@@ -106,6 +106,7 @@ class Simulation:
             self._counter = encoder = DeltaEncoder(rules, now, retention)
             views = BacktestViews(find_views(*self._wanted()), default_kernels())
             encoder.gives_time = views.reads_time
+            views.await_kernels(config.hours * 3600 * config.rate_per_s)
             self.publication = Publication(views, encoder, self.clock, config.step_us * 1000)
         participants = self._delays()
         halts = [parse_halt(halt) for halt in config.halts]
