@@ -1,4 +1,4 @@
-"""How busy a market is: requests come in bursts."""
+"""Activity of a market: bursts of requests."""
 
 from __future__ import annotations
 
