@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from exchange_server.replay import RecordingFormat
 
-__all__ = ["BacktestConfig", "DataFile"]
+__all__ = ["BacktestConfig", "DataFile", "RunConfig"]
 
 
 class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,6 +25,45 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The day (2012-06-21) whose midnight its times count from, where its name does not say."""
     tick: str = ""
     """What a tick of its instruments is worth (0.01), of whole ticks of the format; empty: the format's own."""
+
+
+class RunConfig(Protocol):
+    """What the configurations of a backtest and of a simulation have in common."""
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Names or files of the strategies."""
+        ...
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Parameters of the strategies."""
+        ...
+
+    @property
+    def views(self) -> dict[str, str]:
+        """Name → SQL of views beside those that ship."""
+        ...
+
+    @property
+    def latency(self) -> str:
+        """Latency model."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything that is drawn."""
+        ...
+
+    @property
+    def step_us(self) -> int:
+        """Market time between two steps of the views."""
+        ...
+
+    @property
+    def fees(self) -> str:
+        """Fees of the strategies."""
+        ...
 
 
 class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
