@@ -13,7 +13,7 @@ from deltabook.backtest import ConfigurationError, SweepError
 from deltabook.simulation import Simulation, SimulationConfig
 from deltabook.simulation.sweep import SimulationExperiment
 
-GRID = {"seed": [1, 2], "agents.noise.market": [0.01, 0.2], "replace_ticks": [1, 3]}
+GRID: dict[str, list[Any]] = {"seed": [1, 2], "agents.noise.market": [0.01, 0.2], "replace_ticks": [1, 3]}
 SHORT: dict[str, Any] = {"hours": 0.001, "agents": "lively"}
 
 
