@@ -20,7 +20,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
+.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams simulate-days lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -74,6 +74,9 @@ simulate-exchange: setup ## drive the exchange through faults and crashes, a see
 
 simulate-upstreams: setup ## drive runtimes that feed one through faults, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation.upstreams --seeds $(SEEDS) --start $(START)
+
+simulate-days: setup ## run random simulated days and check journal, orders and lots, a seed each: SEEDS=1000 START=0
+	@$(PY) -m tests.simulation.closed --seeds $(SEEDS) --start $(START)
 
 lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .

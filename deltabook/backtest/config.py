@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from exchange_server.replay import QueueModel, RecordingFormat
 
-__all__ = ["BacktestConfig", "DataFile"]
+__all__ = ["BacktestConfig", "DataFile", "RunConfig"]
 
 
 class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +31,45 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Trades of the same time as a file of depth."""
     queue: QueueModel = "back"
     """Which orders of a level of depth are cancelled when it shrinks: see `exchange_server.replay.depth`."""
+
+
+class RunConfig(Protocol):
+    """What the configurations of a backtest and of a simulation have in common."""
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Names or files of the strategies."""
+        ...
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Parameters of the strategies."""
+        ...
+
+    @property
+    def views(self) -> dict[str, str]:
+        """Name → SQL of views beside those that ship."""
+        ...
+
+    @property
+    def latency(self) -> str:
+        """Latency model."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything that is drawn."""
+        ...
+
+    @property
+    def step_us(self) -> int:
+        """Market time between two steps of the views."""
+        ...
+
+    @property
+    def fees(self) -> str:
+        """Fees of the strategies."""
+        ...
 
 
 class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

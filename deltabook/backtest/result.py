@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from algo_engine.trades import Trade, write_trades
-from deltabook.backtest.config import BacktestConfig
+from deltabook.backtest.config import RunConfig
 from deltabook.backtest.flow import SourceFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Recorder, Sample
 from deltabook.backtest.statistics import Statistics, falls, statistics_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from algo_engine.host import StrategyHost
     from deltabook.backtest.backtest import Backtest
     from deltabook.backtest.views import BacktestViews
-    from deltabook.simulation.config import SimulationConfig
 
 __all__ = ["Figures", "Result", "StrategyFigures", "Totals", "make_result", "result_of"]
 
@@ -100,8 +99,8 @@ class Result(msgspec.Struct, frozen=True, dict=True):
 
     format: int
     """Of this record."""
-    config: BacktestConfig | SimulationConfig
-    """What was asked for."""
+    config: RunConfig
+    """What was asked for: a `BacktestConfig` or a `SimulationConfig`."""
     sources: list[SourceFigures]
     """The files."""
     instruments: tuple[Instrument, ...]
@@ -264,7 +263,7 @@ def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: flo
 
 
 def result_of(
-    config: BacktestConfig | SimulationConfig,
+    config: RunConfig,
     *,
     recorder: Recorder,
     hosts: Sequence[StrategyHost],

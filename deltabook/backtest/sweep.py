@@ -31,7 +31,7 @@ from algo_engine.errors import AlgoError
 from algo_engine.loader import load_strategies
 from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
-from deltabook.backtest.config import BacktestConfig
+from deltabook.backtest.config import BacktestConfig, RunConfig
 from deltabook.backtest.errors import BacktestError, SweepError
 from deltabook.backtest.grid import Axis, points_of
 from deltabook.backtest.pickling import pickled_classes, unpickled_classes
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from deltabook.backtest.result import Result
-    from deltabook.simulation.config import SimulationConfig
 
 __all__ = ["BacktestExperiment", "Experiment", "Point", "Sweep", "SweepResult", "run_point"]
 
@@ -130,7 +129,7 @@ class Point(msgspec.Struct, frozen=True):
 class SweepResult(msgspec.Struct, frozen=True):
     """All points; the same bytes for the same inputs, wherever they were computed."""
 
-    config: BacktestConfig | SimulationConfig
+    config: RunConfig
     """What all points have in common."""
     axes: tuple[Axis, ...]
     """What differs."""

@@ -1,4 +1,4 @@
-"""`deltabook market-report`: what a market looks like in figures, beside half an hour of BTC/USD."""
+"""`deltabook market-report`: figures of a market beside those of half an hour of BTC/USD."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def command(  # noqa: PLR0917 - click passes every option by name
     with_capture: bool,
     as_json: bool,
 ) -> None:
-    """Say what a market looks like: spread, depth, sizes, cancellations, bursts, tails, memory, impact.
+    """Measure a market: spread, depth, sizes, cancellations, bursts, tails, memory, impact.
 
-    Each figure stands beside that of half an hour of BTC/USD on Bitstamp, with the band in which it counts as like it.
+    Each figure stands beside that of half an hour of BTC/USD on Bitstamp, with a band around it.
     """
     if (directory is None) == (not data):
         raise click.UsageError("expected --dir or --data, was both or none")

@@ -1,4 +1,4 @@
-"""Stylised facts: what a market looks like in figures, beside half an hour of BTC/USD.
+"""Stylised facts: figures of a market beside those of half an hour of BTC/USD.
 
 ```
 journal of an exchange ─┐
@@ -6,7 +6,7 @@ recorded files ─────────┼─ watching.py ──▶ Observati
 the BTC/USD recording ──┘                  observation.py └▶ drawing.py   six panels
 ```
 
-`deltabook market-report` prints them; docs/market.md says what the figures mean.
+`deltabook market-report` prints them; docs/market.md explains the figures.
 """
 
 from deltabook.facts.drawing import draw

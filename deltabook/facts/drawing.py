@@ -1,4 +1,4 @@
-"""What was seen of markets, in one picture."""
+"""Picture of observations of markets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen of a market, in numbers: the stylised facts.
+"""Figures of an observed market: the stylised facts.
 
 Cont, *Empirical properties of asset returns: stylized facts and statistical issues* (2001).
 """

@@ -1,4 +1,4 @@
-"""What is seen of a market, second by second, and event by event."""
+"""Observations of a market, second by second and event by event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_GAPS: Final = 2_000_000
 class FeedObserver(Silence):
     """Counts displayed orders that came and that were cancelled, adds up who took, and keeps the times between orders.
 
-    Of one symbol: the market's first, unless ``locate`` says another.
+    It observes one symbol, the market's first by default.
     """
 
     __slots__ = ("_last_ns", "_locate", "_now", "added_orders", "bought_lots", "deleted_orders", "gaps_ns")
@@ -61,7 +61,7 @@ class FeedObserver(Silence):
 
 
 class Observation:
-    """What was seen: arrays with an entry a second, and the sizes of all orders; prices in steps."""
+    """Observation of one market: arrays with an entry a second, and the sizes of all orders; prices in steps."""
 
     def __init__(self, name: str, step_ticks: int) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class Observation:
         """Displayed orders that were cancelled."""
 
     def look(self, book: Book, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
-        """A second is over; trades, lots bought net and displayed orders are those so far."""
+        """Record the end of a second; trades, lots bought net and displayed orders are totals so far."""
         bid, ask = book.best("B"), book.best("S")
         if not bid or not ask:
             return

@@ -1,4 +1,4 @@
-"""What is compared with: the figures of half an hour of BTC/USD on Bitstamp, as `watch_capture` gives them."""
+"""Reference figures: half an hour of BTC/USD on Bitstamp, as `watch_capture` measures them."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ class Fact(msgspec.Struct, frozen=True):
     """One figure of a market beside the recording's."""
 
     name: str
-    """What it is."""
+    """Name of the figure."""
     value: float
     """Of the market."""
     recorded: float
     """Of the recording."""
     band: str
-    """How near it is to be."""
+    """Band around the recorded value."""
     is_within: bool
-    """Whether it is."""
+    """True if the value is in the band."""
 
 
 def facts_of(seen: Observation) -> list[Fact]:
-    """All figures of what was seen."""
+    """Return all figures of an observation."""
     found = []
     for name, figure in {**ROWS, **MORE_ROWS}.items():
         value, band = figure(seen), BANDS[name]

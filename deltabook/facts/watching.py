@@ -1,4 +1,4 @@
-"""Markets that are watched: the journal of an exchange, live or simulated, recorded files, the BTC/USD recording."""
+"""Observation of an exchange's journal, live or simulated, of recorded files, and of the BTC/USD recording."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["watch_capture", "watch_files", "watch_journal"]
 _CAPTURE_STEP_TICKS: Final = 100
 """Nearly all orders of the recording are at whole dollars."""
 _SNAPSHOT_RECORDS: Final = 6_513
-"""Records of the recording that say what was in the book when it began."""
+"""Records of the recording that make the book with which it begins."""
 _SECOND_NS: Final = 10**9
 _WARM_S: Final = 10
 _LEAST_SECONDS: Final = 60
-"""Fewer seconds of a book with two sides say nothing of tails and memory."""
+"""Least seconds of a book with two sides, for figures of tails and memory."""
 _STEP_BPS: Final = 2.0
 """A step of an instrument with a reference price, as of the agents."""
 
@@ -46,11 +46,11 @@ class _Watch:
 
     @property
     def is_begun(self) -> bool:
-        """Whether what happens counts."""
+        """True behind the warm-up."""
         return self._before is not None
 
     def pass_to(self, time_ns: int) -> None:
-        """It becomes that time; each second that is over is looked at."""
+        """Advance to a time, and record each second that ends by then."""
         if not self._next_ns:
             self._next_ns = time_ns + self._warm_ns
         feed, market = self._feed, self.market
@@ -63,13 +63,13 @@ class _Watch:
             self._next_ns += _SECOND_NS
 
     def entered(self, lots: int) -> None:
-        """An order was sent."""
+        """Count an order that was sent."""
         if self.is_begun:
             self.seen.sizes.append(lots)
             self.seen.orders += 1
 
     def finish(self) -> Observation:
-        """What was seen; raises `ConfigurationError` for too little."""
+        """Return the observation; raises `ConfigurationError` for one that is too short."""
         trades, added, deleted, orders = self._before or (0, 0, 0, 0)
         seen = self.seen
         seen.trades = self.market.trades - trades

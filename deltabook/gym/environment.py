@@ -1,4 +1,4 @@
-"""What all environments are: an episode of a closed simulation, in steps of market time."""
+"""Base class of the environments: an episode of a closed simulation, in steps of market time."""
 
 from __future__ import annotations
 
@@ -111,7 +111,10 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         return self._observe(), self._info()
 
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Act, let market time pass, and see; an episode ends with its time, which is in the observation."""
+        """Send the action's orders, advance market time by a step, and observe.
+
+        An episode terminates with its time, which is in the observation.
+        """
         simulation = self.simulation
         self._act(np.asarray(action, dtype=np.float64))
         self._step_number += 1
@@ -187,7 +190,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @abstractmethod
     def _begin_episode(self) -> None:
-        """Take note of where the episode begins."""
+        """Reset the environment's own account at the beginning of an episode."""
 
     @abstractmethod
     def _act(self, action: NDArray[np.float64]) -> None:
@@ -195,11 +198,11 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @abstractmethod
     def _finish(self) -> None:
-        """The episode's time is over: settle what is open."""
+        """Settle open orders and the position at the end of an episode."""
 
     @abstractmethod
     def _reward(self) -> float:
-        """What the last step has earned."""
+        """Return the reward of the last step."""
 
     @abstractmethod
     def _own_numbers(self) -> list[float]:
@@ -207,4 +210,4 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @abstractmethod
     def _info(self) -> dict[str, Any]:
-        """What is said beside the observation."""
+        """Return the ``info`` of an observation."""

@@ -5,7 +5,7 @@ config.py ──▶ simulation.py puts the parts together ──▶ deltabook.ba
                 ├ venue.py        the exchange: over a journal, or in memory
                 ├ (exchange_server.agents, exchange_server.day: the agents and the phases of the live exchange)
                 ├ operator.py     planned halts
-                ├ publication.py  what the market says, as changes of views
+                ├ publication.py  the feed as changes of views
                 └ participant.py  one strategy: engine, desk, latencies, computation delay
 sweep.py      a simulation for each point of a grid, by deltabook.backtest.sweep
 ```

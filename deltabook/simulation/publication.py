@@ -1,4 +1,4 @@
-"""What the market says, as changes of views, and who is sent them."""
+"""The feed of the market as changes of views, and their distribution to the participants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["BookQuotes", "FeedCounter", "Publication", "PublishedQuotes", "Subsc
 
 
 class Subscriber(Protocol):
-    """Whoever is sent changes of views."""
+    """Receiver of the changes of views."""
 
     def view_changed(self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int]) -> None:
         """Take in a change of a view; ``step`` rises by one with each step of the views."""
@@ -42,7 +42,7 @@ class Publication:
         return [*self._held, *self.encoder.deltas]
 
     def publish(self) -> None:
-        """Take in what the market has said since the last call."""
+        """Step the views by the feed since the last call."""
         deltas = self.encoder.deltas
         if not deltas:
             return
@@ -71,7 +71,7 @@ class Publication:
 
 
 class FeedCounter(Silence):
-    """Counts feed messages and trades as `DeltaEncoder` does, where no strategy reads views."""
+    """Counter of feed messages and trades, which counts as `DeltaEncoder` does, for a simulation without views."""
 
     __slots__ = ("messages", "trades")
 
@@ -114,7 +114,7 @@ class FeedCounter(Silence):
 
 
 class BookQuotes(Quotes):
-    """Touch of every symbol as the books have it, for a simulation whose views nobody reads."""
+    """Touch of every symbol as the books have it, for a simulation without views."""
 
     def __init__(self, market: Market) -> None:
         super().__init__()

@@ -52,7 +52,7 @@ _LATEST_CLOSE_NS: Final = _SECOND_NS
 _END_NS: Final = 60 * _SECOND_NS
 """So long in market time answers may take at the end."""
 _PIECE_NS: Final = _SECOND_NS
-"""Market time between two looks at failures, and between two reports of progress."""
+"""Market time between two checks for failures, and between two reports of progress."""
 
 
 class Simulation:
@@ -232,7 +232,7 @@ class Simulation:
     # -- life ----------------------------------------------------------------------------------------------------
 
     def run(self, on_progress: Callable[[float, float], None] = lambda done_s, of_s: None) -> Result:
-        """Run the whole day and return what came of it.
+        """Run the whole day and return its result.
 
         ``on_progress`` is called with the seconds of market time that have passed, and with all of them. Raises
         `SimulationError` if a journal cannot be written.
@@ -274,7 +274,7 @@ class Simulation:
         self.recorder.sample()
 
     def advance(self, until_ns: int) -> None:
-        """Let everything happen that happens up to a market time."""
+        """Advance the clock to a market time, with every call that is due by then."""
         self.clock.advance(until_ns)
         if self.failure and not self.participants:
             raise SimulationError(self.failure)
@@ -308,7 +308,7 @@ class Simulation:
             self.venue.close()
 
     def result(self) -> Result:
-        """What came of it until now."""
+        """Return the figures, curves, orders and trades up to now."""
         return result_of(
             self.config,
             recorder=self.recorder,

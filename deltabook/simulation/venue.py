@@ -22,7 +22,7 @@ __all__ = ["JournalledVenue", "MemoryVenue", "Venue"]
 
 
 class Venue(Protocol):
-    """What participants, agents and the day ask of an exchange."""
+    """Interface of the exchange for participants, agents and the day."""
 
     market: Market
     clock: MarketClock
@@ -38,7 +38,7 @@ class Venue(Protocol):
         ...
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
-        """Apply a batch and publish what the market says of it; return what `Market.apply` answered to each."""
+        """Apply a batch and publish its feed; return the answers of `Market.apply`."""
         ...
 
     def follow(self, account: Account, listener: Callable[[bytes], None]) -> None:
@@ -65,7 +65,7 @@ class JournalledVenue(Exchange):
 
 
 class MemoryVenue:
-    """Market whose inputs and feed are kept nowhere; what it says is byte for byte what `JournalledVenue` says.
+    """Market without a journal: nothing is kept, and all answers are byte for byte those of `JournalledVenue`.
 
     ``now_ns`` is the time that ``clock`` shows, without the way through seconds.
     """

@@ -3,7 +3,7 @@
 ```
             ┌─ noise.py, makers.py, momentum.py, value.py, large.py   who wants what (trader.py: what each is)
 Book ─View──┴─▶ population.py (one symbol) ──Batch──▶ flow.py (rate, seed) ──Input──▶ Exchange
-view.py  what they see and ask for        settings.py  how they trade, and presets
+view.py  what they see and ask for        settings.py  how they trade, and presets        activity.py  bursts
 ```
 """
 
@@ -11,6 +11,7 @@ from exchange_server.agents.flow import AgentFlow, Venue
 from exchange_server.agents.population import Population
 from exchange_server.agents.settings import (
     PRESETS,
+    ActivitySettings,
     AgentSettings,
     LargeSettings,
     MakerSettings,
@@ -21,6 +22,7 @@ from exchange_server.agents.settings import (
 
 __all__ = [
     "PRESETS",
+    "ActivitySettings",
     "AgentFlow",
     "AgentSettings",
     "LargeSettings",

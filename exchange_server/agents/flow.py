@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from deltabook.wire.symbols import Instrument
+from exchange_server.agents.activity import Activity
 from exchange_server.agents.population import Population
 from exchange_server.agents.settings import AgentSettings
 from exchange_server.agents.view import Batch
@@ -75,6 +76,7 @@ class AgentFlow:
         self._settled_ns = 0
         self._arrival_s = 0.0
         self._random = Random(f"{seed}:{exchange.inputs}")
+        self._activity = Activity(settings.activity, Random(f"{seed}:{exchange.inputs}:activity"))
         books = exchange.market.books
         self.populations = [Population(books[instrument.symbol], instrument, settings) for instrument in instruments]
         """By instrument."""
@@ -99,7 +101,8 @@ class AgentFlow:
 
     def _turn(self) -> None:
         now_s = self._clock.seconds()
-        self._due_orders = min(_BURST_ORDERS, self._due_orders + (now_s - self._last_s) * self._rate_per_s)
+        turns = (now_s - self._last_s) * self._rate_per_s
+        self._due_orders = min(_BURST_ORDERS, self._due_orders + turns * self._activity.pace(turns))
         self._last_s = now_s
         due = int(self._due_orders)
         self._due_orders -= due

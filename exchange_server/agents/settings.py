@@ -18,6 +18,7 @@ from exchange_server.errors import ExchangeConfigurationError
 
 __all__ = [
     "PRESETS",
+    "ActivitySettings",
     "AgentSettings",
     "LargeSettings",
     "MakerSettings",
@@ -149,6 +150,15 @@ class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """POV: its part of the lots that the other agents send to take."""
 
 
+class ActivitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Bursts: the rate of all agents together rises and falls around its mean."""
+
+    spread: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
+    """Standard deviation of the logarithm of the rate; 0: requests come evenly."""
+    turns: Positive = 800.0
+    """Turns at the mean rate in which a burst fades to a third."""
+
+
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All agents of an exchange; each symbol has its own, alike."""
 
@@ -161,6 +171,7 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     momentum: MomentumSettings = MomentumSettings()
     value: ValueSettings = ValueSettings()
     large: LargeSettings = LargeSettings()
+    activity: ActivitySettings = ActivitySettings()
 
     def check(self) -> None:
         """Raises `ExchangeConfigurationError` for settings that contradict each other."""

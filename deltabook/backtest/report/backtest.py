@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from algo_engine.loader import BUILT_IN
-from deltabook.backtest.config import BacktestConfig
+from deltabook.backtest.config import BacktestConfig, RunConfig
 from deltabook.backtest.report.document import document, escaped, figure, section, table, tiles
 from deltabook.backtest.report.figures import Money, chart_data
 from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
@@ -188,7 +188,7 @@ def _inputs(result: Result) -> str:
     if isinstance(config, BacktestConfig):
         rows += [("records before the start", f"{config.warm_up_records:,}")]
     else:
-        rows += config.report_rows()
+        rows += cast("SimulationConfig", config).report_rows()
     for s in result.strategies:
         rows += [(f"{s.name}.{name}", _said(value)) for name, value in s.parameters.items()]
     for source in result.sources:
@@ -240,8 +240,8 @@ def _again(result: Result) -> str:
     return section("To run it again", command, kind="wide") + section("Views", views, kind="wide")
 
 
-def _command_of(config: BacktestConfig | SimulationConfig) -> str:
-    return command_of(config) if isinstance(config, BacktestConfig) else config.command()
+def _command_of(config: RunConfig) -> str:
+    return command_of(config) if isinstance(config, BacktestConfig) else cast("SimulationConfig", config).command()
 
 
 def command_of(config: BacktestConfig) -> str:

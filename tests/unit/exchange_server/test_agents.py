@@ -9,7 +9,16 @@ from random import Random
 import msgspec
 import pytest
 
-from exchange_server.agents import PRESETS, AgentSettings, LargeSettings, MomentumSettings, NoiseSettings, ValueSettings
+from exchange_server.agents import (
+    PRESETS,
+    ActivitySettings,
+    AgentFlow,
+    AgentSettings,
+    LargeSettings,
+    MomentumSettings,
+    NoiseSettings,
+    ValueSettings,
+)
 from exchange_server.agents.large import Large
 from exchange_server.agents.makers import Maker
 from exchange_server.agents.momentum import Momentum
@@ -324,3 +333,77 @@ def test_settings_are_read_from_json_strictly(preset: str) -> None:
         msgspec.json.decode(data.replace(b'"clip_lots"', b'"clips_lot"'), type=AgentSettings)
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"clip_lots": 0}', type=AgentSettings)
+
+
+def delayed_run(path: Path, delay_s: float | None) -> tuple[FlowRun, AgentFlow]:
+    """Five seconds of one symbol, whose agents' requests arrive later."""
+    run = FlowRun(path, MarketRules(instruments=DEFAULT_INSTRUMENTS[:1]))
+    flow = AgentFlow(
+        run.exchange, DEFAULT_INSTRUMENTS[:1], run.clock, settings=PRESETS["calibrated"], seed=3, rate_per_s=1_000.0,
+        stop=run.failed.append, delay_s=None if delay_s is None else lambda: delay_s,
+    )  # fmt: skip
+    flow.start()
+    run.clock.pump([0.01] * 500)
+    return run, flow
+
+
+def test_requests_arrive_when_their_delay_is_over(tmp_path: Path) -> None:
+    """Later by it than those of the same agents without a delay, and in the order in which they were decided."""
+    at_once, _ = delayed_run(tmp_path / "a", None)
+    later, _ = delayed_run(tmp_path / "b", 0.03)
+    at_once.close()
+    later.close()
+    assert later.failed == []
+    first, first_later = at_once.inputs()[0].time_ns, later.inputs()[0].time_ns
+    assert first_later - first == 30_000_000
+    times = [item.time_ns for item in later.inputs()]
+    assert times == sorted(set(times))
+    assert len(times) > 4_000
+
+
+def test_no_quote_is_sent_twice_while_it_is_under_way(tmp_path: Path) -> None:
+    """A maker has no more orders in the book than it has rungs, however long its requests take."""
+    run, _ = delayed_run(tmp_path, 0.05)
+    makers = PRESETS["calibrated"].makers
+    live: dict[int, int] = {}
+    for order in run.market.books["ACME"].orders.values():
+        live[order.broker_id] = live.get(order.broker_id, 0) + 1
+    assert all(0 < live[broker_id] <= 2 * makers.levels for broker_id in range(1, makers.brokers + 1))
+    run.close()
+
+
+def test_each_of_several_large_traders_works_an_order_of_its_own(tmp_path: Path) -> None:
+    settings = AgentSettings(
+        large=LargeSettings(weight=0.3, brokers=3, turns=20), momentum=MomentumSettings(weight=0.3, brokers=2)
+    )
+    run = FlowRun(tmp_path, RULES)
+    flow = run.agents(settings=settings)
+    run.clock.pump([0.01] * 200)
+    large = [trader for _, trader in flow.populations[0]._turns if isinstance(trader, Large)]
+    assert len({id(trader) for trader in large}) == 3
+    run.close()
+    brokers = {item.broker_id for item in run.inputs() if isinstance(item, Enter)}
+    # Two makers, two of momentum, three large, two informed, seven of noise.
+    assert brokers == set(range(1, 17))
+
+
+def test_bursts_change_the_pace_and_not_the_mean(tmp_path: Path) -> None:
+    """Over a long time as many requests come, in some seconds many more."""
+    counts: dict[float, list[int]] = {}
+    for spread in (0.0, 1.0):
+        run = FlowRun(tmp_path / str(spread), MarketRules(instruments=DEFAULT_INSTRUMENTS[:1]))
+        flow = AgentFlow(
+            run.exchange, DEFAULT_INSTRUMENTS[:1], run.clock, seed=1, rate_per_s=200.0, stop=run.failed.append,
+            settings=AgentSettings(activity=ActivitySettings(spread=spread, turns=100)),
+        )  # fmt: skip
+        flow.start()
+        seconds = []
+        for _ in range(60):
+            before = run.exchange.inputs
+            run.clock.pump([0.01] * 100)
+            seconds.append(run.exchange.inputs - before)
+        counts[spread] = seconds
+        run.close()
+    assert max(counts[0.0]) - min(counts[0.0]) < 30
+    assert max(counts[1.0]) > 400
+    assert 0.7 < sum(counts[1.0]) / sum(counts[0.0]) < 1.4

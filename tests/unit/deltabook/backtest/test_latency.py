@@ -52,3 +52,20 @@ def test_measured_latencies_come_out_of_their_list(tmp_path: Path) -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="expected"):
         parse_latency(text)
+
+
+def test_a_distance_takes_lights_time_in_fibre() -> None:
+    ways = parse_latency("distance:1000km")
+    assert [ways[way]().arrival_ns(0) for way in ("feed", "order", "answer")] == [4_897_000] * 3
+    some = parse_latency("distance:order=10km")
+    assert some["feed"]().is_zero
+    assert some["order"]().arrival_ns(5) == 48_975
+    assert parse_latency("distance:0km")["feed"]().is_zero
+
+
+def test_jitter_of_a_distance_is_never_faster_than_light() -> None:
+    way = parse_latency("distance:100km~20us", 3)["order"]()
+    delays = [way.arrival_ns(10**9 * n) - 10**9 * n for n in range(300)]
+    assert min(delays) >= 489_700
+    assert len(set(delays)) > 250
+    assert sum(delays) / 300 - 489_700 == pytest.approx(20_000 * 0.8, rel=0.2)

@@ -6,6 +6,7 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -78,7 +79,7 @@ def test_charts_have_a_value_for_every_sample(result: Result) -> None:
 
 
 def test_the_command_line_gives_the_same_configuration(result: Result) -> None:
-    words = shlex.split(command_of(result.config))
+    words = shlex.split(command_of(cast(BacktestConfig, result.config)))
     assert words[:3] == ["deltabook", "backtest", "market_maker"]
     for pair in (["--param", "replace_ticks=2"], ["--latency", "fixed:order=1ms"], ["--limit", "2000"]):
         assert pair[1] in words
@@ -87,7 +88,7 @@ def test_the_command_line_gives_the_same_configuration(result: Result) -> None:
 
 
 def test_a_class_has_no_command_line(result: Result, tmp_path: Path) -> None:
-    config = msgspec.structs.replace(result.config, strategies=("Mine", "sobi"))
+    config = msgspec.structs.replace(cast(BacktestConfig, result.config), strategies=("Mine", "sobi"))
     text = (msgspec.structs.replace(result, config=config).write(tmp_path)[-1]).read_text("utf-8")
     assert "Mine: given as a class" in text
     assert "<pre>deltabook backtest" not in text
@@ -106,7 +107,7 @@ def test_what_a_strategy_says_is_text(tmp_path: Path) -> None:
             raise ValueError("<script>alert(1)</script>")
 
     result = backtest(Fails, adds((1, "B", 1, 1))).run()
-    config = msgspec.structs.replace(result.config, parameters=("</script><b>",))
+    config = msgspec.structs.replace(cast(BacktestConfig, result.config), parameters=("</script><b>",))
     text = (msgspec.structs.replace(result, config=config).write(tmp_path)[-1]).read_text("utf-8")
     assert "<script>alert" not in text
     assert "</script><b>" not in text

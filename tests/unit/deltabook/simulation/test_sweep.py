@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,8 @@ from deltabook.backtest import ConfigurationError, SweepError
 from deltabook.simulation import Simulation, SimulationConfig
 from deltabook.simulation.sweep import SimulationExperiment
 
-GRID = {"seed": [1, 2], "agents.noise.market": [0.01, 0.2], "replace_ticks": [1, 3]}
-SHORT = {"hours": 0.001, "agents": "lively"}
+GRID: dict[str, list[Any]] = {"seed": [1, 2], "agents.noise.market": [0.01, 0.2], "replace_ticks": [1, 3]}
+SHORT: dict[str, Any] = {"hours": 0.001, "agents": "lively"}
 
 
 def test_points_are_simulations(tmp_path: Path) -> None:
