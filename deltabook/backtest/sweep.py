@@ -254,8 +254,9 @@ class Sweep:
 
 def _unseen(config: BacktestConfig) -> str:
     """The first file of a configuration that is not there; empty if all are."""
-    files = [*(data.path for data in config.data), *(Path(name) for name in config.strategies if name.endswith(".py"))]
-    return next((str(path) for path in files if not path.is_file()), "")
+    beside = [path for data in config.data for path in (data.path, data.orderbook, data.trades) if path is not None]
+    files = [*beside, *(Path(name) for name in config.strategies if name.endswith(".py"))]
+    return next((str(path) for path in files if not path.exists()), "")
 
 
 def _in_this_process(
