@@ -315,7 +315,7 @@ class Sweep:
 def _unseen(config: Any, experiment: type[Experiment]) -> str:
     """The first file of a configuration that is not there; empty if all are."""
     files = [*experiment.files(config), *(Path(name) for name in config.strategies if name.endswith(".py"))]
-    return next((str(path) for path in files if not path.is_file()), "")
+    return next((str(path) for path in files if not path.exists()), "")
 
 
 def _in_this_process(

@@ -84,7 +84,7 @@ def data_files(given: DataLike, symbol: str, form: RecordingFormat | None, day: 
         if not isinstance(path, (str, os.PathLike, DataFile)):
             raise ConfigurationError(f"expected a path to a recorded file, was {path!r}")
         file = path if isinstance(path, DataFile) else DataFile(Path(path), form or "", name, day, tick)
-        if not file.path.exists():
+        if not (file.path.is_file() or any(file.path.glob("day=*"))):
             raise ConfigurationError(f"expected a recorded file, was nothing at {file.path}")
         files.append(file)
     return tuple(files)
