@@ -225,7 +225,7 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
     "readers",
     multiple=True,
     metavar="NAME",
-    help="Resolve tables in the relations of this reader only; repeatable.",
+    help="Allow the view to read only the relations of this reader; repeatable.",
 )
 @results_options()
 @_timeout

@@ -25,7 +25,9 @@ __all__ = ["command"]
 )
 @click.option("--speed", default="1", callback=parse_speed, help="Multiple of real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay.  [default: all]")
+@click.option(
+    "--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay; an ITCH file requires at least one."
+)
 @click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
 @click.option(
     "--orderbook",

@@ -246,13 +246,13 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--retain-epochs",
     type=click.IntRange(0),
     default=10_000,
-    help="Minimum number of epochs to keep for replays.",
+    help="Number of newest epochs to keep for replays, within --retain-megabytes.",
 )
 @click.option(
     "--retain-megabytes",
     type=click.IntRange(0),
     default=256,
-    help="Maximum size of the log that --retain-epochs keeps.",
+    help="Maximum size of the epochs that --retain-epochs keeps.",
 )
 @click.option(
     "--disk-limit-megabytes",

@@ -51,7 +51,7 @@ def _runtime(status: Mapping[str, Any], most_behind_s: float) -> Verdict:
     if status["paused"]:
         return True, f"the feed is held back: {status['disk_bytes'] >> 20} MiB on disk"
     if status.get("spark") == "starting":
-        return False, "expected Spark to be up, was starting: 20 s as a rule; express views are served meanwhile"
+        return False, "expected Spark to be up, was starting, usually 20 s; express views are served until then"
     if status.get("disconnected", 0):
         return False, f"expected every origin to be connected, was {status['disconnected']} that is not"
     if lag_ms is not None and lag_ms > most_behind_s * 1_000:

@@ -92,7 +92,7 @@ class LiveScreen(Screen):
         self._show()
 
     def draw(self, figures: Figures) -> None:
-        spark = "  Spark is starting: 20 s as a rule" if figures.spark == "starting" else ""
+        spark = "  Spark is starting, usually 20 s" if figures.spark == "starting" else ""
         self._body = summary_table(figures, f"Deltabook: {figures.age_s:.0f} s  {figures.page}{spark}".rstrip())
         self._show()
 

@@ -135,7 +135,7 @@ class Supervisor:
             self._screen.say(f"{stage.role} is up (pid {ready.pid}{opened})")
             if stage.page:
                 self.figures.page = f"http://127.0.0.1:{ready.ports[stage.page]}/"
-                self._screen.say(f"look at {self.figures.page} in a browser")
+                self._screen.say(f"open {self.figures.page} in a browser")
 
     def _write_peers(self) -> None:
         """All at once: whoever reads the file sees the old one or the new one."""
@@ -189,9 +189,9 @@ class Supervisor:
             raise ChildError(f"{role}: {child.reason()}, again and again", child.log_lines())
         reason = child.reason()
         if part.stage.peer is not None:
-            self._peers[f"{part.stage.peer[0]}.news"] = f"It has died ({reason}) and is started again."
+            self._peers[f"{part.stage.peer[0]}.news"] = f"It died ({reason}) and is being restarted."
             self._write_peers()
-        self._screen.say(f"{role} has died ({reason}) and is started again")
+        self._screen.say(f"{role} died ({reason}) and is being restarted")
         with suppress(KeyError):  # its output has ended, and was taken from the selector with it
             self._selector.unregister(child.stdout)
         child.close()
@@ -219,7 +219,7 @@ class Supervisor:
         self._wait(lambda: figures.view_updates > 0, first_s, "a first view update", "runtime")
         self._screen.say(f"first view update after {figures.waited_s:.1f} s")
         if figures.spark == "starting":
-            self._screen.say("Spark is starting: 20 s as a rule; the express lane shows the market meanwhile")
+            self._screen.say("Spark is starting, usually 20 s; the express lane publishes until then")
             self._wait(lambda: figures.spark != "starting", self._limits.ready_s, "Spark to be up", "runtime")
             self._screen.say(f"Spark is up after {figures.waited_s:.1f} s")
         figures.start()

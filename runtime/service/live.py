@@ -244,7 +244,7 @@ class LiveRuntime(IngestListener):
 
     def _begin_spark(self, port: int) -> int:
         self._log.info(
-            "Spark is starting on {master}: 20 s as a rule; its views follow, all others are served meanwhile",
+            "Spark is starting on {master}, usually 20 s; all other views are served until then",
             master=self._config.spark.master,
         )
         self._spark.prepare(self.catalogue.program)

@@ -253,7 +253,7 @@ def test_spark_that_is_starting_and_parts_that_were_restarted_are_said(peers: Pe
     peers.status |= {"spark": "starting", "lag_ms": None, "express_lag_ms": 12.5}
     with dashboard(peers.address) as process:
         browser.open(address(process))
-        browser.until(says("notice-title", "Spark is starting: 20 s as a rule"))
+        browser.until(says("notice-title", "Spark is starting, usually 20 s"))
         browser.until(says("lag_ms", "starting"))
         assert browser.ask(text("express_lag_ms")) == "12.5 ms"
         peers.status |= {"spark": "up", "lag_ms": 850.0}

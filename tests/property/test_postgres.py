@@ -12,7 +12,9 @@ from tests.generators.postgres_lab import PostgresLab, bind, execute, message, p
 _SQL = some.sampled_from(
     ["SELECT 1", "SELECT a FROM r", "BEGIN", "COMMIT", "ROLLBACK", "SHOW all", "SELECT $1", "", ";", "SELECT '", "/*",
      "DECLARE c CURSOR FOR SELECT 1", "FETCH c", "CLOSE ALL", "COPY r TO STDOUT", "COPY (SUBSCRIBE sums) TO STDOUT",
-     "SET work_mem = 1", "DISCARD ALL", "SELECT * FROM pg_class LIMIT 1", "SAVEPOINT a", "INSERT INTO r", "SELECT (((("]
+     "SET work_mem = 1", "DISCARD ALL", "SELECT * FROM pg_class LIMIT 1", "SAVEPOINT a", "INSERT INTO r", "SELECT ((((",
+     "PREPARE a (int) AS SELECT $1", "EXECUTE a (1)", "EXECUTE a", "DEALLOCATE a", "EXPLAIN SELECT 1",
+     "EXPLAIN EXECUTE a"]
 )  # fmt: skip
 _NAME = some.sampled_from(["", "a", "b"])
 _WHOLE = some.one_of(

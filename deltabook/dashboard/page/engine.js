@@ -36,7 +36,7 @@ export function drawEngine(engine) {
   delay("lag_ms", engine.lag_ms);
   if (engine.spark === STARTING) write(at("lag_ms"), "starting");
   else if (engine.spark === "off") write(at("lag_ms"), "off");
-  at("lag_ms").title = engine.spark === STARTING ? "Spark is starting: 20 s as a rule" : engine.spark_restarts ? `Spark was started again ${engine.spark_restarts} times` : "";
+  at("lag_ms").title = engine.spark === STARTING ? "Spark is starting, usually 20 s" : engine.spark_restarts ? `Spark was started again ${engine.spark_restarts} times` : "";
   const barrier = engine.barrier_p50_us;
   write(at("batch-name"), engine.batch_ms === null ? "Barrier, median" : "Batch, Spark");
   delay("batch", engine.batch_ms ?? (barrier === null ? null : Math.round(barrier / 100) / 10));

@@ -182,7 +182,7 @@ function drawNotice(reason) {
     title = "The strategies do not answer";
     words = `Their figures are of ${clock(algo.since_ms)} UTC. Whether they trade is not known. ${tried(algo)}`;
   } else if (document.body.dataset.state === "live" && all.values.engine?.spark === "starting") {
-    title = "Spark is starting: 20 s as a rule";
+    title = "Spark is starting, usually 20 s";
     words = "Views of its lane follow; all others are there.";
   }
   at("notice").hidden = !title;

@@ -119,7 +119,7 @@ def test_a_page_is_named_first_thing_and_where_the_others_are_as_they_get_ready(
     text, http = "127.0.0.1:4711", "127.0.0.1:4712"
     assert seen == [{}, {}, {"exchange": text}, {"exchange": text, "results": http}]
     assert json.loads(path.read_text()) == {"exchange": text, "results": http, "algo": http}
-    assert screen.lines[2] == f"look at http://{http}/ in a browser"
+    assert screen.lines[2] == f"open http://{http}/ in a browser"
     assert run.figures.page == f"http://{http}/"
 
 
@@ -147,7 +147,7 @@ def test_a_child_that_keeps_dying_fails_the_demo(tmp_path: Path, mode: str, reas
     assert str(failed.value) == reason
     if mode == "crash":
         assert failed.value.log_lines[0] == "some log line"
-    assert sum("has died" in line for line in screen.lines) == 3
+    assert sum(" died (" in line for line in screen.lines) == 3
     assert_gone(pids(screen.lines))
 
 
@@ -170,9 +170,9 @@ def test_a_child_that_dies_is_started_again_on_its_ports(tmp_path: Path) -> None
     figures = supervisor(tmp_path, [first, runtime, third], screen).run()
     assert figures.view_updates == 60
     assert seen == [{"exchange.text": 4711}, {"exchange.text": 4711, "runtime.http": 4712, **seen[1]}]
-    assert "runtime has died (out of paper) and is started again" in screen.lines
+    assert "runtime died (out of paper) and is being restarted" in screen.lines
     assert sum(line.startswith("runtime is up again (pid ") for line in screen.lines) == 1
-    assert "It has died (out of paper) and is started again." in news
+    assert "It died (out of paper) and is being restarted." in news
     assert json.loads((tmp_path / "peers.json").read_text()) == {"results": "127.0.0.1:4712"}
     assert_gone(pids(screen.lines))
 
@@ -192,10 +192,10 @@ def test_chaos_kills_the_runtime_again_and_again(tmp_path: Path) -> None:
     with pytest.raises(InterruptedDemoError):
         run.run()
     kills = [line for line in screen.lines if line.startswith("chaos: kill -9 ")]
-    died = [line for line in screen.lines if line == "runtime has died (ended by SIGKILL) and is started again"]
+    died = [line for line in screen.lines if line == "runtime died (ended by SIGKILL) and is being restarted"]
     assert len(died) >= 5
     assert len(kills) >= len(died)
-    assert not any(line.startswith(("exchange has died", "algo has died")) for line in screen.lines)
+    assert not any(line.startswith(("exchange died", "algo died")) for line in screen.lines)
     assert_gone(pids(screen.lines))
 
 
@@ -212,7 +212,7 @@ def test_the_demos_time_counts_from_the_moment_at_which_spark_is_up(tmp_path: Pa
     said = [line.split(" after ")[0] for line in screen.lines]
     begin = said.index("first view update")
     assert said[begin + 1 : begin + 4] == [
-        "Spark is starting: 20 s as a rule; the express lane shows the market meanwhile",
+        "Spark is starting, usually 20 s; the express lane publishes until then",
         "Spark is up",
         "running for 0.2 s",
     ]

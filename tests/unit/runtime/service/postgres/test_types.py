@@ -1,0 +1,92 @@
+"""Types: PostgreSQL's for DuckDB's, their names in SQL, and values of parameters as literals."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from runtime.service.postgres.errors import PostgresError
+from runtime.service.postgres.types import BY_NAME, literal, result_type, type_oid, typed_expression
+
+
+@pytest.mark.parametrize(
+    ("duckdb", "name", "is_array"),
+    [
+        ("BIGINT", "int8", False),
+        ("HUGEINT", "numeric", False),
+        ("DECIMAL(21,2)", "numeric", False),
+        ("VARCHAR[]", "text", True),
+        ("BIGINT[][]", "text", False),
+        ("STRUCT(a INTEGER)", "text", False),
+        ("TIMESTAMP WITH TIME ZONE", "timestamptz", False),
+    ],
+)
+def test_a_column_has_the_nearest_type(duckdb: str, name: str, is_array: bool) -> None:
+    found = result_type(duckdb)
+    assert (found.element.name, found.is_array) == (name, is_array)
+    assert found.oid == (BY_NAME[name].array_oid if is_array else BY_NAME[name].oid)
+
+
+def test_a_decimal_has_its_digits_in_the_modifier() -> None:
+    assert result_type("DECIMAL(21,2)").modifier == (21 << 16 | 2) + 4
+
+
+@pytest.mark.parametrize(
+    ("name", "oid"),
+    [
+        ("bigint", 20), ("int8", 20), ("int", 23), ("integer", 23), ("text", 25), ("varchar", 1043), ("char", 1042),
+        ("character varying", 1043), ("double precision", 701), ("decimal", 1700), ("timestamp", 1114),
+        ("timestamp with time zone", 1184), ("boolean", 16), ("int[]", 1007), ("nothing", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_name_of_sql_has_its_number(name: str, oid: int | None) -> None:
+    assert type_oid(name) == oid
+
+
+@pytest.mark.parametrize(
+    ("value", "oid", "is_binary", "sql"),
+    [
+        (b"it's", 0, False, "'it''s'"),
+        (None, 0, False, "NULL"),
+        (None, 20, False, "CAST(NULL AS BIGINT)"),
+        (b"41", 20, False, "CAST('41' AS BIGINT)"),
+        (struct.pack("!q", -41), 20, True, "CAST('-41' AS BIGINT)"),
+        (b"1.50", 1700, False, "CAST('1.50' AS DECIMAL(38, 2))"),
+        (b"NaN", 1700, False, "CAST('NaN' AS DOUBLE)"),
+        (struct.pack("!HhHH2H", 2, 0, 0, 2, 12, 3400), 1700, True, "CAST('12.34' AS DECIMAL(38, 2))"),
+        (b"\x00\xff", 17, True, "unhex('00ff')"),
+        (struct.pack("!i", 1), 1082, True, "CAST('2000-01-02' AS DATE)"),
+        (b'{1,NULL,"3"}', 1016, False, "CAST(ARRAY[CAST('1' AS BIGINT), NULL, CAST('3' AS BIGINT)] AS BIGINT[])"),
+    ],
+)  # fmt: skip
+def test_a_value_is_a_literal_of_its_type(value: bytes | None, oid: int, is_binary: bool, sql: str) -> None:
+    assert literal(value, oid, is_binary=is_binary) == sql
+
+
+@pytest.mark.parametrize(
+    ("value", "oid", "is_binary", "sqlstate"),
+    [
+        (b"x", 999_999, False, "0A000"),
+        (b"\xff", 25, False, "22021"),
+        (b"a\0b", 25, False, "22021"),
+        (b"123", 20, True, "22P03"),
+        (b"\\xzz", 17, False, "22P02"),
+        (b"1", 1016, False, "22P02"),
+        (struct.pack("!i", 2**31 - 1), 1082, True, "22008"),
+        (struct.pack("!iii", 2, 0, 20), 1016, True, "0A000"),
+    ],
+)
+def test_a_value_that_is_none_is_refused(value: bytes, oid: int, is_binary: bool, sqlstate: str) -> None:
+    with pytest.raises(PostgresError, match="expected") as raised:
+        literal(value, oid, is_binary=is_binary)
+    assert raised.value.sqlstate == sqlstate
+
+
+def test_an_expression_is_cast_but_for_decimals_and_unknown_types() -> None:
+    assert typed_expression("'1'", 20) == "CAST('1' AS BIGINT)"
+    assert typed_expression("NULL", 1016) == "CAST(NULL AS BIGINT[])"
+    assert typed_expression("1.25", 1700) == "(1.25)"
+    assert typed_expression("'x'", 0) == "('x')"
+    with pytest.raises(PostgresError, match="was one of OID 999999"):
+        typed_expression("1", 999_999)
