@@ -94,7 +94,7 @@ class BacktestExperiment:
     @staticmethod
     def files(config: BacktestConfig) -> list[Path]:
         """See `Experiment.files`."""
-        return [data.path for data in config.data]
+        return [path for data in config.data for path in (data.path, data.orderbook, data.trades) if path is not None]
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -72,7 +72,8 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
     title_of = {option: title for title, options in SECTIONS.items() for option in options.split()}
     rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, _OTHERS)}
     for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
+        # click 8.5 lists arguments too, which the usage line has.
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             titles = [title_of[option] for option in parameter.opts if option in title_of]
             rows[titles[0] if titles else _OTHERS].append(record)

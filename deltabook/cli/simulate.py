@@ -22,29 +22,40 @@ __all__ = ["command"]
 
 @click.command("simulate")
 @click.argument("strategies", metavar="[STRATEGY]...", nargs=-1)
-@click.option("--hours", default=6.5, help="Of continuous trading.")
-@click.option("--seed", default=1, help="Of the agents and of drawn latencies.")
+@click.option("--hours", default=6.5, help="Hours of continuous trading.")
+@click.option("--seed", default=1, help="Seed of the agents and of random latencies.")
 @click.option(
     "--agents",
     default="day",
     metavar="NAME|FILE.json",
-    help="What agents do: day (calibrated, 200 agents), calibrated, lively, calm, or `none`.",
+    help="Behaviour of the agents: day (calibrated, 200 agents), calibrated, lively, calm, a file, or `none`.",
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="GROUP.FIELD=VALUE", help="Of the agents: noise.market=0.1; repeatable."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="GROUP.FIELD=VALUE",
+    help="Setting of the agents, such as noise.market=0.1; repeatable.",
 )
-@click.option("--rate", "rate_per_s", default=160.0, help="Requests per second of all agents.")
+@click.option("--rate", "rate_per_s", default=160.0, help="Requests per second of all agents together.")
 @click.option(
     "--agent-delay",
     default="0us",
     metavar="TIME",
-    help="From the agents' look at the books to their requests' arrival.",
+    help="Delay between a decision of the agents and the arrival of its requests.",
 )
 @click.option(
-    "--instruments", default="ACME", metavar="A,B|FILE.json", help="What is traded; the agents trade all of it."
+    "--instruments",
+    default="ACME",
+    metavar="A,B|FILE.json",
+    help="Instruments of the market; the agents trade all of them.",
 )
-@click.option("--opening-auction", "opening_s", type=SECONDS, default=0.0, help="Seconds before the hours. 0: none.")
-@click.option("--closing-auction", "closing_s", type=SECONDS, default=0.0, help="Seconds behind the hours. 0: none.")
+@click.option(
+    "--opening-auction", "opening_s", type=SECONDS, default=0.0, help="Seconds of the opening auction; 0 skips it."
+)
+@click.option(
+    "--closing-auction", "closing_s", type=SECONDS, default=0.0, help="Seconds of the closing auction; 0 skips it."
+)
 @click.option(
     "--halt",
     "halts",
@@ -52,10 +63,19 @@ __all__ = ["command"]
     metavar="[SYMBOL:]AT+TIME[+AUCTION]",
     help="Halt of trading, as in 2h+5m+30s; repeatable.",
 )
-@click.option("--collar-bps", type=click.IntRange(0, 10_000), default=0, help="Executions no farther; 0: no collar.")
-@click.option("--start", default="2026-01-05T09:30:00", help="Market time of the beginning, UTC.")
-@click.option("--warm-up-seconds", "warm_up_s", type=SECONDS, default=0.0, help="Before strategies connect.")
-@click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Repeatable.")
+@click.option(
+    "--collar-bps",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    help="Maximum distance of an execution from the reference price; 0 sets no limit.",
+)
+@click.option("--start", default="2026-01-05T09:30:00", help="Market time at which the simulation starts, in UTC.")
+@click.option(
+    "--warm-up-seconds", "warm_up_s", type=SECONDS, default=0.0, help="Market seconds before the strategies connect."
+)
+@click.option(
+    "--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Parameter of a strategy; repeatable."
+)
 @click.option(
     "--latency",
     "latencies",
@@ -69,7 +89,7 @@ __all__ = ["command"]
     "computes",
     multiple=True,
     metavar="[STRATEGY=]TIME",
-    help="Time that a strategy takes for each event; repeatable.  [default: 0us]",
+    help="Computation time of a strategy per event; repeatable.  [default: 0us]",
 )
 @click.option("--fees", default="", metavar="FEES", help="Fees, as for `deltabook algo run`.")
 @click.option(
@@ -77,25 +97,30 @@ __all__ = ["command"]
     "folders",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
-    help="A file or folder of .sql with views beside those that ship; repeatable.",
+    help="File or folder of .sql with views in addition to those that ship; repeatable.",
 )
 @click.option(
-    "--step-us", type=click.IntRange(0), default=0, help="Views change every so many microseconds; 0: with every batch."
+    "--step-us",
+    type=click.IntRange(0),
+    default=0,
+    help="Microseconds of market time between updates of the views; 0 updates them after every batch.",
 )
-@click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="First broker number.")
+@click.option(
+    "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
+)
 @click.option(
     "--dir",
     "journal",
     type=click.Path(path_type=Path, file_okay=False),
-    help="New directory for the journal and the feed of the exchange.  [default: none are kept]",
+    help="New directory for the journal and the feed of the exchange.  [default: none]",
 )
 @click.option(
     "--out",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the report, the figures as JSON, trades and orders go.",
+    help="Folder for the report, the result as JSON, trades and orders.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     instruments: str,

@@ -112,6 +112,7 @@ def test_a_help_names_every_option_once(path: str, is_long: bool) -> None:
         assert len(named) == 1, option.opts
     assert ("Epochs, disk and speed:" in lines) is is_long
     assert ("Options:" in lines) is not is_long
+    assert "Other options:" not in lines
 
 
 @pytest.mark.parametrize(
