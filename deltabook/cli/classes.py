@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from deltabook.cli._progress import progress
 from runtime.spark.requirements import check_requirements
 
 __all__ = ["command"]
@@ -25,6 +26,7 @@ def command() -> None:
     from runtime.service.classarchive import make_archive
 
     begun_s = time.monotonic()
-    path, is_new = make_archive()
+    with progress("archiving the classes of Spark"):
+        path, is_new = make_archive()
     done = f"archived in {time.monotonic() - begun_s:.0f} s" if is_new else "exist"
     click.echo(f"classes of Spark {done}: {path.stat().st_size / _MIB:.0f} MB in {path}")

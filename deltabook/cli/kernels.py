@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from deltabook.cli._progress import progress
+
 if TYPE_CHECKING:
     from runtime.compiler import NamedSelect, Program
 
@@ -81,7 +83,8 @@ def command(context: click.Context) -> None:
         raise click.ClickException(f"compiled no kernels, they are interpreted: {error}") from error
     shipped = shipped_sources()
     try:
-        report = kernels.compile_now(shipped.sources)
+        with progress("compiling kernels"):
+            report = kernels.compile_now(shipped.sources)
     finally:
         kernels.close()
     click.echo(
