@@ -127,7 +127,9 @@ class Participant:
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.clock = clock
+        """Clock of the simulation."""
         self.simulation = publication
+        """Where deltas are under way, see `deltabook.backtest.link.ViewedRun`."""
         self._venue = venue
         self._feed = delays.latency["feed"]()
         self._order = delays.latency["order"]()
