@@ -127,6 +127,7 @@ class Participant:
         on_failure: Callable[[Exception], None],
     ) -> None:
         self.clock = clock
+        """Clock of the simulation."""
         self._publication = publication
         self._venue = venue
         self._feed = delays.latency["feed"]()
