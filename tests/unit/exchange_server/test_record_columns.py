@@ -91,3 +91,17 @@ def test_long_columns_become_records_in_parts(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(columns_module, "BATCH_RECORDS", 2)
     records = [Record(n, n, n, 1, "B", 5, 100, "A") for n in range(1, 6)]
     assert list(RecordColumns.from_records(records).records()) == records
+
+
+@pytest.mark.parametrize("place", [0, 1, 3, 4])
+@pytest.mark.parametrize("number", ["0" * 19 + "1", "0" * 18 + "1", "007", str(10**17 + 1), str(2**63), "-1", " 1"])
+def test_numbers_that_are_not_plain_are_judged_as_in_lines(tmp_path: Path, place: int, number: str) -> None:
+    """A number of 20 digits is bad whatever its value; the block around it is read all the same."""
+    fields = ["1", "2", "B", "3", "4"]
+    fields[place] = number
+    path = tmp_path / "trace.csv"
+    path.write_text("1,1,B,3,4\n" + ",".join(fields) + "\n2,3,S,3,4\n")
+    expected, loader = DbtoasterLoader(path, "R"), DbtoasterLoader(path, "R")
+    records = list(expected.records())
+    assert list(loader.columns().records()) == records
+    assert (loader.errors, len(records)) == (expected.errors, 3 - expected.errors)
