@@ -86,7 +86,7 @@ def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
 @_options(FORMATS)
 def convert(file: Path, out: Path, **options: Any) -> None:
-    """Write a recording as Parquet, which is read five times as fast and says its own scales.
+    """Write a recording as Parquet, which is read in columns and contains its own scales.
 
     OUT.parquet is one file. Any other OUT is a folder with a file for each day and symbol. Both are recordings for
     `backtest`, `sweep` and `replay`.
