@@ -73,7 +73,7 @@ def command(context: click.Context) -> None:
     """
     from runtime.native.cache import is_switched_on, kernels_from_environment
 
-    kernels = kernels_from_environment()
+    kernels = kernels_from_environment(is_foreground=True)
     if not is_switched_on(os.environ):
         click.echo(f"compiled no kernels, they are interpreted: {kernels.status().reason}")
         return

@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 from twisted.logger import Logger
 
 from runtime.native.cache_folder import CacheFolder, compiler_key, compiler_version
-from runtime.native.compile_process import CompileReply, CompileRequest
+from runtime.native.compile_process import FOREGROUND, CompileReply, CompileRequest
 from runtime.native.compile_queue import COMMAND, CompileQueue
 from runtime.native.errors import KernelFileError
 from runtime.native.object_code import link
@@ -115,8 +115,11 @@ class KernelCache:
         clock: Callable[[], float] = time.monotonic,
         command: Sequence[str] = COMMAND,
         compile_timeout_s: float = 300.0,
+        is_foreground: bool = False,
     ) -> None:
+        """``is_foreground``: compile with this process's priority, not with the lowest one."""
         self._root = folder
+        self._is_foreground = is_foreground
         self._limit_bytes = limit_bytes
         self._recheck_s = recheck_s
         self._clock = clock
@@ -361,8 +364,9 @@ class KernelCache:
             except OSError as error:
                 self._switch_off(str(error))
                 return None
+            priority = [FOREGROUND] if self._is_foreground else []
             self._queue = CompileQueue(
-                [str(folder.root.resolve()), folder.path.name, str(self._limit_bytes)],
+                [str(folder.root.resolve()), folder.path.name, str(self._limit_bytes), *priority],
                 self._take,
                 cwd=folder.path,
                 capacity=_QUEUED,
@@ -429,7 +433,7 @@ def is_switched_on(environ: Mapping[str, str]) -> bool:
     return switch.lower() == "on"
 
 
-def kernels_from_environment(environ: Mapping[str, str] | None = None) -> KernelCache:
+def kernels_from_environment(environ: Mapping[str, str] | None = None, *, is_foreground: bool = False) -> KernelCache:
     """Return a cache in the folder that the environment names.
 
     The folder is ``DELTABOOK_KERNEL_CACHE``, else ``deltabook/kernels`` in ``XDG_CACHE_HOME``, else in ``~/.cache``;
@@ -445,7 +449,7 @@ def kernels_from_environment(environ: Mapping[str, str] | None = None) -> Kernel
     else:
         # A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
         folder = Path(os.path.expanduser("~")) / ".cache" / "deltabook" / "kernels"  # noqa: PTH111 - never raises
-    return KernelCache(folder, enabled)
+    return KernelCache(folder, enabled, is_foreground=is_foreground)
 
 
 _default: tuple[int, KernelCache] | None = None

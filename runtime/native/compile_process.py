@@ -1,7 +1,7 @@
 """The compile process: reads kernel sources, writes their object code into the cache folder.
 
 ```
-python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES
+python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES [foreground]
 stdin   one `CompileRequest` a line, as JSON; the process ends with its standard input
 stdout  one `CompileReply` for each, in order
 stderr  warnings of LLVM; a traceback if the process ends with an error
@@ -25,8 +25,10 @@ from runtime.native.errors import CompileProcessError, KernelFileError
 from runtime.native.object_code import link, pack
 from runtime.native.tiers import kernel_name
 
-__all__ = ["CompileReply", "CompileRequest", "main"]
+__all__ = ["FOREGROUND", "CompileReply", "CompileRequest", "main"]
 
+FOREGROUND: Final = "foreground"
+"""Last argument of a process that somebody waits for: it has the priority of its parent."""
 _LOWEST_PRIORITY: Final = 19
 _REASON_CHARACTERS: Final = 4000
 
@@ -56,7 +58,7 @@ class CompileReply(msgspec.Struct, frozen=True):
 def main() -> None:
     """Serve the requests on standard input."""
     folder, limit_bytes = CacheFolder(Path(sys.argv[1]), sys.argv[2]), int(sys.argv[3])
-    os.nice(_LOWEST_PRIORITY)
+    os.nice(0 if sys.argv[4:] == [FOREGROUND] else _LOWEST_PRIORITY)
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # what libraries print is not a reply
         if (key := compiler_key()) != folder.path.name:
