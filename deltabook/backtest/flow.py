@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
@@ -181,11 +181,17 @@ class Flow:
         """Records of a file, whose own book is observed; raises `CrossedDataError`."""
         crossed = self._crossed[number]
         observe = crossed.observe
-        for record in self._loaders[number].records():
+        for record in self._read(self._loaders[number]):
             observe(record)
             if not crossed.rows % _EARLY_RECORDS:
                 self._check_crossed(number)
             yield record
+
+    def _read(self, loader: Loader) -> Iterator[Record]:
+        # Columns are read ahead, so that records behind the limit would be counted.
+        if self._limit or not loader.reads_columns:
+            return loader.records()
+        return chain.from_iterable(batch.records() for batch in loader.batches())
 
     def _check_crossed(self, number: int) -> None:
         if 100 * self._crossed[number].share > self._max_crossed[number]:

@@ -28,6 +28,8 @@ class DbtoasterLoader(LineLoader):
     becomes T. C (a broken trade) has no effect; it is passed on and counted. Time is clamped to be non-decreasing.
     """
 
+    reads_columns = True
+
     def __init__(self, path: Path, symbol: str, *, day_ns: int = 0, unit_ns: int = 1_000_000) -> None:
         super().__init__(path, symbol)
         self._day_ns = day_ns

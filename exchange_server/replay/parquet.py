@@ -90,6 +90,7 @@ class ParquetLoader(Loader):
     there, so that a position is always above the one before it.
     """
 
+    reads_columns = True
     unit = "record"
 
     def __init__(self, path: Path, symbols: Sequence[str]) -> None:

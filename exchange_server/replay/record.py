@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, ClassVar, Final, cast
 
 import msgspec
 from twisted.logger import Logger
@@ -95,6 +95,8 @@ class Loader(ABC):
     on. A file that cannot be opened or decompressed raises `ReplayFileError`.
     """
 
+    reads_columns: ClassVar[bool] = False
+    """True if `batches` reads columns without making records first."""
     unit: str
     """What `Record.position` counts: line or byte."""
 
