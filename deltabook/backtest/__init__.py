@@ -6,12 +6,14 @@ config.py ──▶ backtest.py puts the parts together ──▶ result.py figu
                 │                                       ├ statistics.py  return, risk, hit rate, turnover, exposure
                 │                                       └ plotting.py    pictures, by matplotlib
                 │ flow.py        recorded files as one stream
+                │ hosting.py     hosts and engines of strategies on a simulated clock
                 │ simulation.py  the loop: records and own orders in, answers and deltas out      clock.py
                 ├ deltas.py      what the market says, as deltas of the relations
                 ├ views.py       the views, tuple by tuple
                 ├ session.py     the text protocol between a desk and the market                  latency.py
                 └ recorder.py    what is remembered on the way
 sweep.py      one backtest a point of a grid, in processes or over Spark     grid.py   pickling.py
+native/       records, books and views in one compiled loop
 replaying.py  flow, market and views without strategies, epoch by epoch
 ```
 

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from algo_engine.desk import Desk
-from algo_engine.engine import Engine
 from algo_engine.errors import AlgoError
 from algo_engine.fees import FREE, FeeSchedule, read_fees
-from algo_engine.host import StrategyHost
-from algo_engine.journal import MemoryJournal
 from algo_engine.loader import LoadedStrategy, load_strategies
 from algo_engine.mirror import ViewMirror
-from algo_engine.order import OrderEvent
 from algo_engine.quotes import QUOTE_VIEW, Quotes
-from algo_engine.risk import RiskGate
 from algo_engine.strategy import Strategy
-from algo_engine.trades import MemorySpool
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
+from deltabook.backtest.hosting import simulated_engine, simulated_host
 from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
 from deltabook.backtest.link import RunViews
 from deltabook.backtest.native import NativeLoop
@@ -119,18 +113,23 @@ class Backtest:
         self.recorder = Recorder(
             quotes, self._now_ns, [i.symbol for i in self._instruments], config.points, config.orders_kept
         )
-        self.hosts = [self._host(number, loaded, mirror, quotes) for number, loaded in enumerate(self.loaded)]
+        self.hosts = [
+            simulated_host(
+                loaded,
+                config.first_broker_id + number,
+                mirror=mirror,
+                quotes=quotes,
+                clock=clock,
+                now_ns=self._now_ns,
+                recorder=self.recorder,
+                fees=self._fees,
+                on_failure=self._fail,
+            )
+            for number, loaded in enumerate(self.loaded)
+        ]
         self.recorder.follow(self.hosts)
-        self.engine = Engine(
-            hosts=self.hosts,
-            mirror=mirror,
-            quotes=quotes,
-            clock=clock,
-            adopt=False,
-            stale_s=1.0,
-            on_failure=self._fail,
-            on_synchronised=lambda: None,
-            view_link=RunViews(self),
+        self.engine = simulated_engine(
+            self.hosts, mirror=mirror, quotes=quotes, clock=clock, on_failure=self._fail, view_link=RunViews(self)
         )
         self._kernels = None if self._market_kind == "interpreted" else default_kernels()
         self.views = BacktestViews(find_views(*self._wanted()), self._kernels)
@@ -248,26 +247,6 @@ class Backtest:
 
     def _now_ns(self) -> int:
         return self.clock.now_ns
-
-    def _host(self, number: int, loaded: LoadedStrategy, mirror: ViewMirror, quotes: Quotes) -> StrategyHost:
-        broker_id = self.config.first_broker_id + number
-
-        def make_desk(listener: Callable[[OrderEvent], None]) -> Desk:
-            return Desk(
-                broker_id=broker_id,
-                journal=MemoryJournal(),
-                spool=MemorySpool(),
-                gate=RiskGate(loaded.limits, self._now_ns),
-                quotes=quotes,
-                clock=self.clock,
-                listener=self.recorder.listener(loaded.name, broker_id, listener),
-                on_failure=self._fail,
-                fees=self._fees,
-            )
-
-        return StrategyHost(
-            loaded=loaded, mirror=mirror, quotes=quotes, clock=self.clock, now_ns=self._now_ns, make_desk=make_desk
-        )
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, AlgoError):

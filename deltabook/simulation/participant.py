@@ -19,20 +19,14 @@ from typing import Any, Final, cast
 import msgspec
 
 from algo_engine.clocks import ScheduledCall
-from algo_engine.desk import Desk
-from algo_engine.engine import Engine
 from algo_engine.errors import AlgoError
 from algo_engine.fees import FeeSchedule
-from algo_engine.host import StrategyHost
-from algo_engine.journal import MemoryJournal
 from algo_engine.loader import LoadedStrategy
 from algo_engine.mirror import ViewMirror
-from algo_engine.order import OrderEvent
 from algo_engine.quotes import Quotes
-from algo_engine.risk import RiskGate
-from algo_engine.trades import MemorySpool
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta
+from deltabook.backtest.hosting import simulated_engine, simulated_host
 from deltabook.backtest.latency import Latency, Way
 from deltabook.backtest.link import RunViews
 from deltabook.backtest.recorder import Recorder
@@ -140,32 +134,23 @@ class Participant:
         self._mirror = ViewMirror()
         quotes = Quotes()
         own_clock = _ComputingClock(clock, self._receive) if delays.compute_ns else clock
-
-        def make_desk(listener: Callable[[OrderEvent], None]) -> Desk:
-            return Desk(
-                broker_id=broker_id,
-                journal=MemoryJournal(),
-                spool=MemorySpool(),
-                gate=RiskGate(loaded.limits, self._now_ns),
-                quotes=quotes,
-                clock=own_clock,
-                listener=recorder.listener(loaded.name, broker_id, listener),
-                on_failure=on_failure,
-                fees=fees,
-            )
-
-        self.host = StrategyHost(
-            loaded=loaded, mirror=self._mirror, quotes=quotes, clock=own_clock, now_ns=self._now_ns, make_desk=make_desk
-        )
-        self.engine = Engine(
-            hosts=[self.host],
+        self.host = simulated_host(
+            loaded,
+            broker_id,
             mirror=self._mirror,
             quotes=quotes,
             clock=own_clock,
-            adopt=False,
-            stale_s=1.0,
+            now_ns=self._now_ns,
+            recorder=recorder,
+            fees=fees,
             on_failure=on_failure,
-            on_synchronised=lambda: None,
+        )
+        self.engine = simulated_engine(
+            [self.host],
+            mirror=self._mirror,
+            quotes=quotes,
+            clock=own_clock,
+            on_failure=on_failure,
             view_link=RunViews(self),
         )
 
