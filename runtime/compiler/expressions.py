@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -39,6 +39,8 @@ _INTEGER_TYPES = {
     "INT128": "HUGEINT",
 }
 _INTEGER_PARTS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+_NARROWER = ("", "BIGINT", "INTEGER")
+"""Types that the integers of a foreign call are cast to, until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
 _INT128_MAX = 2**127 - 1
 
@@ -72,13 +74,22 @@ class Rewriter:
         return value.sql
 
     def foreign(self, node: exp.Expr) -> Value:
-        """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out."""
-        call, probe = self._arguments(node)
-        try:
-            over = " OVER ()" if isinstance(node.parent, exp.Window) and node.arg_key == "this" else ""
-            ((_, kind),) = self.queries.describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
-        except duckdb.Error as error:
-            raise self.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(error)}", node) from error
+        """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out.
+
+        Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
+        not fit is an error when it occurs, as it is in DuckDB.
+        """
+        over = " OVER ()" if isinstance(node.parent, exp.Window) and node.arg_key == "this" else ""
+        errors: list[duckdb.Error] = []
+        for narrow in _NARROWER:
+            call, probe = self._arguments(node, narrow)
+            try:
+                ((_, kind),) = self.queries.describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
+                break
+            except duckdb.Error as error:
+                errors.append(error)
+        else:
+            raise self.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(errors[0])}", node) from errors[0]
         result = Type.from_duckdb(kind)
         if kind.startswith("DECIMAL"):
             call = cast(call, "DOUBLE")
@@ -86,25 +97,33 @@ class Rewriter:
             self.floats[node.key.upper()] = None
         return Value(call, result)
 
-    def _arguments(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-        """A foreign call, and the same with a NULL or constant of its type in the place of each part, for the probe."""
+    def _arguments(self, node: exp.Expr, narrow: str) -> tuple[exp.Expr, exp.Expr]:
+        """A foreign call, and the same with a NULL or constant of its type in the place of each part, for the probe.
+
+        ``narrow``: the type that integers are cast to; empty: that of their values.
+        """
         call, probe = node.copy(), node.copy()
         for name, child in node.args.items():
-            parts = [self._argument(part) for part in (child if isinstance(child, list) else [child])]
+            parts = [self._argument(part, narrow) for part in (child if isinstance(child, list) else [child])]
             for target, made in ((call, [part for part, _ in parts]), (probe, [part for _, part in parts])):
                 target.set(name, made if isinstance(child, list) else made[0])
         return call, probe
 
-    def _argument(self, child: Any) -> tuple[Any, Any]:
+    def _argument(self, child: Any, narrow: str) -> tuple[Any, Any]:
         if not isinstance(child, exp.Expr):
             return child, child
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
+        if isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal):
+            return child.copy(), child.copy()
         if isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
-            return self._arguments(child)
+            return self._arguments(child, narrow)
         value = self.rewrite(child)
         if value.type.kind == "int" and value.type.scale:
             return number(value), cast(exp.Null(), "DOUBLE")
+        if value.type.kind == "int" and (narrow or value.widened):
+            target = narrow or value.type.duckdb
+            return cast(value.sql, target), cast(exp.Null(), target)
         return wrap(value.sql), cast(exp.Null(), value.type.duckdb)
 
     def unify(self, values: list[Value], node: exp.Expr) -> tuple[Type, list[exp.Expr]]:
@@ -173,6 +192,9 @@ class Rewriter:
         return quotient(left, right)
 
     def _comparison(self, node: exp.Binary) -> Value:
+        member = _member_of(node)
+        if member is not None:
+            return self.rewrite(member)
         left, right = self.rewrite(node.left), self.rewrite(node.right)
         value = comparison(type(node), left, right)
         if value is None:
@@ -198,6 +220,8 @@ class Rewriter:
         return self.rewrite(exp.Paren(this=exp.And(this=low, expression=high)))
 
     def _in(self, node: exp.In) -> Value:
+        if isinstance(node.this, exp.Tuple):
+            return self._in_tuples(node, node.this)
         value = self.rewrite(node.this)
         if node.args.get("query") is not None:
             return self.queries.member(node, value, self.scope)
@@ -206,6 +230,27 @@ class Rewriter:
         items = [self.rewrite(item) for item in node.expressions]
         target, parts = self.unify([value, *items], node)
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
+
+    def _in_tuples(self, node: exp.In, row: exp.Tuple) -> Value:
+        """A row in a list of rows: equal in all columns to one of them, where NULL equals NULL as DuckDB has it."""
+        choices: list[exp.Expr] = []
+        for item in node.expressions:
+            if not isinstance(item, exp.Tuple) or len(item.expressions) != len(row.expressions):
+                raise self.error(f"expected rows of {len(row.expressions)} values, was {item.sql('duckdb')}", item)
+            pairs = zip(row.expressions, item.expressions, strict=True)
+            equal: list[exp.Expr] = [exp.NullSafeEQ(this=left.copy(), expression=right) for left, right in pairs]
+            choices.append(exp.Paren(this=_balanced(exp.And, equal)))
+        if not choices:
+            raise self.error("expected a list of rows behind IN, as a SELECT of several columns is not supported", node)
+        return self.rewrite(exp.Paren(this=_balanced(exp.Or, choices)))
+
+    def _escape(self, node: exp.Escape) -> Value:
+        """LIKE with an escape character."""
+        like = node.this
+        if type(like) not in (exp.Like, exp.ILike):
+            raise self.error("expected LIKE or ILIKE before ESCAPE", node)
+        name = f"{'not_' if like.args.get('negate') else ''}{'i' if isinstance(like, exp.ILike) else ''}like_escape"
+        return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
     def _refuse(self, node: exp.Expr) -> Value:
         raise self.error(f"{node.key.upper()} is not supported", node)
@@ -285,6 +330,26 @@ class Rewriter:
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
 
+def _member_of(node: exp.Binary) -> exp.Expr | None:
+    """``= ANY (SELECT …)`` as IN and ``<> ALL (SELECT …)`` as NOT IN; None for any other comparison."""
+    side = node.expression
+    if not isinstance(side, exp.Any if isinstance(node, exp.EQ) else exp.All) or type(node) not in (exp.EQ, exp.NEQ):
+        return None
+    query = side.this.unnest()
+    if not isinstance(query, exp.Query):
+        return None
+    member = exp.In(this=node.this, query=exp.Subquery(this=query))
+    return member if isinstance(node, exp.EQ) else exp.Not(this=member)
+
+
+def _balanced(kind: type[exp.Binary], parts: Sequence[exp.Expr]) -> exp.Expr:
+    """A tree of AND or of OR that is no deeper than it must be."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return kind(this=_balanced(kind, parts[:half]), expression=_balanced(kind, parts[half:]))
+
+
 def _typed_null(value: Value) -> Value:
     """An untyped NULL among numbers is an integer."""
     if value.type.kind != "null":
@@ -316,6 +381,7 @@ _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Is: Rewriter._is,
     exp.Between: Rewriter._between,
     exp.In: Rewriter._in,
+    exp.Escape: Rewriter._escape,
     **dict.fromkeys((exp.Subquery, exp.Select), lambda self, node: self.queries.scalar(node, self.scope)),
     exp.Exists: lambda self, node: self.queries.exists(node, self.scope),
     **dict.fromkeys((exp.Any, exp.All), Rewriter._refuse),

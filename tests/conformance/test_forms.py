@@ -27,6 +27,13 @@ ANSWERED: Final = (
     "SELECT price, FROM bids",
     "SELECT channel, CORR(quantity, rating) AS m FROM sales GROUP BY channel",
     "SELECT channel, ENTROPY(quantity) AS m, PRODUCT(rating) AS p FROM sales GROUP BY channel",
+    "SELECT channel FROM sales WHERE channel LIKE 's!%' ESCAPE '!' OR channel NOT LIKE '%o!_%' ESCAPE '!'",
+    "SELECT channel FROM sales WHERE channel ILIKE 'S%' ESCAPE '!'",
+    "SELECT price FROM bids WHERE (symbol, price) IN (('A', 1), ('B', 100 + 2), ('C', 3)) OR (id, t) NOT IN ((1, 2))",
+    "SELECT id FROM sales WHERE (quantity, channel) IN ((1, 'web'), (NULL, 'store'), (3, NULL))",
+    "SELECT price FROM bids WHERE price = ANY (SELECT price FROM asks)",
+    "SELECT price FROM bids WHERE price <> ALL (SELECT price FROM asks)",
+    "SELECT id FROM sales WHERE quantity = ANY (SELECT b.price FROM bids b WHERE b.id = sales.id)",
     "SELECT channel, KURTOSIS(quantity) AS k, SKEWNESS(quantity) AS s FROM sales GROUP BY channel",
 )
 REFUSED: Final = {
@@ -51,6 +58,9 @@ REFUSED: Final = {
     "SELECT CURRENT_QUERY() AS s FROM bids": "functions of the rows alone",
     "SELECT CURRENT_SETTING('threads') AS s FROM bids": "functions of the rows alone",
     "SELECT GETENV('HOME') AS s FROM bids": "functions of the rows alone",
+    "SELECT price FROM bids WHERE price > ALL (SELECT price FROM asks)": "ALL is not supported",
+    "SELECT price FROM bids WHERE (id, price) IN (SELECT id, price FROM asks)": "a SELECT of several columns",
+    "SELECT price FROM bids WHERE (id, price) IN ((1, 2), (1, 2, 3))": "expected rows of 2 values",
     "SELECT RESERVOIR_QUANTILE(price, 0.5) AS s FROM bids": "functions of the rows alone",
 }
 ARGUMENTS: Final = {
