@@ -83,12 +83,18 @@ class EpochLogReader:
         return footer.to_epoch
 
     def latest(self) -> int:
-        """The newest published epoch, -1 for none. Costs one look-up per new epoch."""
-        if self._latest < 0:
-            self._latest = max(self._published(), default=-1)
-        while self.disk.exists(self.path(self._latest + 1)):
-            self._latest += 1
-        return self._latest
+        """The newest published epoch, -1 for none. Costs one look-up per new epoch.
+
+        Any thread may ask: what is remembered is always an epoch that was found. (Counted up in the attribute itself,
+        two threads that find the same epoch would count it twice, and the writer would leave a number out.)
+        """
+        latest = self._latest
+        if latest < 0:
+            latest = max(self._published(), default=-1)
+        while self.disk.exists(self.path(latest + 1)):
+            latest += 1
+        self._latest = latest
+        return latest
 
     def path(self, epoch: int) -> Path:
         """Where an epoch's segment is, whether it exists or not."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.epochs import CommitRecord, EpochLog, EpochLogError, EpochLogReader, Footer, TornSegmentError
+from runtime.epochs.disk import LocalDisk
 
 
 def rows(epoch: int, tag: int = 0) -> dict[str, list[pa.RecordBatch]]:
@@ -160,3 +161,31 @@ def test_a_reader_finds_epochs_as_they_come(tmp_path: Path) -> None:
     for epoch in range(3):
         commit(log, epoch)
         assert reader.latest() == epoch
+
+
+class MeanwhileDisk(LocalDisk):
+    """Disk on which another thread asks for the newest epoch while one has found that a segment exists."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] | None = None
+
+    def exists(self, path: Path) -> bool:
+        found = super().exists(path)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if found and meanwhile is not None:
+            meanwhile()
+        return found
+
+
+def test_two_threads_find_the_same_newest_epoch(tmp_path: Path) -> None:
+    """The writer's next number follows it: an epoch counted twice would leave a hole."""
+    begun(tmp_path, 1)
+    disk = MeanwhileDisk()
+    reader = EpochLogReader(tmp_path, disk)
+    assert reader.latest() == 0
+    log = EpochLog(tmp_path)
+    log._checksum = reader.read(0).checksum
+    commit(log, 1)
+    disk.meanwhile = reader.latest
+    assert reader.latest() == 1
+    assert reader.latest() == 1
