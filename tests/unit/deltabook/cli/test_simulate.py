@@ -42,7 +42,7 @@ def test_tables_files_and_journal(tmp_path: Path) -> None:
     assert "profits in ticks × lots" in done.stdout
     assert "requests/s" in done.stdout
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "result.json", "trades.csv", "trades.parquet", "orders.csv", "report.html"
+        "result.json", "trades.csv", "trades.parquet", "orders.csv", "daily.csv", "report.html"
     }  # fmt: skip
     report = (tmp_path / "out" / "report.html").read_text()
     assert "Simulation of market_maker" in report
