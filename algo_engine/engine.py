@@ -98,7 +98,10 @@ class Engine:
                 self._quotes.apply(change)
             for host in self.hosts:
                 host.change(change)
-        self.start_ready()
+        for host in self.hosts:
+            if not host.is_started:
+                self.start_ready()
+                break
 
     def views_lost(self, views: Iterable[str] | None = None) -> None:
         """Nothing is heard of some views, or of all: after a while, strategies must not stand in the market with what

@@ -201,6 +201,7 @@ class Backtest:
         self.engine.start()
         for name in self._columns:
             self.show(name)
+        self.views.keep_no_rows()
         for session in self._sessions:
             session.open()
         self.clock.run_turn()

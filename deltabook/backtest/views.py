@@ -93,11 +93,14 @@ class _Group:
         self._state = ShardState(program, inputs="relations", kernels=kernels)
         self._state.keeps_taken = False
         self._rows: dict[str, dict[Row, int]] = {view.name: {} for view in program.views}
+        self.keeps_rows = True
+        """Whether the rows of the views are kept up to date, for `result`."""
         self.reads = frozenset(relation.name for relation in program.relations)
         self.step([])
 
     def result(self, name: str) -> dict[Row, int]:
         """A view's rows."""
+        assert self.keeps_rows, f"expected the rows of {name} to be kept"
         return self._rows[name]
 
     def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
@@ -118,6 +121,8 @@ class _Group:
         """Bring the rows of the views up to date; raises `ConfigurationError` if a view has failed."""
         for view, reason in self._state.failed.items():
             raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
+        if not self.keeps_rows:
+            return changes
         for view, row, number in changes:
             rows = self._rows[view]
             count = rows.get(row, 0) + number
@@ -177,6 +182,11 @@ class BacktestViews:
         if group is not None and all(other is not group for other in self._group_of.values()):
             self._groups.remove(group)
 
+    def keep_no_rows(self) -> None:
+        """Stop keeping the rows of the views that are there: `snapshot` is not asked for them again."""
+        for group in self._groups:
+            group.keeps_rows = False
+
     def snapshot(self, name: str) -> tuple[list[Row], list[int]]:
         """A view's rows now, and how often each is there."""
         held = self._group_of[name].result(name)
@@ -209,7 +219,7 @@ class BacktestViews:
         if not changes:
             return []
         first = changes[0][0]
-        if changes[-1][0] == first and all(change[0] == first for change in changes):
+        if changes[-1][0] == first and len({change[0] for change in changes}) == 1:
             return [(first, [change[1] for change in changes], [change[2] for change in changes])]
         found: dict[str, Change] = {}
         for view, row, number in changes:

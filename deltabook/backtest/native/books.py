@@ -77,6 +77,9 @@ class Books(Structure):
         n[m.KEEP_ROWS], n[m.KEEP_NS] = retention.rows, retention.time_ns
         factor = market.rules.outlier_factor
         n[m.FACTOR], n[m.MID_LIMIT] = factor, _INT64_MAX // factor if factor else 0
+        n[m.NEXT_ORDER], n[m.NEXT_MATCH], n[m.OTHER_IDS] = market.next_order_id, market.next_match_id, market.other_ids
+        self._counted = 0
+        self._is_behind = False
         n[m.BUY], n[m.SELL], n[m.EPOCH] = graph.number("B"), graph.number("S"), -1
         symbols = self.array(m.BOOKS)
         self._books: list[NativeBook] = []
@@ -207,31 +210,41 @@ class Books(Structure):
 
     def set_records(self, columns: list[Words]) -> None:
         """Play these records from now on."""
+        self.update_market()
         for place, words in enumerate(columns):
             self._columns.put(place, words)
-        self.numbers[m.RECORD] = 0
+        self.numbers[m.RECORD] = self._counted = 0
 
     def play(self, last: int, next_ns: int, last_ns: int) -> int:
         """Play records up to a number of them, a time, or something for Python to do; return the status.
 
         ``last_ns`` is the time that was given to the last input.
         """
-        n, market = self.numbers, self._market
+        n = self.numbers
         n[m.LAST], n[m.NEXT_NS], n[m.TIME] = last, next_ns, last_ns
-        n[m.NEXT_ORDER], n[m.NEXT_MATCH] = market.next_order_id, market.next_match_id
-        n[m.OTHER_IDS] = market.other_ids
-        begin = n[m.RECORD]
-        status = self._operate(m.PLAY)
-        market.next_order_id, market.next_match_id = n[m.NEXT_ORDER], n[m.NEXT_MATCH]
-        market.other_ids, market.replay_position = n[m.OTHER_IDS], n[m.POSITION] or market.replay_position
-        market.inputs += n[m.RECORD] - begin
-        market.now.time_ns = n[m.TIME]
-        return status
+        if self._is_behind:
+            n[m.NEXT_ORDER], self._is_behind = self._market.next_order_id, False
+        return self._operate(m.PLAY)
+
+    def update_market(self) -> None:
+        """Bring the numbers and the time of the market up to date, which the kernel has counted."""
+        n, market = self.numbers, self._market
+        if not self._is_behind:
+            market.next_order_id = n[m.NEXT_ORDER]
+        market.next_match_id, market.other_ids = n[m.NEXT_MATCH], n[m.OTHER_IDS]
+        market.replay_position = n[m.POSITION] or market.replay_position
+        market.inputs += n[m.RECORD] - self._counted
+        self._counted = n[m.RECORD]
+        market.now.time_ns = max(market.now.time_ns, n[m.TIME])
 
     def run_graph(self) -> int:
         """Run the graph over the rows that wait; return the status."""
         self.numbers[m.TIME] = self._market.now.time_ns
         return self._operate(m.VIEWS)
+
+    def note_request(self) -> None:
+        """Note that the market has given ids to an order of a strategy."""
+        self._is_behind = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
         """Carry out an operation on the order in a slot."""
@@ -255,12 +268,14 @@ class Books(Structure):
 
     def report_executions(self) -> None:
         """Let the accounts know of own orders that recorded ones have executed."""
+        self.update_market()
         for order_id, volume, price, match_id in self.matches():
             book = next(book for book in self._books if dict.__contains__(book.orders, order_id))
             book.executed(book.orders[order_id], volume, price, match_id)
 
     def counters(self) -> None:
         """Bring the counters of market and encoder up to date."""
+        self.update_market()
         n, encoder = self.numbers, self._encoder
         encoder.messages, encoder.trades = n[m.MESSAGES], n[m.TRADED]
         self._market.replay_counts.update({name: n[place] for name, place in _COUNTERS.items() if n[place]})
@@ -481,7 +496,8 @@ class NativeBook:
         n, is_sell = books.numbers, order.side == "S"
         n[m.PRICE], n[m.BROKER], n[m.OWNER] = order.price_ticks, order.broker_id, order.order_id
         n[m.BOUND] = _LEAST_RANK if order.flags & MARKET else order.price_ticks if is_sell else -order.price_ticks
-        n[m.RESTS], n[m.NEXT_MATCH] = rests, self.floor.next_match_id
+        n[m.RESTS] = rests
+        books.note_request()
         books.request(m.ENTER, self._side(order), volume=order.volume)
         slot, self.floor.next_match_id = n[m.SLOT], n[m.NEXT_MATCH]
         teller = self.floor.tellers[order.account]

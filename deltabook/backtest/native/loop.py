@@ -140,7 +140,8 @@ class NativeLoop:
         self._books.counters()
 
     def takes(self, batch: Sequence[AnyInput]) -> bool:
-        """True if the kernel's books take all of these requests."""
+        """True if the kernel's books take all of these requests; the market is up to date then."""
+        self._books.update_market()
         for item in batch:
             if isinstance(item, Enter):
                 if item.flags & ~(MARKET | IOC):
