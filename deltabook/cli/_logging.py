@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, formatTime, globalLogBeginner
 
-__all__ = ["LogFormat", "LogOrigin", "json_line", "log_with", "start_logging", "text_line"]
+__all__ = ["LogFormat", "LogOrigin", "json_line", "log_warnings", "log_with", "start_logging", "text_line"]
 
 LogFormat = Literal["text", "json"]
 _LIBRARIES: Final = ("twisted.", "log_legacy")
@@ -150,6 +150,13 @@ def start_logging(
     observer.level = LogLevel.debug if debug else LogLevel.info
     observer.origin = LogOrigin(run_id, role, socket.gethostname(), os.getpid(), is_named)
     observer.figures = dict
+
+
+def log_warnings() -> None:
+    """Log warnings and errors alone, unless debug events are logged: for a command that runs an exchange inside."""
+    observer = _begin()
+    if observer.level == LogLevel.info:
+        observer.level = LogLevel.warn
 
 
 def log_with(figures: Callable[[], Mapping[str, int]]) -> None:

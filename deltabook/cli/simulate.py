@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from deltabook.cli._backtest_options import views_of
+from deltabook.cli._logging import log_warnings
 from deltabook.cli._options import SECONDS
 from deltabook.cli._progress import progress
 from deltabook.cli._result_tables import print_result
@@ -139,6 +140,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     """
     from deltabook.simulation import Simulation, SimulationConfig, SimulationError
 
+    log_warnings()
     latency, by_latency = _by_name(latencies, "zero")
     compute, by_compute = _by_name(computes, "0us")
     config = SimulationConfig(

@@ -41,6 +41,7 @@ def test_tables_files_and_journal(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "profits in ticks × lots" in done.stdout
     assert "requests/s" in done.stdout
+    assert "info" not in done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "result.json", "trades.csv", "trades.parquet", "orders.csv", "daily.csv", "report.html"
     }  # fmt: skip
