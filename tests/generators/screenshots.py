@@ -45,7 +45,7 @@ def take(url: str, folder: Path) -> list[Path]:
     paths = []
     for name, is_dark in PICTURES.items():
         with (
-            tempfile.TemporaryDirectory() as profile,
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,  # Chromium writes while it ends
             Browser(Path(profile), width=SIZE[0], height=SIZE[1], dark=is_dark) as browser,
         ):
             browser.open(url)
