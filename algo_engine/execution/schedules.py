@@ -6,6 +6,7 @@ Barry Johnson, *Algorithmic Trading and DMA* (2010), chapter 5, for the three al
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
@@ -65,11 +66,13 @@ class _Paced(Composite):
     def _quoted(self, quote: Quote) -> None:
         self._quote = quote
 
+    @abc.abstractmethod
     def _due_lots(self) -> int:
-        raise NotImplementedError
+        """Return the lots that are due by now, filled ones included."""
 
+    @abc.abstractmethod
     def _overdue_lots(self) -> int:
-        raise NotImplementedError
+        """Return the lots that have waited too long to rest, filled ones included."""
 
     def _wanted(self) -> ChildOrder | None:
         quote = self._quote

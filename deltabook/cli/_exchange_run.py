@@ -10,7 +10,7 @@ import msgspec
 
 from deltabook.cli._errors import OptionError
 from deltabook.cli._groups import DefaultCommand
-from deltabook.cli._options import FORMATS, PORT, QUEUE_MODELS, REPLAY_MODES, SECONDS, parse_speed
+from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, depth_options, parse_speed
 from deltabook.cli._run_id import given_run_id
 from deltabook.wire.symbols import Instrument
 
@@ -184,22 +184,7 @@ def _limits(path: str) -> PortLimits:
     metavar="YYYY-MM-DD",
     help="Day of a file whose times count from midnight.",
 )
-@click.option(
-    "--orderbook",
-    type=click.Path(dir_okay=False, exists=True),
-    help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
-)
-@click.option(
-    "--trades",
-    type=click.Path(dir_okay=False, exists=True),
-    help="Trades of the same time as a file of depth.",
-)
-@click.option(
-    "--queue",
-    type=click.Choice(QUEUE_MODELS),
-    default="back",
-    help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-)
+@depth_options
 @click.option(
     "--start-on",
     "start_on_listeners",

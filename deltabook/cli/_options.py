@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
-__all__ = ["BACKTEST_FORMATS", "FORMATS", "PORT", "QUEUE_MODELS", "REPLAY_MODES", "SECONDS", "parse_speed"]
+__all__ = [
+    "BACKTEST_FORMATS",
+    "FORMATS",
+    "PORT",
+    "QUEUE_MODELS",
+    "REPLAY_MODES",
+    "SECONDS",
+    "depth_options",
+    "parse_speed",
+]
 
 FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet")
 """Of recorded files."""
@@ -16,6 +26,27 @@ QUEUE_MODELS: Final = ("back", "front", "prorata")
 """How the levels of a file of depth shrink."""
 REPLAY_MODES: Final = ("as-recorded", "as-orders")
 """How they are played."""
+
+
+def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a command that replays one recorded file whose book is not whole in it."""
+    file = click.Path(dir_okay=False, exists=True)
+    for option in (
+        click.option(
+            "--queue",
+            type=click.Choice(QUEUE_MODELS),
+            default="back",
+            help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
+        ),
+        click.option("--trades", type=file, help="Trades of the same time as a file of depth."),
+        click.option(
+            "--orderbook",
+            type=file,
+            help="LOBSTER's order book file of the replayed messages, by which their book is mended.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from deltabook.cli._options import FORMATS, PORT, QUEUE_MODELS, REPLAY_MODES, parse_speed
+from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, depth_options, parse_speed
 
 __all__ = ["command"]
 
@@ -29,22 +29,7 @@ __all__ = ["command"]
     "--stocks", default="", metavar="A,B", help="Stocks of an ITCH file to replay; an ITCH file requires at least one."
 )
 @click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
-@click.option(
-    "--orderbook",
-    type=click.Path(dir_okay=False, exists=True),
-    help="LOBSTER's order book file of the same messages, by which their book is mended.",
-)
-@click.option(
-    "--trades",
-    type=click.Path(dir_okay=False, exists=True),
-    help="Trades of the same time as a file of depth.",
-)
-@click.option(
-    "--queue",
-    type=click.Choice(QUEUE_MODELS),
-    default="back",
-    help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
-)
+@depth_options
 @click.option(
     "--dir", "directory", type=click.Path(file_okay=False), help="Directory of the journal.  [default: a temporary one]"
 )

@@ -28,7 +28,7 @@ from sortedcontainers import SortedDict
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
-from exchange_server.replay.record import INT64_MAX, Loader, Record
+from exchange_server.replay.record import INT64_MAX, FileLoader, Record
 
 __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
 
@@ -94,7 +94,7 @@ class _Event(NamedTuple):
 class TradeRows:
     """The trades of a file as numbers."""
 
-    def __init__(self, loader: Loader, path: Path) -> None:
+    def __init__(self, loader: FileLoader, path: Path) -> None:
         from exchange_server.replay._tables import column_names
 
         self._loader, self._path = loader, path
@@ -124,7 +124,7 @@ class TradeRows:
             yield _Event(time_ns, 0, side, price, volume)
 
 
-class DepthLoader(Loader):
+class DepthLoader(FileLoader):
     """Records that keep a market's levels at the recorded depth, and its trades; see the module for the queue model.
 
     Rows of one message are one change: what leaves goes first, so that the book is not crossed in between. A snapshot

@@ -12,7 +12,7 @@ from deltabook.wire.attribution import broker_of
 from deltabook.wire.itch import MESSAGES
 from exchange_server.errors import ExchangeConfigurationError, RecordError
 from exchange_server.replay.days import day_of_name, midnight_ns
-from exchange_server.replay.record import BROKERS, INT64_MAX, Loader, Record
+from exchange_server.replay.record import BROKERS, INT64_MAX, FileLoader, Record
 
 __all__ = ["ItchLoader"]
 
@@ -49,7 +49,7 @@ _Event = tuple[int, int, int, str, int, int, int]
 """Time since midnight, order, broker, action, volume, price, new order."""
 
 
-class ItchLoader(Loader):
+class ItchLoader(FileLoader):
     """Records of chosen stocks: A and F become B or S, E and C E, X X, D D, U U, P and Q T.
 
     A C that is not to be printed is its order's part in a cross, which is a trade of its own (Q): it becomes X, so that

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -130,9 +130,6 @@ class ParquetLoader(Loader):
                     batch = msgspec.structs.replace(batch, position=batch.position + offset)  # noqa: PLW2901
                 position = int(batch.position[-1])
                 yield batch
-
-    def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        raise NotImplementedError  # `batches` opens the files itself
 
     def _days(self) -> list[list[Path]]:
         """Files by day, each day's by symbol; files of symbols that are not played are left out."""

@@ -19,7 +19,7 @@ from typing import IO, Final, Literal, NamedTuple
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
 from exchange_server.replay.depth import UNIT, TradeRows
-from exchange_server.replay.record import INT64_MAX, Loader, Record
+from exchange_server.replay.record import INT64_MAX, FileLoader, Record
 
 __all__ = ["PriceLoader", "bar_time_column"]
 
@@ -46,7 +46,7 @@ class _Price(NamedTuple):
     volume: int
 
 
-class PriceLoader(Loader):
+class PriceLoader(FileLoader):
     """Records of a supposed book at each price; see the module. `price_after` says when the next price comes."""
 
     unit = "record"

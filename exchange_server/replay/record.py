@@ -18,7 +18,17 @@ from twisted.logger import Logger
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns, batched
 
-__all__ = ["ANY_SYMBOL", "BROKERS", "INT64_MAX", "READ_ERRORS", "LineLoader", "Loader", "Record", "open_recorded"]
+__all__ = [
+    "ANY_SYMBOL",
+    "BROKERS",
+    "INT64_MAX",
+    "READ_ERRORS",
+    "FileLoader",
+    "LineLoader",
+    "Loader",
+    "Record",
+    "open_recorded",
+]
 
 ANY_SYMBOL: Final = "REPLAY"
 """Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
@@ -112,6 +122,33 @@ class Loader(ABC):
         """Records that are left out because they are known not to be events of a book."""
 
     @abstractmethod
+    def records(self) -> Iterator[Record]:
+        """All records from the beginning."""
+
+    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
+        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
+
+        A loader whose format is read in columns overrides this.
+        """
+        return batched(self.records(), self.symbols, rows)
+
+    def columns(self) -> RecordColumns:
+        """All records as columns, in memory (66 bytes a record)."""
+        return RecordColumns.concatenated(self.batches())
+
+    def _bad(self, position: int, error: RecordError) -> None:
+        self.errors += 1
+        if self.errors <= _LOGGED_ERRORS:
+            self._log.warn(
+                "replay: {path} {unit} {position}: {error}",
+                path=str(self.path), unit=self.unit, position=position, error=str(error),
+            )  # fmt: skip
+
+
+class FileLoader(Loader):
+    """Reads one file from its beginning to its end."""
+
+    @abstractmethod
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         """Records of a file from its beginning; calls `_bad` for each that cannot be used."""
 
@@ -131,30 +168,11 @@ class Loader(ABC):
         except READ_ERRORS as error:
             raise ReplayFileError(f"expected a readable file, was {error}, at {self.path}") from error
 
-    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
-        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
-
-        A loader whose format is read in columns overrides this.
-        """
-        return batched(self.records(), self.symbols, rows)
-
-    def columns(self) -> RecordColumns:
-        """All records as columns, in memory (66 bytes a record)."""
-        return RecordColumns.concatenated(self.batches())
-
     def _open(self) -> IO[bytes]:
         return open_recorded(self.path)
 
-    def _bad(self, position: int, error: RecordError) -> None:
-        self.errors += 1
-        if self.errors <= _LOGGED_ERRORS:
-            self._log.warn(
-                "replay: {path} {unit} {position}: {error}",
-                path=str(self.path), unit=self.unit, position=position, error=str(error),
-            )  # fmt: skip
 
-
-class LineLoader(Loader):
+class LineLoader(FileLoader):
     """Reads a file of lines, all of one symbol."""
 
     unit = "line"

@@ -35,9 +35,6 @@ class Given(Loader):
         super().__init__(Path("given"), INFO.symbols)
         self._given = records
 
-    def _read(self, file: Any) -> Any:
-        raise NotImplementedError
-
     def records(self) -> Any:
         return iter(self._given)
 
