@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.native.library.steps import GRAPH, results, run_nodes
-from runtime.native.plain import array, copy_words, jit, mix, table
+from runtime.native.plain import array, copy_words, jit, jit_inline, mix, table
 
 NUMBERS, ORDERS, LEVELS, SIDES, COUNTS, INDEX, TRADES, MATCHES, PLACES, BATCHES, BOOKS, COLUMNS, LOOP = range(13)
 """Places: numbers (below); orders; price levels; the sides' arrays of (rank, level); levels and capacity of each side;
@@ -82,6 +82,13 @@ NO_PLACE = -1
 # ---- rows of relations -----------------------------------------------------------------------------------------------
 
 
+@jit_inline
+def put_cell(batch: Any, place: int, row: int, value: int) -> None:
+    """Write a value of a row into a column; a column without a place is read by nobody."""
+    if place >= 0:
+        array(batch, place)[row] = value
+
+
 @jit
 def put_order(p: Any, slot: int, weight: int) -> None:
     """Append the row of an order to its relation."""
@@ -96,19 +103,12 @@ def put_order(p: Any, slot: int, weight: int) -> None:
     meta = array(batch, 0)
     row = meta[0]
     array(batch, 1)[row] = weight
-    if places[first + 1] >= 0:
-        array(batch, places[first + 1])[row] = orders[at + O_TIME]
-    if places[first + 2] >= 0:
-        array(batch, places[first + 2])[row] = orders[at + O_ID]
-    if places[first + 3] >= 0:
-        array(batch, places[first + 3])[row] = orders[at + O_BROKER]
-    if places[first + 4] >= 0:
-        array(batch, places[first + 4])[row] = orders[at + O_VOLUME]
-    if places[first + 5] >= 0:
-        array(batch, places[first + 5])[row] = orders[at + O_PRICE]
-    if places[first + 6] >= 0:
-        symbol = array(p, BOOKS)[(orders[at + O_SIDE] >> 1) * B_STRIDE + B_SYMBOL]
-        array(batch, places[first + 6])[row] = symbol
+    put_cell(batch, places[first + 1], row, orders[at + O_TIME])
+    put_cell(batch, places[first + 2], row, orders[at + O_ID])
+    put_cell(batch, places[first + 3], row, orders[at + O_BROKER])
+    put_cell(batch, places[first + 4], row, orders[at + O_VOLUME])
+    put_cell(batch, places[first + 5], row, orders[at + O_PRICE])
+    put_cell(batch, places[first + 6], row, array(p, BOOKS)[(orders[at + O_SIDE] >> 1) * B_STRIDE + B_SYMBOL])
     meta[0] = row + 1
 
 
@@ -124,28 +124,19 @@ def put_trade(p: Any, place: int, weight: int) -> None:
     meta = array(batch, 0)
     row = meta[0]
     array(batch, 1)[row] = weight
-    if places[first + 1] >= 0:
-        array(batch, places[first + 1])[row] = trades[at + T_TIME]
-    if places[first + 2] >= 0:
-        array(batch, places[first + 2])[row] = trades[at + T_NUMBER]
-    if places[first + 3] >= 0:
-        array(batch, places[first + 3])[row] = array(p, BOOKS)[trades[at + T_LOCATE] * B_STRIDE + B_SYMBOL]
-    if places[first + 4] >= 0:
-        array(batch, places[first + 4])[row] = trades[at + T_PRICE]
-    if places[first + 5] >= 0:
-        array(batch, places[first + 5])[row] = trades[at + T_VOLUME]
-    if places[first + 6] >= 0:
-        array(batch, places[first + 6])[row] = n[BUY] if trades[at + T_SIDE] == 0 else n[SELL]
-        array(batch, places[first + FLAGS])[row] = 0
-    if places[first + 7] >= 0:
-        array(batch, places[first + 7])[row] = trades[at + T_RESTING]
-        array(batch, places[first + FLAGS + 1])[row] = 0
-    if places[first + 8] >= 0:
-        array(batch, places[first + 8])[row] = 0
-        array(batch, places[first + FLAGS + 2])[row] = 1
-    if places[first + 9] >= 0:
-        array(batch, places[first + 9])[row] = trades[at + T_BROKER]
-        array(batch, places[first + FLAGS + 3])[row] = 0
+    put_cell(batch, places[first + 1], row, trades[at + T_TIME])
+    put_cell(batch, places[first + 2], row, trades[at + T_NUMBER])
+    put_cell(batch, places[first + 3], row, array(p, BOOKS)[trades[at + T_LOCATE] * B_STRIDE + B_SYMBOL])
+    put_cell(batch, places[first + 4], row, trades[at + T_PRICE])
+    put_cell(batch, places[first + 5], row, trades[at + T_VOLUME])
+    put_cell(batch, places[first + 6], row, n[BUY] if trades[at + T_SIDE] == 0 else n[SELL])
+    put_cell(batch, places[first + FLAGS], row, 0)
+    put_cell(batch, places[first + 7], row, trades[at + T_RESTING])
+    put_cell(batch, places[first + FLAGS + 1], row, 0)
+    put_cell(batch, places[first + 8], row, 0)
+    put_cell(batch, places[first + FLAGS + 2], row, 1)
+    put_cell(batch, places[first + 9], row, trades[at + T_BROKER])
+    put_cell(batch, places[first + FLAGS + 3], row, 0)
     meta[0] = row + 1
 
 
