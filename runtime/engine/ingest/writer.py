@@ -47,7 +47,9 @@ _TERM: Final = 1
 TERM: Final = "term"
 """The attribute of a segment that says in which term of the directory it was written."""
 _MOST_LETTERS: Final = 10_000
-_LET_GO: Final = 32
+_JOINED_BATCHES: Final = 64
+"""Small batches of a relation become one when there are this many."""
+_SMALL_ROWS: Final = 4_096
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -95,11 +97,37 @@ class _Closed(msgspec.Struct, frozen=True):
                 checksums |= each.checksums()
         return self.footer if not checksums else with_checksums(self.footer, checksums)
 
-    def let_go(self) -> None:
-        """Of batches, piece by piece: thousands at once would hold up all other threads."""
-        for batches in self.deltas.values():
-            while batches:
-                del batches[-_LET_GO:]
+
+class _RelationRows:
+    """Rows of one relation in the open epoch.
+
+    With a step for each of a thousand messages a second, an epoch has thousands of small batches. They are joined as
+    they come: at the barrier that would compete for tens of milliseconds with the steps that subscribers wait for.
+    """
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._small: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append a batch."""
+        if batch.num_rows >= _SMALL_ROWS:
+            self._join()
+            self._batches.append(batch)
+            return
+        self._small.append(batch)
+        if len(self._small) == _JOINED_BATCHES:
+            self._join()
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """Return all rows in the order in which they came."""
+        self._join()
+        return self._batches
+
+    def _join(self) -> None:
+        if self._small:
+            self._batches.append(pa.concat_batches(self._small) if len(self._small) > 1 else self._small[0])
+            self._small.clear()
 
 
 class EpochWriter:
@@ -147,7 +175,7 @@ class EpochWriter:
         except BaseException:
             self._store.close()
             raise
-        self._deltas: dict[str, list[pa.RecordBatch]] = {}
+        self._deltas: dict[str, _RelationRows] = {}
         self._attributes: dict[str, str] = {}
         self._sections: list[Sections] = []
         self._letters: list[DeadLetter] = []
@@ -194,7 +222,9 @@ class EpochWriter:
         """Put deltas into the open epoch."""
         for name, batch in deltas.items():
             if batch.num_rows:
-                self._deltas.setdefault(name, []).append(batch)
+                if (rows := self._deltas.get(name)) is None:
+                    rows = self._deltas[name] = _RelationRows()
+                rows.add(batch)
         self._messages += messages
 
     def add_sections(self, sections: Sections) -> None:
@@ -227,7 +257,8 @@ class EpochWriter:
             control=control,
             attributes=self._attributes | ({TERM: str(self._claim.term)} if self._claim else {}),
         )
-        closed = _Closed(footer, self._deltas, self._sections, self._letters, self._malformed, self.space.capture())
+        deltas = {name: rows.batches() for name, rows in self._deltas.items()}
+        closed = _Closed(footer, deltas, self._sections, self._letters, self._malformed, self.space.capture())
         self._is_taken_off = True
         self._deltas, self._sections, self._attributes = {}, [], {}
         self._letters, self._malformed, self._messages = [], 0, 0
@@ -278,7 +309,6 @@ class EpochWriter:
         footer = closed.finished_footer()
         encoded_edits = self._committer.beside(closed.edits)  # sections and edits may share what they are made of
         prepared = self.log.prepare(footer, batches)
-        closed.let_go()
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0
         recovered = Recovered(

@@ -10,12 +10,12 @@ def test_without_spark_every_interval_has_an_epoch() -> None:
     assert [pace.is_due(now_s, 5, None) for now_s in (0.0, 0.05, 0.1, 0.15, 0.2)] == [True, False, True, False, True]
 
 
-def test_without_spark_closing_epochs_takes_a_tenth_of_the_time() -> None:
+def test_without_spark_closing_epochs_takes_a_fifth_of_the_time() -> None:
     pace = EpochPace(0.1)
     assert pace.is_due(0.0, 5, None, 0.0)
-    assert not pace.is_due(0.2, 6, None, 0.03), "10 x 30 ms are not over"
-    assert pace.is_due(0.3, 6, None, 0.03)
-    assert pace.is_due(0.4, 7, None, 0.03), "the next epoch took no time"
+    assert not pace.is_due(0.2, 6, None, 0.06), "5 x 60 ms are not over"
+    assert pace.is_due(0.3, 6, None, 0.06)
+    assert pace.is_due(0.4, 7, None, 0.06), "the next epoch took no time"
 
 
 def test_an_epoch_that_takes_long_to_close_lasts_ten_intervals() -> None:
