@@ -24,9 +24,9 @@ from queries import query_path
 from runtime.compiler import NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.service.config import LiveConfig
+from runtime.service.interpreter import quicken
 from runtime.service.live import LiveRuntime
-from runtime.service.pace import quicken
-from runtime.service.stream import Listener, Message, arrow_frame
+from runtime.service.subscriptions import Listener, Message, arrow_frame
 
 __all__ = ["VIEWS", "main"]
 

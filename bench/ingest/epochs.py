@@ -28,7 +28,7 @@ from runtime.epochs import LocalDisk
 from runtime.formats import FEED_SCHEMA, RawBuffer
 from runtime.native.cache import default_kernels
 from runtime.relations import Adaptor, FeedAdaptor, ItchAdaptor, Retention
-from runtime.service.pace import quicken
+from runtime.service.interpreter import quicken
 from runtime.sources import BufferSink, FileSource, Position, Source
 from runtime.state import Edit, SqliteStore
 

@@ -26,8 +26,8 @@ from deltabook.wire.asking import AnsweredColumn
 from runtime.plan import Program
 from runtime.service.asking import Rows
 from runtime.service.http.limits import SiteLimits
-from runtime.service.hub import Hub
 from runtime.service.postgres import PostgresFactory, PostgresParts
+from runtime.service.results.hub import Hub
 
 __all__ = ["copied_s", "measure_copy"]
 

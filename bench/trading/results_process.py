@@ -25,10 +25,10 @@ from deltabook.wire.access import Access
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.engine.express import Update
 from runtime.epochs import Footer
-from runtime.service.cursors import CursorLimits, Cursors
 from runtime.service.http import ServiceParts, results_site
-from runtime.service.hub import Hub
-from runtime.service.pace import quicken
+from runtime.service.interpreter import quicken
+from runtime.service.results.cursors import CursorLimits, Cursors
+from runtime.service.results.hub import Hub
 
 __all__ = ["SYMBOLS", "main"]
 

@@ -30,7 +30,7 @@ from exchange_server.matching import Market, MarketRules, Now
 from runtime.native.cache import default_kernels
 from runtime.plan import Column
 from runtime.relations.retention import Retention
-from runtime.service.materialised import FullRows
+from runtime.service.results.materialised import FullRows
 from runtime.state import ARROW_TYPES
 
 __all__ = ["Epoch", "Replay", "ViewDelta"]

@@ -23,7 +23,7 @@ def command() -> None:
     about 170 MB, with which Spark starts in half the time. The set-up runs this command; an existing archive is kept.
     """
     check_requirements()
-    from runtime.service.classarchive import make_archive
+    from runtime.service.lanes.spark_classes import make_archive
 
     begun_s = time.monotonic()
     with progress("archiving the classes of Spark"):

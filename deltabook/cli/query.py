@@ -153,7 +153,7 @@ def run(
     too, and both results are compared at every version.
     """
     from runtime.engine.ingest import IngestConfig
-    from runtime.service.scriptrun import ScriptRun
+    from runtime.service.scripts.run import ScriptRun
 
     selects, streams, derived = _read(files, data_dir)
     if lane is not None:
@@ -369,9 +369,9 @@ def _compiled(
     The relations of a file are those that it declares, else the market's; in the latter case it may also read the views
     of earlier such files.
     """
-    from runtime.service.catalogue import begun_program
-    from runtime.service.eventtime import MARKET_INPUTS
-    from runtime.service.scripts import script_inputs
+    from runtime.service.catalogue.catalogue import begun_program
+    from runtime.service.inputs.event_time import MARKET_INPUTS
+    from runtime.service.scripts.origins import script_inputs
 
     scripts = []
     for file in files:

@@ -30,15 +30,15 @@ from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.service.asking import AskLimits
 from runtime.service.config import LiveConfig
-from runtime.service.cursors import CursorLimits
-from runtime.service.feed import FEED
-from runtime.service.feeds import FeedProtocol
 from runtime.service.http import SiteLimits
-from runtime.service.hub import HubConfig
+from runtime.service.inputs.feed import FEED
+from runtime.service.inputs.protocols import FeedProtocol
+from runtime.service.inputs.upstreams import UpstreamConfig
+from runtime.service.interpreter import quicken
 from runtime.service.live import LiveRuntime
-from runtime.service.pace import quicken
-from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
-from runtime.service.upstreams import UpstreamConfig
+from runtime.service.results.cursors import CursorLimits
+from runtime.service.results.hub import HubConfig
+from runtime.service.rundir.upkeep import SnapshotConfig, UpkeepConfig
 from runtime.spark.config import SparkConfig
 from runtime.upstreams import Symbols
 

@@ -30,38 +30,35 @@ from runtime.engine.statistics import Statistics
 from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
 from runtime.native.cache import default_kernels
 from runtime.plan import Lane, Program, decode_program
-from runtime.service import fullresults
-from runtime.service.agreement import LaneAgreement
 from runtime.service.asking import Asker
-from runtime.service.begun import BegunDirectory
-from runtime.service.catalogue import Catalogue
-from runtime.service.cleanstop import CleanStop, StopParts
+from runtime.service.catalogue.catalogue import Catalogue
+from runtime.service.catalogue.control import Control
 from runtime.service.config import LiveConfig
-from runtime.service.control import Control
-from runtime.service.cursors import Cursors
-from runtime.service.epoch_pace import EpochPace
 from runtime.service.errors import ServiceError
-from runtime.service.feed import FEED, FEED_ID
-from runtime.service.figures import RuntimeFigures, RuntimeParts
-from runtime.service.freshness import Freshness
+from runtime.service.health.figures import RuntimeFigures, RuntimeParts
+from runtime.service.health.lag import Freshness, Lags
+from runtime.service.health.metrics import EngineMetrics, Noted, RuntimeMetrics, origin_metrics, view_metrics
+from runtime.service.health.metrics.parts import consumer_metrics, postgres_metrics, upstream_metrics
+from runtime.service.health.watch import SignOfLife, Watch
 from runtime.service.http import ServiceParts, results_site
-from runtime.service.hub import Hub
-from runtime.service.inputs import Inputs
-from runtime.service.lag import Lags
+from runtime.service.inputs.feed import FEED, FEED_ID
+from runtime.service.inputs.inputs import Inputs
+from runtime.service.inputs.upstreams import missing_of
+from runtime.service.lanes.agreement import LaneAgreement
+from runtime.service.lanes.epoch_pace import EpochPace
+from runtime.service.lanes.spark import SparkHost
+from runtime.service.lanes.streams import StreamLane
 from runtime.service.listening import ServicePort
-from runtime.service.metrics import EngineMetrics, Noted, RuntimeMetrics, origin_metrics, view_metrics
-from runtime.service.metrics.postgres import postgres_metrics
-from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.readers import ReaderService
-from runtime.service.rundirectory import left_as_found
-from runtime.service.signoflife import SignOfLife
-from runtime.service.sparkhost import SparkHost
-from runtime.service.stream import Epochs, History
-from runtime.service.streamlane import StreamLane
-from runtime.service.upkeep import Upkeep
-from runtime.service.upstreams import missing_of
-from runtime.service.watch import Watch
+from runtime.service.results import full_results
+from runtime.service.results.cursors import Cursors
+from runtime.service.results.hub import Hub
+from runtime.service.rundir.clean_stop import CleanStop, StopParts
+from runtime.service.rundir.directory import RunDirectory
+from runtime.service.rundir.lock import left_as_found
+from runtime.service.rundir.upkeep import Upkeep
+from runtime.service.subscriptions import Epochs, History
 from runtime.spark.beginning import passed_epoch
 from runtime.upstreams import Beat, Consumers
 
@@ -101,7 +98,7 @@ class LiveRuntime(IngestListener):
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
             self._port, self._pg_port = _ports(reactor, config)
-            self._begun = BegunDirectory(
+            self._begun = RunDirectory(
                 config,
                 selects,
                 streams,
@@ -119,7 +116,7 @@ class LiveRuntime(IngestListener):
         history = History(log.directory, self._results)
         epochs = Epochs(log.identity(), history, log.read, self._in_thread)
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs, default_kernels())
-        fullresults.restore(self.hub, self._results)
+        full_results.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
         pipeline = self._express.begin(self.hub, is_compared=self._runs_spark)
         self._streams = StreamLane(self._writer, config.directory, self._on_streams)
@@ -136,7 +133,7 @@ class LiveRuntime(IngestListener):
                 *([self._results.latest, lambda: passed_epoch(checkpoint)] if self._runs_spark else []),
                 lambda: self._consumers.passed(self._writer.epoch),
             ],
-            put_full=lambda: fullresults.put_full(self._results, begun_with),
+            put_full=lambda: full_results.put_full(self._results, begun_with),
             on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
             fence=fence,
         )

@@ -5,7 +5,7 @@ each. Java can write down what it has loaded when it ends, and maps that file in
 sharing (JEP 350). The archive is in the virtual environment, beside the jars that it is made of, and is trusted as they
 are. Java itself looks whether it fits, and goes without it if it does not.
 
-Made by `runtime.service.classarchive`.
+Made by `runtime.service.lanes.spark_classes`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from runtime.compiler import Column, NamedSelect, Program, Relation, compile_pro
 from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, EpochLog, EpochLogReader, Footer, ResultLog
 from runtime.plan import lane_program
-from runtime.service.hub import Hub, HubConfig
-from runtime.service.stream import Epochs, History, Listener, Message, Past, Start, Subscription, arrow_frame
+from runtime.service.results.hub import Hub, HubConfig
+from runtime.service.subscriptions import Epochs, History, Listener, Message, Past, Start, Subscription, arrow_frame
 
 __all__ = ["RELATION", "Connection", "EpochsLab", "select"]
 

@@ -23,8 +23,8 @@ from runtime.service.asking import AskLimits, Beside, CostlyError, Rows
 from runtime.service.asking.question import checked
 from runtime.service.asking.sandbox import Cancel, Sandbox
 from runtime.service.http.limits import SiteLimits
-from runtime.service.hub import Hub
 from runtime.service.postgres import PostgresFactory, PostgresParts
+from runtime.service.results.hub import Hub
 
 __all__ = ["TOKEN", "Client", "PostgresLab", "bind", "execute", "message", "parse", "query", "text"]
 

@@ -17,8 +17,8 @@ from deltabook.wire.catalogue import AddViews, NewView
 from deltabook.wire.readers import FileConnection, NewColumn, NewReader
 from runtime.compiler import NamedSelect
 from runtime.formats import RawBuffer
+from runtime.service.catalogue.control import Control
 from runtime.service.config import LiveConfig
-from runtime.service.control import Control
 from runtime.service.live import LiveRuntime
 from runtime.service.readers.waiting import told
 from runtime.sources import BufferSink, Position, Source
@@ -114,7 +114,7 @@ class ReaderLab:
     """A runtime on a directory; another one on the same directory goes on where it ended."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, files: Path, **config: Any) -> None:
-        monkeypatch.setattr("runtime.service.feeds.TextFeedSource", FeedInHand)
+        monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", FeedInHand)
         FeedInHand.opened.clear()
         self.reactor: Any = QueueReactor()
         self.failures: list[str] = []

@@ -15,11 +15,11 @@ from deltabook.wire.access import Access
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.epochs import Footer
 from runtime.plan import Program
-from runtime.service.control import Control
-from runtime.service.cursors import CursorLimits, Cursors
+from runtime.service.catalogue.control import Control
+from runtime.service.health.metrics import EngineFigures, RuntimeMetrics
 from runtime.service.http import ServiceParts, SiteLimits, results_site
-from runtime.service.hub import Hub
-from runtime.service.metrics import EngineFigures, RuntimeMetrics
+from runtime.service.results.cursors import CursorLimits, Cursors
+from runtime.service.results.hub import Hub
 
 __all__ = ["PROGRAM", "Answered", "ResultsLab", "dechunked", "filled_hub", "parsed"]
 

@@ -41,8 +41,8 @@ from runtime.epochs import Cut, EpochLog, SnapshotDirectory
 from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
 from runtime.plan import lane_program
 from runtime.relations import FeedAdaptor, Retention
-from runtime.service.hub import Hub
-from runtime.service.stream.message import Message, arrow_frame
+from runtime.service.results.hub import Hub
+from runtime.service.subscriptions.message import Message, arrow_frame
 from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["TradingLoop"]
@@ -68,14 +68,14 @@ class _Frames:
         self._data: list[bytes] = []
 
     def write(self, message: Message) -> None:
-        """See `runtime.service.stream.subscription.Listener`."""
+        """See `runtime.service.subscriptions.subscription.Listener`."""
         self._data.append(message.encoded(arrow_frame))
 
     def flush(self) -> None:
-        """See `runtime.service.stream.subscription.Listener`."""
+        """See `runtime.service.subscriptions.subscription.Listener`."""
 
     def finish(self) -> None:
-        """See `runtime.service.stream.subscription.Listener`."""
+        """See `runtime.service.subscriptions.subscription.Listener`."""
 
     def deliver(self) -> None:
         """Have the engine read what was sent."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from deltabook.wire.text import FeedMessage
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, read_segment
-from runtime.service.upkeep import used_bytes
+from runtime.service.rundir.upkeep import used_bytes
 from tests.harness.moments import as_rows
 from tests.integration._oracle import Replayed
 

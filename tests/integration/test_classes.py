@@ -15,7 +15,7 @@ from runtime.spark.java import find_java
 MAKE = """
 import sys
 from pathlib import Path
-from runtime.service.classarchive import make_archive
+from runtime.service.lanes.spark_classes import make_archive
 for _ in range(2):
     print(*make_archive(folder=Path(sys.argv[1])))
 """

@@ -22,7 +22,7 @@ from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
 from runtime.plan import EPOCH_TIME
 from runtime.relations import Adaptor, FeedAdaptor, Retention
-from runtime.service.feeds import FeedProtocol, make_adaptor
+from runtime.service.inputs.protocols import FeedProtocol, make_adaptor
 from runtime.sources import Position
 from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests, random_rules
 from tests.generators.ingest_lab import IngestLab, ListSource, footers, relations

@@ -85,7 +85,7 @@ def test_a_run_whose_lanes_differ_shows_sparks_rows_and_fails(tmp_path: Path, mo
     def broken(footer: Footer) -> dict[str, int]:
         return {name: checksum ^ (name == "total") for name, checksum in checksums_of(footer).items()}
 
-    monkeypatch.setattr("runtime.service.agreement.checksums_of", broken)
+    monkeypatch.setattr("runtime.service.lanes.agreement.checksums_of", broken)
     done = CliRunner().invoke(main, ["query", "run", "--json", "--spark", str(script)])
     assert done.exit_code == 1
     assert "view total: the lanes differ from epoch 1 on; Spark's answer is shown" in done.stderr

@@ -19,7 +19,7 @@ from runtime.compiler import NamedSelect, Relation
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.tiers import plain_kernel
 from runtime.plan import lane_program, with_record
-from runtime.service.agreement import LaneAgreement
+from runtime.service.lanes.agreement import LaneAgreement
 from runtime.spark.lane import Published
 from runtime.views import deliveries
 from tests.generators.deltas import Shards

@@ -14,7 +14,7 @@ from runtime.compiler import Program, decode_program
 from runtime.epochs import Cut, EpochLogReader, Footer, Segment, SnapshotDirectory, read_segment
 from runtime.epochs.snapshots import VIEW_SECTION
 from runtime.relations import Retention
-from runtime.service.hub import Hub
+from runtime.service.results.hub import Hub
 from tests.generators.programs import normal
 from tests.simulation.book import Book, Row
 from tests.simulation.disk import Platter, SimulatedDisk

@@ -10,7 +10,9 @@ from unittest.mock import patch
 
 from runtime.compiler import compile_program, extend_program
 from runtime.epochs import Disk, EpochLogReader, ResultLog, SnapshotDirectory, read_segment
-from runtime.service import catalogue, expresslane, upkeep
+from runtime.service.catalogue import catalogue
+from runtime.service.lanes import express
+from runtime.service.rundir import upkeep
 from runtime.spark import lane, planning, reading, source
 from tests.simulation.memo import Memo
 from tests.simulation.threads import Threads
@@ -38,7 +40,7 @@ def simulated_edges(disk: Disk, threads: Threads, used_bytes: Callable[[Path], i
             stack.enter_context(patch.object(module, "EpochLogReader", partial(EpochLogReader, disk=disk)))
         for module in (source, upkeep):
             stack.enter_context(patch.object(module, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
-        stack.enter_context(patch.object(expresslane, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
+        stack.enter_context(patch.object(express, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
         stack.enter_context(patch.object(upkeep, "threading", threads))
         stack.enter_context(patch.object(upkeep, "used_bytes", used_bytes))
         stack.enter_context(patch.object(source, "ResultLog", Results))

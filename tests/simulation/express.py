@@ -9,7 +9,7 @@ from runtime.compiler import Program
 from runtime.engine.express import Update
 from runtime.epochs import Cut
 from runtime.relations import Retention
-from runtime.service.hub import Hub
+from runtime.service.results.hub import Hub
 from tests.simulation.audit import Audit, AuditError, add_rows, difference
 from tests.simulation.book import Book, Row
 from tests.simulation.market import Market

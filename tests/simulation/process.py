@@ -15,14 +15,14 @@ from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListe
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.plan import with_record
 from runtime.relations import Retention, RowAdaptor, row_schema
-from runtime.service import fullresults
-from runtime.service.agreement import LaneAgreement
-from runtime.service.catalogue import Catalogue, begin_catalogue
+from runtime.service.catalogue.catalogue import Catalogue, begin_catalogue
 from runtime.service.errors import ServiceError
-from runtime.service.expresslane import ExpressLane
-from runtime.service.feeds import FeedProtocol, begin_feed, make_adaptor
-from runtime.service.hub import Hub
-from runtime.service.upkeep import Upkeep, UpkeepConfig
+from runtime.service.inputs.protocols import FeedProtocol, begin_feed, make_adaptor
+from runtime.service.lanes.agreement import LaneAgreement
+from runtime.service.lanes.express import ExpressLane
+from runtime.service.results import full_results
+from runtime.service.results.hub import Hub
+from runtime.service.rundir.upkeep import Upkeep, UpkeepConfig
 from runtime.sources import Backoff, Gate, Position, Source, TextFeedSource
 from runtime.spark.lane import Published
 from runtime.spark.session import SparkConfig
@@ -111,7 +111,7 @@ class Process(IngestListener):
         )
         self.results = ResultLog(RUN / "results", machine.disk)
         self.hub = Hub(begun_with, self._now_ns)
-        fullresults.restore(self.hub, self.results)
+        full_results.restore(self.hub, self.results)
         self.view = BreakingView(self.express.begin(self.hub, is_compared=True))
         self.agreement = LaneAgreement(self.results, writer.log)
         self.agreement.begin()
@@ -121,7 +121,7 @@ class Process(IngestListener):
             writer.epoch,
             self.results,
             passed=[self.results.latest, machine.checkpoint.passed_epoch],
-            put_full=lambda: fullresults.put_full(self.results, begun_with),
+            put_full=lambda: full_results.put_full(self.results, begun_with),
             on_full=lambda is_full: self.reactor.callFromThread(self._full, is_full),
         )
         self.table = SimulatedFile(_TABLE, "brokers", config.table, machine.chance, machine.trace)

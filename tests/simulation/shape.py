@@ -12,7 +12,7 @@ from runtime.compiler import Lane
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.relations import Retention
-from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
+from runtime.service.rundir.upkeep import SnapshotConfig, UpkeepConfig
 from runtime.spark.session import SparkConfig
 from tests.simulation.market import MarketShape
 from tests.simulation.process import ProcessConfig

@@ -21,9 +21,9 @@ from runtime.service.asking.question import CheckedQuestion, checked, unknown, w
 from runtime.service.asking.relations import RelationsAtEpochs
 from runtime.service.asking.sandbox import Beside, Cancel, Rows, Sandbox
 from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
-from runtime.service.hub import Hub
-from runtime.service.materialised import FullRows
-from runtime.service.stream import History
+from runtime.service.results.hub import Hub
+from runtime.service.results.materialised import FullRows
+from runtime.service.subscriptions import History
 from runtime.views.rows import change_schema
 
 __all__ = ["Asker"]

@@ -15,8 +15,8 @@ from runtime.epochs.consolidating import consolidate
 from runtime.plan import View, decode_program
 from runtime.service.asking.errors import AskError, GoneError
 from runtime.service.asking.sandbox import Cancel
-from runtime.service.hub import Hub
-from runtime.service.stream import History, Listener, Message, Start
+from runtime.service.results.hub import Hub
+from runtime.service.subscriptions import History, Listener, Message, Start
 
 __all__ = ["PublishedView", "ViewsAtEpochs", "published_views"]
 

@@ -14,8 +14,8 @@ from zope.interface import implementer
 
 from deltabook.wire.suggestions import did_you_mean
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
-from runtime.service.hub import Hub
-from runtime.service.stream import Message, Start, Subscription, arrow_frame
+from runtime.service.results.hub import Hub
+from runtime.service.subscriptions import Message, Start, Subscription, arrow_frame
 
 __all__ = ["ChangeRoutes", "parsed_start"]
 

@@ -11,12 +11,12 @@ from msgspec import Meta
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 
 from deltabook.wire.service import ColumnLine, Cursor, NewCursor, Page
-from runtime.service.cursors import ClosedCursorError, Cursors, Kept, OpenCursor, TooManyCursorsError
 from runtime.service.http.routes import ARROW, JSON, TEXT, Answer, Call, Parameter, Refusal, Reply, Route, json_reply
 from runtime.service.http.rows import INTEGERS, rows_reply
 from runtime.service.http.views import VIEW, shown_view
-from runtime.service.hub import Hub
-from runtime.service.materialised import FullRows
+from runtime.service.results.cursors import ClosedCursorError, Cursors, Kept, OpenCursor, TooManyCursorsError
+from runtime.service.results.hub import Hub
+from runtime.service.results.materialised import FullRows
 
 __all__ = ["CursorRoutes", "InThread"]
 

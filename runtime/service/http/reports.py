@@ -13,9 +13,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from deltabook.wire.metrics import METRICS_PATH, counter, gauge, labelled
 from deltabook.wire.service import CursorFigures, PostgresLine, RuntimeStatus, SiteLine, Statistics, ViewFigures
+from runtime.service.health.metrics import RuntimeMetrics
 from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
-from runtime.service.hub import Hub
-from runtime.service.metrics import RuntimeMetrics
+from runtime.service.results.hub import Hub
 
 __all__ = ["ReportRoutes"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from runtime.service.http.routes import ARROW, JSON, Body, Parameter, Reply
-from runtime.service.materialised import FullRows
+from runtime.service.results.materialised import FullRows
 
 __all__ = ["INTEGERS", "rows_reply"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from deltabook.wire.stream import LONGEST_REQUEST_BYTES, STREAM_PATH
 from runtime.service.http.routes import Answer, Call, Handled, Refusal, Route
-from runtime.service.hub import Hub
-from runtime.service.stream import NotUpgradedError, Page, upgraded
+from runtime.service.results.hub import Hub
+from runtime.service.subscriptions import NotUpgradedError, Page, upgraded
 
 __all__ = ["StreamRoutes"]
 

@@ -13,10 +13,9 @@ from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire.access import Access
 from deltabook.wire.service import PostgresLine, SiteLine
-from runtime.service.agreement import LaneAgreement
 from runtime.service.asking import Asker
-from runtime.service.control import Control
-from runtime.service.cursors import Cursors
+from runtime.service.catalogue.control import Control
+from runtime.service.health.metrics import RuntimeMetrics
 from runtime.service.http.asking import AskRoutes
 from runtime.service.http.changes import ChangeRoutes
 from runtime.service.http.cursors import CursorRoutes
@@ -28,8 +27,9 @@ from runtime.service.http.routes import JSON, Answer, Reply, Route, Routes
 from runtime.service.http.site import ResultsSite
 from runtime.service.http.stream import StreamRoutes
 from runtime.service.http.views import ViewRoutes
-from runtime.service.hub import Hub
-from runtime.service.metrics import RuntimeMetrics
+from runtime.service.lanes.agreement import LaneAgreement
+from runtime.service.results.cursors import Cursors
+from runtime.service.results.hub import Hub
 
 __all__ = ["ServiceParts", "results_site"]
 

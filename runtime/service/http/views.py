@@ -9,8 +9,7 @@ from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
 from deltabook.wire.suggestions import did_you_mean
 from runtime.compiler import explain
-from runtime.service.agreement import LaneAgreement
-from runtime.service.control import Control
+from runtime.service.catalogue.control import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.routes import (
     ARROW,
@@ -25,8 +24,9 @@ from runtime.service.http.routes import (
     json_reply,
 )
 from runtime.service.http.rows import INTEGERS, rows_reply
-from runtime.service.hub import Hub
-from runtime.service.materialised import FullRows
+from runtime.service.lanes.agreement import LaneAgreement
+from runtime.service.results.hub import Hub
+from runtime.service.results.materialised import FullRows
 from runtime.views.code import kernel_code
 
 __all__ = ["VIEW", "ViewRoutes", "columns_of", "no_view", "shown_view"]

@@ -33,7 +33,7 @@ from runtime.service.postgres.statements import CopyOptions, Question, question_
 from runtime.service.postgres.subscribing import CopyingListener, copy_begin, encoded_rows, with_header
 from runtime.service.postgres.transactions import TransactionBlock
 from runtime.service.postgres.types import result_type
-from runtime.service.stream import Start, Subscription
+from runtime.service.subscriptions import Start, Subscription
 
 __all__ = ["ANY_ROWS", "Execution", "Outlet", "SharedParts"]
 

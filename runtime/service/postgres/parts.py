@@ -10,10 +10,10 @@ import msgspec
 from deltabook.wire.service import PostgresLine
 from runtime.plan import Relation
 from runtime.service.asking import Asker
-from runtime.service.hub import Hub
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.system_tables import ShownTable, SystemCatalogue
+from runtime.service.results.hub import Hub
 
 __all__ = ["HeldBytes", "PostgresCounts", "PostgresParts", "SharedCatalogue"]
 

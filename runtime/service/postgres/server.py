@@ -28,7 +28,7 @@ from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresPa
 from runtime.service.postgres.scram import MECHANISM, ScramExchange, Verifier
 from runtime.service.postgres.session import Session, SharedParts
 from runtime.service.postgres.settings import REPORTED, Settings
-from runtime.service.stream import Subscription
+from runtime.service.subscriptions import Subscription
 
 __all__ = ["PostgresFactory"]
 

@@ -18,7 +18,6 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from runtime.plan import Column
-from runtime.service.materialised import with_point
 from runtime.service.postgres import messages
 from runtime.service.postgres.encoding import (
     BINARY_HEADER,
@@ -32,7 +31,8 @@ from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.statements import CopyOptions
 from runtime.service.postgres.system_tables import duckdb_type
 from runtime.service.postgres.types import BY_NAME, ResultType, result_type
-from runtime.service.stream import Message
+from runtime.service.results.materialised import with_point
+from runtime.service.subscriptions import Message
 
 __all__ = ["CopyingListener", "copy_begin", "encoded_rows", "line_encoder", "with_header"]
 

@@ -10,8 +10,8 @@ import msgspec
 from deltabook.wire.readers import NewReader
 from runtime.compiler import MARKET_RELATIONS
 from runtime.plan import Column, DerivedInput, Relation
-from runtime.service.eventtime import MARKET_INPUTS, time_of
-from runtime.service.feed import FEED
+from runtime.service.inputs.event_time import MARKET_INPUTS, time_of
+from runtime.service.inputs.feed import FEED
 from runtime.state import ObjectSpace, PersistedValue, Schema
 
 __all__ = ["OWN_ADAPTOR", "KeptReader", "KeptReaders", "Left", "load", "own_relation", "space_of", "store"]

@@ -20,12 +20,12 @@ from runtime.formats.codecs import Codec
 from runtime.plan import Relation
 from runtime.relations import Adaptor, RecentRows, Retention, RowAdaptor
 from runtime.service.errors import CatalogueError, ServiceError
-from runtime.service.eventtime import TIME_OPTION, time_of
-from runtime.service.feeds import FeedProtocol, make_adaptor, make_source
-from runtime.service.options import Options, stream_codec, stream_schema
+from runtime.service.inputs.event_time import TIME_OPTION, time_of
+from runtime.service.inputs.protocols import FeedProtocol, make_adaptor, make_source
 from runtime.service.readers.foreign import AdaptorRequest, ForeignAdaptor, foreign_adaptor
 from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation, space_of
 from runtime.service.readers.places import FileBelow, PlainStream, file_below
+from runtime.service.scripts.options import Options, stream_codec, stream_schema
 from runtime.sources import Backoff, Gate, Position, Source
 from runtime.state import MemoryStore, ObjectSpace
 

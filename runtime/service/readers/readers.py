@@ -21,18 +21,18 @@ from twisted.python.failure import Failure
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
 from runtime.engine.ingest import EpochWriter, Ingest, Origin
 from runtime.epochs import Cut, SnapshotDirectory
-from runtime.service.catalogue import Catalogue
+from runtime.service.catalogue.catalogue import Catalogue
+from runtime.service.catalogue.readers_of_views import needed_by
 from runtime.service.config import LiveConfig
 from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
-from runtime.service.feed import FEED, FEED_ID
-from runtime.service.inputs import Inputs
+from runtime.service.inputs.feed import FEED, FEED_ID
+from runtime.service.inputs.inputs import Inputs
 from runtime.service.readers import kept as keeping
 from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, space_of
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
 from runtime.service.readers.waiting import in_time, told
-from runtime.service.viewed import needed_by
 from runtime.sources import Gate
 
 __all__ = ["ReaderService"]

@@ -8,8 +8,8 @@ from deltabook.wire.readers import FileConnection, ReaderStatus, SocketConnectio
 from runtime.compiler import MARKET_RELATIONS
 from runtime.engine.ingest import Origin
 from runtime.service.config import LiveConfig
-from runtime.service.feed import FEED, Feed
-from runtime.service.inputs import Inputs
+from runtime.service.inputs.feed import FEED, Feed
+from runtime.service.inputs.inputs import Inputs
 from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation
 
 __all__ = ["input_status", "reader_status"]

@@ -14,7 +14,7 @@ import runtime.engine
 from deltabook.wire.durations import Durations
 from runtime.engine.listeners import Event, QueryStopped, StatisticsListener
 from runtime.engine.statistics import Statistics
-from runtime.service.metrics import EngineMetrics, RuntimeMetrics
+from runtime.service.health.metrics import EngineMetrics, RuntimeMetrics
 from tests.generators.ingest_lab import IngestLab, ListSource, footers, relations, trace, trace_adaptor
 
 ENGINE = "deltabook_runtime_engine"

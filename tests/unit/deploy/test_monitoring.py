@@ -16,9 +16,9 @@ from deltabook.dashboard.metrics import DashboardMetrics
 from deltabook.wire.service import UpstreamLine
 from runtime.compiler import NamedSelect
 from runtime.service.config import LiveConfig
+from runtime.service.health.metrics.parts import consumer_metrics, upstream_metrics
+from runtime.service.health.metrics.runtime import figure_metrics
 from runtime.service.live import LiveRuntime
-from runtime.service.metrics.figures import figure_metrics
-from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
 from runtime.upstreams import Consumer
 from tests.cluster.alert_cases import CASES
 from tests.generators.monitored import samples_of

@@ -16,7 +16,7 @@ from runtime.compiler.script import parse_script
 from runtime.engine.ingest import EpochWriter, IngestConfig, Origin
 from runtime.formats import COALESCE_BYTES, Codec, InputFormatter, Limits, RawBuffer
 from runtime.formats.registry import format_kind
-from runtime.service.scripts import script_origins
+from runtime.service.scripts.origins import script_origins
 from runtime.sources import Position
 
 ROOT = Path(__file__).parents[3]

@@ -20,9 +20,9 @@ from runtime.epochs import Cut, Footer
 from runtime.formats import RawBuffer
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
+from runtime.service.health.metrics import EngineFigures
 from runtime.service.live import LiveRuntime
-from runtime.service.metrics import EngineFigures
-from runtime.service.stream import Listener, Message, arrow_frame
+from runtime.service.subscriptions import Listener, Message, arrow_frame
 from runtime.sources import Position
 
 VIEWS = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
@@ -79,7 +79,7 @@ class Connection(Listener):
 
 
 def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
     monkeypatch.setattr(runtime._spark, "_is_up", True)
@@ -108,7 +108,7 @@ def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monk
 
 def test_a_claim_that_cannot_be_read_for_once_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is another's ends everything, and nothing is said in the directory any more."""
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     reasons: list[str] = []
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, reasons.append)
@@ -129,7 +129,7 @@ def test_a_claim_that_cannot_be_read_for_once_ends_nothing(tmp_path: Path, monke
 
 def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By origin, with the figures that status lines carry."""
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
     figures, status = runtime.figures(), msgspec.to_builtins(runtime.status())
@@ -143,7 +143,7 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
 
 
 def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     views = [*VIEWS, NamedSelect("fast", VIEWS[0].sql, lane="express")]
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
@@ -170,7 +170,7 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
 
 def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the thread that says them, and only of views that somebody follows."""
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     calls: list[tuple[Any, ...]] = []
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     views = [NamedSelect(name, VIEWS[0].sql, lane="express") for name in ("fast", "other")]
@@ -213,7 +213,7 @@ def test_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, is_taken: b
 
 
 def test_spark_runs_for_views_of_its_lane_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     express = [NamedSelect(view.name, view.sql, lane="express") for view in VIEWS]
 
     def begun(name: str, views: list[NamedSelect], runs_spark: bool | None) -> LiveRuntime:

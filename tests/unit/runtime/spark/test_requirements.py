@@ -75,8 +75,10 @@ def test_every_module_is_one_of_this_environment() -> None:
 def test_a_runtime_for_spark_is_refused_before_it_leaves_a_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", FeedInHand)
-    monkeypatch.setattr("runtime.service.begun.missing_requirement", lambda environ: "expected pyspark, was none")
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", FeedInHand)
+    monkeypatch.setattr(
+        "runtime.service.rundir.directory.missing_requirement", lambda environ: "expected pyspark, was none"
+    )
     directory = tmp_path / "run"
     views = [NamedSelect("volume", "SELECT SUM(volume) AS v FROM bids")]
     with pytest.raises(SparkLaneError, match="expected pyspark, was none; --no-spark with --express alone runs"):

@@ -14,7 +14,7 @@ from runtime.epochs import EpochLogReader, Footer
 from runtime.service.asking.errors import AskError, GoneError
 from runtime.service.asking.sandbox import Cancel
 from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
-from runtime.service.stream import History
+from runtime.service.subscriptions import History
 from tests.generators.epochs_lab import RELATION, EpochsLab, select
 
 

@@ -10,7 +10,7 @@ import pytest
 from deltabook.wire.service import Cursor, Page
 from runtime.epochs import Footer
 from runtime.plan import without_view
-from runtime.service.cursors import CursorLimits
+from runtime.service.results.cursors import CursorLimits
 from tests.generators.results_lab import PROGRAM, ResultsLab
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from deltabook.wire.access import Access
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
-from runtime.service.control import Control
+from runtime.service.catalogue.control import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.openapi import described
 from runtime.service.http.readers import ReaderRoutes
 from runtime.service.http.routes import JSON, Answer, Reply, Route, Routes
 from tests.generators.results_lab import ResultsLab
-from tests.unit.runtime.service.test_catalogue import Lab
+from tests.unit.runtime.service.catalogue.test_catalogue import Lab
 
 
 @pytest.fixture(scope="module")

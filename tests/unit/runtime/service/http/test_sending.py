@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.epochs import Footer
 from runtime.service.http import SiteLimits
-from runtime.service.hub import Hub
+from runtime.service.results.hub import Hub
 from tests.generators.results_lab import ResultsLab, parsed
 
 ROWS = 40_000
@@ -136,7 +136,7 @@ def test_an_answer_that_cannot_be_made_to_its_end_does_not_look_whole(
     lab = ResultsLab(hub)
     client = Narrow(lab)
     client.ask(ARROW)
-    monkeypatch.setattr("runtime.service.materialised.FullRows.arrow", None)
+    monkeypatch.setattr("runtime.service.results.materialised.FullRows.arrow", None)
     client.take()
     assert client.transport.disconnected
     assert not client.transport.value().endswith(b"0\r\n\r\n")

@@ -16,11 +16,11 @@ from deltabook.wire.catalogue import Changed
 from deltabook.wire.service import Result, ViewLine
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.epochs import Footer
-from runtime.service.control import Control
+from runtime.service.catalogue.control import Control
 from runtime.service.http import SiteLimits
-from runtime.service.hub import Hub
+from runtime.service.results.hub import Hub
 from tests.generators.results_lab import PROGRAM, ResultsLab, parsed
-from tests.unit.runtime.service.test_catalogue import Lab
+from tests.unit.runtime.service.catalogue.test_catalogue import Lab
 
 
 def test_views_are_listed_with_class_columns_and_size() -> None:

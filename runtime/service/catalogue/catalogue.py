@@ -1,0 +1,307 @@
+"""The catalogue of a running runtime: views come and go, one change after the other, each at an epoch of its own.
+
+A change is compiled against the newest program and sealed into the log as a control record. From then on it is a fact,
+whether anybody waits for it or not; it is published with the first version that covers its epoch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+from twisted.internet.defer import Deferred, DeferredLock
+
+from deltabook.wire.suggestions import did_you_mean
+from runtime.compiler import NamedSelect, StreamSelect, compile_program, extend_program
+from runtime.engine.ingest import EpochWriter, Sections
+from runtime.engine.streams import with_streams
+from runtime.plan import (
+    DerivedInput,
+    Lane,
+    Program,
+    Relation,
+    View,
+    decode_program,
+    encode_program,
+    readers_of,
+    readers_of_stream,
+    with_record,
+    without_stream,
+    without_view,
+)
+from runtime.service.catalogue.readers_of_views import with_readers
+from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
+from runtime.views.shard import Inputs, ShardState
+
+__all__ = ["Catalogue", "begin_catalogue", "begun_program"]
+
+InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
+T = TypeVar("T")
+Seal = Callable[[bytes, Callable[[int], None]], None]
+
+_NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
+"""Names stand in paths and lists."""
+
+
+def begin_catalogue(
+    writer: EpochWriter,
+    selects: Sequence[NamedSelect],
+    relations: Sequence[Relation],
+    *,
+    mode: Literal["sql", "dbtoaster"],
+    most_views: int,
+    where: str,
+    first: Callable[[Program], Sections] | None = None,
+    streams: Sequence[StreamSelect] = (),
+    inputs: Sequence[DerivedInput] = (),
+    missing: Mapping[str, str] | None = None,
+    placed: Callable[[Program], Program] = lambda program: program,
+) -> Program:
+    """The program that a run directory was begun with, which on a new one is what these SELECTs and streams say.
+
+    ``inputs``: the relations that the streams may read; ``missing``: those of which nothing ever comes → why.
+
+    On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
+    what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime
+    keeps no views until some are added: it may be read as an upstream. On an old one the log has the catalogue, and
+    what is given must be what it was begun with, or nothing.
+    """
+    if writer.epoch < 0:
+        if (count := len(selects) + len(streams)) > most_views:
+            raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
+        program = placed(begun_program(selects, relations, streams, inputs, mode, missing=missing))
+        writer.seal({}, control=encode_program(program))
+    held = _begun_with(writer, where)
+    begun_with = [(view.name, view.sql, view.lane) for view in held.views]
+    given = [(select.name, select.sql, select.lane) for select in selects]
+    given_streams = [(each.name, each.select.sql, *_clauses(each)) for each in streams]
+    begun_streams = [(s.name, s.sql, s.retain_rows, s.retain_ns, s.lateness_ns) for s in held.streams]
+    is_other = given != begun_with or given_streams != begun_streams or held.mode != mode
+    if (selects or streams) and is_other:
+        raise ServiceError(
+            f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
+            "--views and --express out and change the catalogue with `query add` and `query drop`"
+        )
+    if writer.epoch < 1:
+        if first is not None:
+            writer.add_sections(first(held))
+        writer.seal({})
+    return held
+
+
+def begun_program(
+    selects: Sequence[NamedSelect],
+    relations: Sequence[Relation],
+    streams: Sequence[StreamSelect],
+    inputs: Sequence[DerivedInput],
+    mode: Literal["sql", "dbtoaster"],
+    *,
+    standing: Sequence[View] = (),
+    missing: Mapping[str, str] | None = None,
+) -> Program:
+    """The program of these streams, and of these views, which may read them and standing views; raises `SqlError`.
+
+    ``missing``: inputs of which nothing ever comes → why.
+    """
+    names = [relation.name for relation in relations]
+    derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams
+    known = (*relations, *(stream.relation for stream in derived))
+    return msgspec.structs.replace(compile_program(selects, known, mode=mode, standing=standing), streams=derived)
+
+
+def _clauses(stream: StreamSelect) -> tuple[int, int, int]:
+    clauses = stream.clauses
+    return clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
+
+
+def _begun_with(writer: EpochWriter, where: str) -> Program:
+    control = writer.log.control(0)
+    if not control:
+        raise ServiceError(f"expected the control record of epoch 0 in {where}, which is kept for good, was none")
+    try:
+        return decode_program(control)
+    except ValueError as error:
+        raise ServiceError(f"expected a run directory that this version can read at {where}: {error}") from None
+
+
+def _check_built(program: Program, names: Collection[str]) -> None:
+    """Raise `CatalogueError` for the first of these views whose state and kernels cannot be built.
+
+    Once a view is in the catalogue it can only be marked as failed.
+    """
+    added = msgspec.structs.replace(program, views=tuple(view for view in program.views if view.name in names))
+    kinds: tuple[Inputs, ...] = ("relations", "payloads")
+    for inputs in kinds:
+        for name, reason in ShardState(added, inputs=inputs).failed.items():
+            raise CatalogueError(f"expected a view that can be built, was {name}: {reason}")
+
+
+def _nothing(old: Program, new: Program) -> None:
+    del old, new
+
+
+class Catalogue:
+    """The newest program and the changes that lead to the next; on the reactor's thread."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        program: Program,
+        relations: Sequence[Relation],
+        *,
+        seal: Seal,
+        in_thread: InThread,
+        most_views: int,
+        lanes: Collection[Lane] = ("spark", "express"),
+        prepare: Callable[[Program, Program], None] = _nothing,
+        missing: Mapping[str, str] | None = None,
+    ) -> None:
+        """``seal`` puts a control record into the log and says, on any thread, at which epoch.
+
+        ``in_thread`` runs what takes long, ``prepare`` among it: it is given the program and the one that is about to
+        be sealed. ``lanes`` are those that run. ``missing``: relations of which derived streams never get rows → why.
+        """
+        self._reactor = reactor
+        self.relations = tuple(relations)
+        """What views may use; changed within `exclusively`."""
+        self.inputs: tuple[DerivedInput, ...] = ()
+        """What derived streams may read beside each other; changed likewise."""
+        self._missing = missing
+        self.relations_of: Mapping[str, frozenset[str]] = {}
+        """Reader → the relations that it fills; changed likewise."""
+        self._seal = seal
+        self._in_thread = in_thread
+        self._most_views = most_views
+        self._lanes = tuple(lanes)
+        self._prepare = prepare
+        self._lock = DeferredLock()
+        self._versions: dict[Lane, int] = dict.fromkeys((*self._lanes, "stream"), 0)
+        self._waiting: list[tuple[int, Lane, Deferred[bool]]] = []
+        self.program = program
+        """The newest that is sealed; perhaps not published yet."""
+
+    def add(self, selects: Sequence[NamedSelect], streams: Sequence[StreamSelect] = ()) -> Deferred[int]:
+        """Fires with the epoch from which on these views and streams are kept.
+
+        Fails with `SqlError` or `CatalogueError`.
+
+        A view that does not say its lane is kept by one that runs. SQL that is wrong is told before a lane that is.
+        """
+
+        def extended(program: Program) -> Program:
+            count = len(program.views) + len(program.streams) + len(selects) + len(streams)
+            if count > self._most_views:
+                raise CatalogueError(
+                    f"expected at most {self._most_views} views and streams (--most-views), was {count}"
+                )
+            placed = [self._placed(select) for select in selects]
+            taken = [relation.name for relation in self.relations]
+            base = with_streams(program, streams, self.inputs, taken=taken, missing=self._missing)
+            known = (*self.relations, *(stream.relation for stream in base.streams))
+            longer = with_readers(extend_program(base, placed, known), placed, self.relations_of)
+            for select in placed:
+                if select.lane not in self._lanes:
+                    raise CatalogueError(
+                        f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
+                        f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
+                    )
+            _check_built(longer, {select.name for select in placed})
+            return with_record(longer, on_spark="spark" in self._lanes)
+
+        named = [*(("stream", stream.select) for stream in streams), *(("view", select) for select in selects)]
+        for what, select in named:
+            if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
+                raise CatalogueError(f"expected the name of a {what} in lower case without blanks, was {select.name!r}")
+        return Deferred.fromCoroutine(self._change(extended))
+
+    def drop(self, name: str) -> Deferred[int]:
+        """Fires with the epoch from which on there is no such view or derived stream.
+
+        Fails with `UnknownViewError`, or with `CatalogueError` for one that others read.
+        """
+
+        def shortened(program: Program) -> Program:
+            if any(stream.name == name for stream in program.streams):
+                if readers := readers_of_stream(program, name):
+                    raise CatalogueError(
+                        f"expected a stream that nothing reads, was {name}, which {', '.join(readers)} "
+                        f"read{'s' * (len(readers) == 1)}: drop {'it' if len(readers) == 1 else 'them'} first"
+                    )
+                return without_stream(program, name)
+            if all(view.name != name for view in program.views):
+                names = [*(stream.name for stream in program.streams), *(view.name for view in program.views)]
+                known = ", ".join(names) or "no view"
+                raise UnknownViewError(f"expected one of the views {known}, was {name!r}{did_you_mean(name, names)}")
+            if readers := readers_of(program.views, name):
+                raise CatalogueError(
+                    f"expected a view that no other view reads, was {name!r}, which {', '.join(readers)} "
+                    f"{'reads' if len(readers) == 1 else 'read'}: drop {'it' if len(readers) == 1 else 'them'} first"
+                )
+            return without_view(program, name)
+
+        return Deferred.fromCoroutine(self._change(shortened))
+
+    def when_published(self, epoch: int, timeout_s: float, lane: Lane = "spark") -> Deferred[bool]:
+        """Fires when a lane has published a version that covers the epoch: True, or False when the time is over first.
+
+        A lane that does not run has nothing to publish.
+        """
+        published: Deferred[bool] = Deferred()
+        if self._versions.get(lane, epoch) >= epoch:
+            published.callback(True)
+            return published
+        entry = (epoch, lane, published)
+        self._waiting.append(entry)
+
+        def give_up() -> None:
+            self._waiting.remove(entry)
+            published.callback(False)
+
+        timer = self._reactor.callLater(timeout_s, give_up)
+
+        def done(result: bool) -> bool:
+            if timer.active():
+                timer.cancel()
+            return result
+
+        return published.addCallback(done)
+
+    def published(self, version: int, lane: Lane = "spark") -> None:
+        """A lane has a new version."""
+        self._versions[lane] = version
+        due = [entry for entry in self._waiting if entry[0] <= version and entry[1] == lane]
+        for entry in due:
+            self._waiting.remove(entry)
+            entry[2].callback(True)
+
+    def _placed(self, select: NamedSelect) -> NamedSelect:
+        """In a lane that runs, if it does not say another one."""
+        is_open = select.any_lane and select.lane not in self._lanes
+        return replace(select, lane=self._lanes[0]) if is_open else select
+
+    def _made(self, make: Callable[[Program], Program]) -> Program:
+        program = make(self.program)
+        self._prepare(self.program, program)
+        return program
+
+    async def exclusively(self, change: Callable[[], Awaitable[T]]) -> T:
+        """Make a change of what views are made of while no other is under way."""
+        await self._lock.acquire()
+        try:
+            return await change()
+        finally:
+            self._lock.release()
+
+    async def _change(self, make: Callable[[Program], Program]) -> int:
+        return await self.exclusively(lambda: self._changed(make))
+
+    async def _changed(self, make: Callable[[Program], Program]) -> int:
+        program = await self._in_thread(lambda: self._made(make))
+        sealed: Deferred[int] = Deferred()
+        self._seal(encode_program(program), lambda epoch: self._reactor.callFromThread(sealed.callback, epoch))
+        epoch = await sealed
+        self.program = program
+        return epoch

@@ -1,0 +1,89 @@
+"""Changes of the catalogue that are waited for until they are published."""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+
+from deltabook.wire.catalogue import AddViews, Changed, ChangedView
+from runtime.compiler import NamedSelect, StreamClauses, StreamSelect
+from runtime.plan import Program, View, stream_views
+from runtime.service.catalogue.catalogue import Catalogue
+from runtime.service.errors import CatalogueError
+from runtime.service.results.hub import Hub
+
+__all__ = ["Control"]
+
+_DONE, _LATER = 200, 202
+
+
+class Control:
+    """Changes the catalogue and says what became of it, with HTTP's status.
+
+    A change goes on when nobody waits for it any more. What it cannot do it raises: `SqlError`, `ServiceError`.
+    """
+
+    _log = Logger()
+
+    def __init__(self, hub: Hub, catalogue: Catalogue) -> None:
+        self._hub, self._catalogue = hub, catalogue
+
+    async def add(self, wanted: AddViews) -> tuple[int, Changed]:
+        """Add views and derived streams together."""
+        if not (wanted.views or wanted.streams):
+            raise CatalogueError("expected a view or a stream to be added, was none")
+        names = [*[one.name for one in wanted.streams], *[one.name for one in wanted.views]]
+        streams = [
+            StreamSelect(
+                NamedSelect(one.name, one.sql, one.line, one.column, one.file),
+                StreamClauses(one.retain_rows, one.retain_ns, one.lateness_ns),
+            )
+            for one in wanted.streams
+        ]
+        selects = [
+            NamedSelect(
+                one.name,
+                one.sql,
+                one.line,
+                one.column,
+                one.file,
+                one.lane or "spark",
+                any_lane=not one.lane,
+                readers=one.readers,
+            )
+            for one in wanted.views
+        ]
+        epoch = await self._catalogue.add(selects, streams)
+        self._log.info("{names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
+        views = [view for view in _all_views(self._catalogue.program) if view.name in names]
+        in_time = await self._is_published(epoch, wanted.timeout_s, views)
+        failed = {name: self._hub.failed[name] for name in names if name in self._hub.failed}
+        if failed:
+            raise CatalogueError(
+                "; ".join(
+                    f"view {name} failed: {reason} (it stays in the catalogue: `deltabook query drop {name}` drops it)"
+                    for name, reason in failed.items()
+                )
+            )
+        return self._changed(epoch, views, in_time=in_time)
+
+    async def drop(self, name: str, timeout_s: float) -> tuple[int, Changed]:
+        """Drop a view or a derived stream."""
+        views = [view for view in _all_views(self._catalogue.program) if view.name == name]
+        epoch = await self._catalogue.drop(name)
+        self._log.info("{name} is dropped from epoch {epoch} on", name=name, epoch=epoch)
+        return self._changed(epoch, views, in_time=await self._is_published(epoch, timeout_s, views))
+
+    async def _is_published(self, epoch: int, timeout_s: float, views: list[View]) -> bool:
+        """Whether the lanes of these views have published the epoch in time."""
+        waiting = [self._catalogue.when_published(epoch, timeout_s, lane) for lane in {view.lane for view in views}]
+        return all([await one for one in waiting])
+
+    def _changed(self, epoch: int, views: list[View], *, in_time: bool) -> tuple[int, Changed]:
+        told = tuple(ChangedView(view.name, view.view_class, view.reason, view.lane) for view in views)
+        version = min((self._hub.epoch(view.lane) for view in views), default=0)
+        return _DONE if in_time else _LATER, Changed(epoch, version, told)
+
+
+def _all_views(program: Program) -> tuple[View, ...]:
+    """Derived streams as views, and views."""
+    return (*stream_views(program).views, *program.views)

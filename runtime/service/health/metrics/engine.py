@@ -1,0 +1,130 @@
+"""What the engine does, of its events: for ``/v1/status`` and for a monitor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+)
+
+from deltabook.wire.durations import Durations
+from deltabook.wire.metrics import histogram, histograms
+from runtime.engine.statistics import Statistics
+
+__all__ = ["EngineFigures", "EngineMetrics", "Rate"]
+
+_OF_PIPELINES: Final = (
+    ("tasks", "Calls of a pipeline that took inputs.", "tasks"),
+    ("task_seconds", "Time that they took.", "busy_s"),
+    ("inputs", "Inputs that they took.", "inputs"),
+    ("tuples", "Tuples that a pipeline has emitted.", "emitted"),
+)
+"""Name, help and field of what is told of each pipeline."""
+
+
+class EngineFigures(msgspec.Struct, frozen=True):
+    """What the engine does, in ``/v1/status``."""
+
+    queries_running: int = 0
+    """Queries that run."""
+    queries_failed: int = 0
+    """Queries that have failed."""
+    tasks: int = 0
+    """Calls of pipelines that took inputs, so far."""
+    tasks_per_s: float = 0.0
+    """Of the last seconds."""
+    tuples_per_s: float = 0.0
+    """Tuples that pipelines have emitted, of the last seconds."""
+    expired_inputs: int = 0
+    """Inputs that were skipped since their query had ended."""
+    busiest: str = ""
+    """The pipeline whose calls took the most time; empty if there was none."""
+    barriers: int = 0
+    """Barriers that were reached."""
+    barrier_p50_us: int = 0
+    """Half of them took no longer than this, to a factor of 2."""
+    barrier_p99_us: int = 0
+    """All but a hundredth of them took no longer than this, to a factor of 2."""
+
+
+class EngineMetrics:
+    """The engine's part of what is told: figures made of its events, and its barriers. May be asked on any thread."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        barriers: Callable[[], Durations] = Durations,
+        commits: Callable[[], Durations] = Durations,
+        stages: Callable[[], Iterable[tuple[str, str, Durations]]] = tuple,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times;
+        ``stages``: name, what it is and times of each stage of the express lane."""
+        self._statistics = statistics
+        self._barriers, self._commits, self._stages = barriers, commits, stages
+        self._now_s = now_s
+
+    def figures(self) -> EngineFigures:
+        """The moment's figures."""
+        figures, barriers = self._statistics.figures(self._now_s()), self._barriers()
+        return EngineFigures(
+            queries_running=figures.running,
+            queries_failed=figures.failed,
+            tasks=figures.tasks,
+            tasks_per_s=round(figures.tasks_per_s, 1),
+            tuples_per_s=round(figures.tuples_per_s, 1),
+            expired_inputs=figures.expired,
+            busiest="" if figures.busiest is None else figures.busiest.node,
+            barriers=barriers.count,
+            barrier_p50_us=barriers.quantile_us(0.5),
+            barrier_p99_us=barriers.quantile_us(0.99),
+        )
+
+    def metrics(self) -> Iterator[Metric]:
+        """The same for a monitor, with the pipelines of the queries that run."""
+        figures = self._statistics.figures(self._now_s())
+        yield GaugeMetricFamily("deltabook_runtime_engine_queries_running", "Queries that run.", figures.running)
+        for name, what, value in (
+            ("queries_failed", "Queries that have failed.", figures.failed),
+            ("expired_inputs", "Inputs that were skipped since their query had ended.", figures.expired),
+        ):
+            yield CounterMetricFamily(f"deltabook_runtime_engine_{name}", what, value)
+        for name, what, of in _OF_PIPELINES:
+            family = CounterMetricFamily(f"deltabook_runtime_engine_{name}", what, labels=("query", "pipeline"))
+            for node in figures.nodes:
+                family.add_metric((node.query_id, node.node), getattr(node, of))
+            yield family
+        yield histograms(
+            "deltabook_runtime_engine_task_duration_seconds",
+            "How long each call of a pipeline took.",
+            ("query", "pipeline"),
+            [((node.query_id, node.node), node.durations) for node in figures.nodes],
+        )
+        for name, what, durations in (
+            ("engine_barrier", "From the request of a barrier to its completion.", self._barriers()),
+            ("engine_commit", "From the end of an epoch's barrier until it is durable.", self._commits()),
+            *self._stages(),
+        ):
+            yield histogram(f"deltabook_runtime_{name}_seconds", what, durations)
+
+
+class Rate:
+    """Events per second between two calls. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._count, self._at = 0, 0.0
+        self._last = 0.0
+
+    def per_second(self, count: int, now: float) -> float:
+        """Return the rate since the last call, or the previous rate if that was less than half a second ago."""
+        elapsed = now - self._at
+        if elapsed >= 0.5:
+            self._last = (count - self._count) / elapsed if self._at else 0.0
+            self._count, self._at = count, now
+        return self._last

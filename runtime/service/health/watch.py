@@ -1,0 +1,115 @@
+"""Checks made every second: stale lanes are held back, a full disk pauses the feed, the sign of life is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from runtime.plan import Lane
+from runtime.service.config import LiveConfig
+from runtime.service.health.lag import Freshness
+from runtime.service.inputs.inputs import Inputs
+from runtime.service.results.hub import Hub
+from runtime.upstreams import Beat, write_beat
+
+__all__ = ["SignOfLife", "Watch"]
+
+
+class Watch:
+    """Holds back lanes that are stale, and pauses what is read while the disk is full. On the reactor's thread."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        hub: Hub,
+        inputs: Inputs,
+        freshness: Freshness,
+        *,
+        lanes: tuple[Lane, ...],
+        sealed: Callable[[], int],
+        is_spark_starting: Callable[[], bool],
+    ) -> None:
+        """``lanes`` are those that run, ``sealed`` gives the newest epoch."""
+        self._config = config
+        self._hub = hub
+        self._inputs = inputs
+        self._freshness = freshness
+        self._lanes = lanes
+        self._sealed = sealed
+        self._is_spark_starting = is_spark_starting
+
+    def beat(self, now_s: float) -> None:
+        """Hold back a lane while the feed is lost, or Spark starts or lags: its views are not the market.
+
+        Subscribers of the other lanes get a heartbeat.
+        """
+        hub = self._hub
+        stale = self._stale_lanes(now_s)
+        if hub.held != frozenset(stale):
+            if stale:
+                lanes = " and ".join(stale)
+                self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)
+            else:
+                self._log.info("views are fresh again")
+            hub.hold(stale)
+        hub.heartbeat()
+
+    def _stale_lanes(self, now_s: float) -> tuple[Lane, ...]:
+        if not self._inputs.is_heard:
+            return self._lanes
+        version = self._hub.version if "spark" in self._lanes else self._sealed()
+        is_fresh = self._freshness.is_fresh(version, now_s)
+        return ("spark",) if self._is_spark_starting() or not is_fresh else ()
+
+    def full(self, is_full: bool, used_megabytes: int) -> None:
+        """The run directory has reached its limit, or there is room again."""
+        limit = self._config.upkeep.limit_megabytes
+        if is_full:
+            self._inputs.pause(True)
+            self._log.warn(
+                "the feed is paused: {directory} holds {used} MB, the limit is {limit} (--disk-limit-megabytes)",
+                directory=self._config.directory,
+                used=used_megabytes,
+                limit=limit,
+            )
+        else:
+            self._inputs.pause(False)
+            self._log.info("the feed goes on: {used} MB of {limit}", used=used_megabytes, limit=limit)
+
+
+class SignOfLife:
+    """Writes the file that tells downstream runtimes that this one is alive although its market may be quiet.
+
+    One beat is written at a time; beats that come while a slow disk writes are skipped. On the reactor's thread.
+    """
+
+    _log = Logger()
+
+    def __init__(self, directory: Path, in_thread: Callable[[Callable[[], Any]], Deferred[Any]]) -> None:
+        self._directory = directory
+        self._in_thread = in_thread
+        self._is_writing = False
+        self._has_failed = False
+
+    def beat(self, beat: Beat) -> None:
+        """Called every second."""
+        if self._is_writing:
+            return
+        self._is_writing = True
+        self._in_thread(lambda: write_beat(self._directory, beat)).addCallbacks(self._written, self._failed)
+
+    def _written(self, _: object) -> None:
+        self._is_writing = self._has_failed = False
+
+    def _failed(self, failure: Failure) -> None:
+        if not self._has_failed:  # said once: a full disk refuses every second
+            self._log.warn("no sign of life in {directory}: {reason}", directory=self._directory,
+                           reason=failure.getErrorMessage())  # fmt: skip
+        self._is_writing, self._has_failed = False, True

@@ -1,0 +1,80 @@
+"""The feed that a runtime is begun with: its source, the gate before it, its adaptor, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from deltabook.wire.claim import this_process
+from runtime.engine.ingest import EpochWriter, Origin
+from runtime.epochs import Cut
+from runtime.formats import RawBuffer
+from runtime.service.config import LiveConfig
+from runtime.service.health.lag import Lags
+from runtime.service.inputs.protocols import columns_read, make_adaptor, make_source
+from runtime.sources import Backoff, Gate, Position
+from runtime.upstreams import SessionClaim, SessionClaims, UpstreamError
+
+__all__ = ["FEED", "FEED_ID", "Feed"]
+
+_FOR_EVER: Final = 1 << 30
+
+FEED: Final = "feed"
+"""Its name among the origins."""
+FEED_ID: Final = 0
+"""Its number among them."""
+
+
+class Feed:
+    """Made once; what it has applied belongs to the ingest, the rest to the reactor's thread."""
+
+    def __init__(
+        self, reactor: Any, config: LiveConfig, address: tuple[str, int], writer: EpochWriter, lags: Lags
+    ) -> None:
+        """``address``: host and port of the exchange's feed."""
+        self._reactor = reactor
+        self._lags = lags
+        self._claim = config.system and SessionClaims(config.system)
+        self._holder = this_process(run=config.run_id)
+        self._log = writer.log
+        self.on_refused: Callable[[str], None] = lambda _: None
+        """Hears why the feed may not be read."""
+        cut = writer.recovered.cuts.get(FEED, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
+        backoff = Backoff(attempts=config.feed_attempts or _FOR_EVER)
+        self._source = make_source(config.protocol, reactor, address, FEED_ID, backoff)
+        self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
+        self.gate = Gate(self._source, self._let_in)
+        """Lets its bytes in, or not."""
+        self.origin = Origin(
+            FEED_ID,
+            FEED,
+            self.gate,
+            self._adaptor,
+            Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples),
+            pushdown=columns_read(self._adaptor),
+            defer=reactor.callFromThread,
+        )
+
+    def _let_in(self, raw: RawBuffer) -> None:
+        claims, self._claim = self._claim, None
+        if claims:  # with the first bytes: the session is known by then
+            self._take_session(claims)
+        self._lags.arrived(raw.offset, self._reactor.seconds())
+
+    def _take_session(self, claims: SessionClaims) -> None:
+        directory = str(self._log.directory.parent.resolve())
+        claim = SessionClaim(self._source.session, self._log.identity(), directory, self._holder)
+        try:
+            claims.take(claim)
+        except (UpstreamError, OSError) as error:
+            self.gate.shut()
+            self.on_refused(str(error))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the exchange is heard."""
+        return self._source.is_connected
+
+    def counters(self) -> Mapping[str, int]:
+        """What its adaptor has counted."""
+        return self._adaptor.counters()

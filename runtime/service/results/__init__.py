@@ -1,0 +1,10 @@
+"""Results of views at their newest version, and their rows page by page.
+
+```
+lanes ─changes▶ hub.py (full result of each view) ─▶ subscriptions/ (changes) and http/, postgres/ (rows)
+                 materialised.py: rows as they are shown      cursors.py: one version, page by page
+                 full_results.py: the version in one segment, from which a restart resumes
+```
+"""
+
+__all__: list[str] = []

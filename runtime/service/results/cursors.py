@@ -1,0 +1,202 @@
+"""Cursors: results of views that are kept as they were at one version, to be looked at page by page.
+
+A result that several cursors of one version look at is kept once. What is kept is bounded in number, bytes and age: who
+does not come back is forgotten, and told so if he does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from deltabook.wire.service import CursorFigures
+from runtime.service.errors import ServiceError
+from runtime.service.results.materialised import FullRows
+
+__all__ = [
+    "ClosedCursorError",
+    "CursorLimits",
+    "Cursors",
+    "Kept",
+    "OpenCursor",
+    "TooManyCursorsError",
+    "UnknownCursorError",
+]
+
+_MOST_REASONS: Final = 1_000
+"""Cursors that are closed of which it is known why."""
+_MARK_BYTES: Final = 12
+
+
+class ClosedCursorError(ServiceError):
+    """A cursor that was open once."""
+
+
+class UnknownCursorError(ServiceError, LookupError):
+    """A cursor that never was."""
+
+
+class TooManyCursorsError(ServiceError):
+    """There is no room for another cursor."""
+
+
+class CursorLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Bounds of what is kept."""
+
+    cursors: int = 200
+    """Open at once."""
+    held_bytes: int = 1024 * 1024 * 1024
+    """By all results together, each counted once."""
+    unused_s: float = 60.0
+    """A cursor that was not used for so long is closed."""
+    longest_s: float = 3_600.0
+    """And one that is so old, used or not."""
+    settled_s: float = 5.0
+    """One that was not used for so long makes room for another where there is none."""
+
+
+class Kept(msgspec.Struct, frozen=True, eq=False):
+    """A result at a version."""
+
+    view: str
+    epoch: int
+    step: int
+    rows: FullRows
+    is_sorted: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is the result of."""
+        return self.view, self.epoch, self.step, self.is_sorted
+
+
+class OpenCursor(msgspec.Struct, eq=False):
+    """A place in a result."""
+
+    id: str
+    kept: Kept
+    page_rows: int
+    opened_s: float
+    used_s: float
+    next_page: int = 0
+    """What is shown to who asks for the next one."""
+
+    @property
+    def pages(self) -> int:
+        """At least one, which then is empty."""
+        return max(1, -(-len(self.kept.rows) // self.page_rows))
+
+
+class Cursors:
+    """All cursors of a service; on one thread."""
+
+    def __init__(self, limits: CursorLimits, now_s: Callable[[], float], secret: bytes | None = None) -> None:
+        """``secret`` tells names that were given from others; a random one if it is None."""
+        self.limits = limits
+        self._now_s = now_s
+        self._secret = secret or secrets.token_bytes(32)
+        self._open: OrderedDict[str, OpenCursor] = OrderedDict()  # the one that was used longest ago first
+        self._kept: dict[tuple[Any, ...], tuple[Kept, int]] = {}  # by what it is of: how many look at it
+        self._reasons: OrderedDict[str, str] = OrderedDict()
+        self._held_bytes = 0
+        self._opened = self._expired = self._evicted = 0
+
+    def figures(self) -> CursorFigures:
+        """Of the moment."""
+        return CursorFigures(len(self._open), self._held_bytes, self._opened, self._expired, self._evicted)
+
+    def kept(self, view: str, epoch: int, step: int, *, is_sorted: bool) -> Kept | None:
+        """A result of this version that is kept already."""
+        found = self._kept.get((view, epoch, step, is_sorted))
+        return found[0] if found else None
+
+    def open(self, kept: Kept, page_rows: int) -> OpenCursor:
+        """A new cursor at the beginning of a result; raises `TooManyCursorsError`."""
+        self.expire()
+        own_bytes = kept.rows.nbytes
+        if own_bytes > self.limits.held_bytes:
+            raise TooManyCursorsError(
+                f"expected a result of at most {self.limits.held_bytes} bytes for a cursor, was one of {own_bytes}"
+            )
+        self._make_room(kept)
+        kept, lookers = self._kept.get(kept.key, (kept, 0))
+        if not lookers:
+            self._held_bytes += own_bytes
+        self._kept[kept.key] = kept, lookers + 1
+        now_s = self._now_s()
+        self._opened += 1
+        cursor = OpenCursor(self._named(self._opened), kept, page_rows, now_s, now_s)
+        self._open[cursor.id] = cursor
+        return cursor
+
+    def used(self, name: str) -> OpenCursor:
+        """The cursor of this name; raises `ClosedCursorError` and `UnknownCursorError`."""
+        self.expire()
+        cursor = self._open.get(name)
+        if cursor is None:
+            if not self._is_given(name):
+                raise UnknownCursorError(f"expected a cursor of this runtime since it began, was {name[:80]!r}")
+            reason = self._reasons.get(name, "it is closed")
+            raise ClosedCursorError(f"expected an open cursor, was {name}: {reason}")
+        cursor.used_s = self._now_s()
+        self._open.move_to_end(name)
+        return cursor
+
+    def close(self, name: str) -> None:
+        """Forget a cursor; raises as `used` does."""
+        self._forget(self.used(name), "it was closed by a request")
+
+    def expire(self) -> None:
+        """Forget those whose time is over."""
+        now_s, limits = self._now_s(), self.limits
+        for cursor in list(self._open.values()):
+            if now_s - cursor.used_s >= limits.unused_s:
+                self._forget(cursor, f"it was not used for {limits.unused_s:g} s")
+                self._expired += 1
+            elif now_s - cursor.opened_s >= limits.longest_s:
+                self._forget(cursor, f"it was open for {limits.longest_s:g} s")
+                self._expired += 1
+
+    def _make_room(self, kept: Kept) -> None:
+        """For a cursor of this result, at the cost of those that rest longest."""
+        limits, now_s = self.limits, self._now_s()
+        while True:
+            own_bytes = 0 if kept.key in self._kept else kept.rows.nbytes
+            if len(self._open) < limits.cursors and self._held_bytes + own_bytes <= limits.held_bytes:
+                return
+            oldest = next(iter(self._open.values()))
+            if now_s - oldest.used_s < limits.settled_s:
+                raise TooManyCursorsError(
+                    f"expected at most {limits.cursors} cursors that hold {limits.held_bytes} bytes, was one more: "
+                    "close one, or try later"
+                )
+            self._forget(oldest, "it made room for others")
+            self._evicted += 1
+
+    def _forget(self, cursor: OpenCursor, reason: str) -> None:
+        del self._open[cursor.id]
+        kept, lookers = self._kept.pop(cursor.kept.key)
+        if lookers > 1:
+            self._kept[kept.key] = kept, lookers - 1
+        else:
+            self._held_bytes -= kept.rows.nbytes
+        self._reasons[cursor.id] = reason
+        if len(self._reasons) > _MOST_REASONS:
+            self._reasons.popitem(last=False)
+
+    def _named(self, number: int) -> str:
+        mark = hmac.new(self._secret, str(number).encode(), hashlib.sha256).hexdigest()
+        return f"{number}-{mark[: 2 * _MARK_BYTES]}"
+
+    def _is_given(self, name: str) -> bool:
+        """Whether it is the name of a cursor, open or not: nobody guesses one."""
+        number = name.partition("-")[0]
+        if not (number.isascii() and number.isdigit() and len(number) < 20):
+            return False
+        return hmac.compare_digest(self._named(int(number)).encode(), name.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,136 @@
+"""A run directory that this process has taken: nobody else writes into it, and what it holds fits the configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from deltabook.wire.claim import this_process
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
+from runtime.engine.express import Update
+from runtime.engine.ingest import CommitterThread, EpochWriter
+from runtime.epochs import DirectoryClaim, Disk, Footer
+from runtime.native.cache import default_kernels
+from runtime.plan import Lane, Program, decode_program, encode_program, lane_program, with_record
+from runtime.service.catalogue.catalogue import begin_catalogue
+from runtime.service.config import LiveConfig
+from runtime.service.errors import ServiceError
+from runtime.service.inputs.event_time import MARKET_INPUTS
+from runtime.service.inputs.inputs import check_inputs
+from runtime.service.inputs.protocols import begin_feed
+from runtime.service.inputs.upstreams import missing_of
+from runtime.service.lanes.express import ExpressLane
+from runtime.service.lanes.spark import SparkHost
+from runtime.service.rundir.lock import DirectoryLock
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.requirements import missing_requirement
+
+__all__ = ["RunDirectory"]
+
+
+class RunDirectory:
+    """A new directory with what it begins with, or one that goes on where it ended."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        selects: Sequence[NamedSelect],
+        streams: Sequence[StreamSelect] = (),
+        *,
+        disk: Disk,
+        now_ns: Callable[[], int],
+        on_epoch: Callable[[Footer], None],
+        on_update: Callable[[Update], None],
+    ) -> None:
+        """``on_epoch`` hears of epochs on the committer, ``on_update`` of the express lane's versions on a worker.
+
+        Raises `ServiceError` for a directory that is in use, or was begun with something else, and `SparkLaneError`
+        where Spark is to run and is not installed.
+        """
+        self._config = config
+        directory = config.directory
+        holder = this_process(run=config.run_id, since_ns=now_ns())
+        with ExitStack() as undone:
+            self._lock = DirectoryLock(directory, holder)
+            undone.callback(self._lock.release)
+            self.claim = DirectoryClaim(directory, holder, disk)
+            """Whether it is still this process's."""
+            self.writer = EpochWriter(
+                directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
+            )
+            """Of its epochs."""
+            undone.callback(self.writer.close)
+            self.express = ExpressLane(self.writer, directory, on_update, default_kernels())
+            """Its express lane."""
+            check_inputs(config, self.writer)
+            if config.feed is not None:
+                begin_feed(self.writer, config.protocol, str(directory))
+            self.program = begin_catalogue(
+                self.writer,
+                selects,
+                MARKET_RELATIONS,
+                mode=config.mode,
+                most_views=config.most_views,
+                where=str(directory),
+                first=self.express.first,
+                streams=streams,
+                inputs=MARKET_INPUTS,
+                missing=missing_of(config.upstreams),
+                placed=lambda program: with_record(program, on_spark=self._is_spark_wanted(program)),
+            )
+            """The views that it was begun with."""
+            self._check_streams()
+            self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
+            """Whether Spark is to run."""
+            if self.runs_spark and (missing := missing_requirement(os.environ)):
+                raise SparkLaneError(f"{missing}; --no-spark with --express alone runs without Spark")
+            self._place_express_views()
+            undone.pop_all()
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Those that run."""
+        return ("spark", "express") if self.runs_spark else ("express",)
+
+    def close(self) -> None:
+        """Let the next one in."""
+        with ExitStack() as parts:  # both, whatever the first raises
+            parts.callback(self._lock.release)
+            parts.callback(self.writer.close)
+
+    def _check_streams(self) -> None:
+        """Raise `ServiceError` for a stream that would wait for ever, as there were no upstreams when it was made."""
+        missing = missing_of(self._config.upstreams)
+        for stream in decode_program(self.writer.control).streams:
+            for name in missing.keys() & set(stream.reads):
+                raise ServiceError(f"stream {stream.name}: {missing[name]}")
+
+    def _place_express_views(self) -> None:
+        """Have Spark keep all express views from now on, or none, if the newest program says otherwise.
+
+        That of an earlier release has them on the express lane alone.
+        """
+        program = decode_program(self.writer.control)
+        placed = with_record(program, on_spark=self.runs_spark)
+        if placed != program:
+            recovered = self.writer.recovered
+            self.writer.seal(recovered.cuts if recovered else {}, control=encode_program(placed))
+
+    def _is_spark_wanted(self, program: Program) -> bool:
+        """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
+        wanted, directory = self._config.runs_spark, self._config.directory
+        alone = [view.name for view in program.views if view.lane == "spark"]
+        if wanted is False and alone:
+            raise ServiceError(f"expected views of the express lane for --no-spark, was {alone[0]!r} among them")
+        has_run = SparkHost.has_run(directory)
+        runs = bool(lane_program(program, "spark").views) or has_run if wanted is None else wanted
+        first = self.writer.log.first()
+        if runs and not has_run and first > 0:
+            raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
+        if runs and has_run and first > (published := SparkHost.published(directory)) + 1:
+            raise ServiceError(
+                f"expected epoch {published + 1} in {directory}, which Spark is to go on with, was {first} as the "
+                "first that is left: expected --no-spark, or a new --dir"
+            )
+        return runs

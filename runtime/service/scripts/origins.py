@@ -1,0 +1,138 @@
+"""From a script's declarations to origins of the ingest.
+
+Streams that read the same file in the same way share one origin: it is read once, and its messages count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import msgspec
+
+from runtime.compiler import StreamDeclaration
+from runtime.compiler.declarations import FileSource
+from runtime.engine.ingest import EpochWriter, Origin
+from runtime.epochs import Cut
+from runtime.formats import Pushdown
+from runtime.native.cache import default_kernels
+from runtime.plan import DerivedInput
+from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, TraceAdaptor
+from runtime.service.errors import ServiceError
+from runtime.service.inputs.event_time import TIME_OPTION, time_of
+from runtime.service.scripts.options import Options, policies, stream_codec, stream_schema
+from runtime.sources import FileSource as FileReader
+from runtime.sources import Position
+
+__all__ = ["script_inputs", "script_origins", "script_times"]
+
+_OF_A_STREAM: Final = {"book", "deterministic", "validate"}
+"""Options of an order book in which streams that are read together may differ."""
+
+
+def script_origins(
+    declarations: Sequence[StreamDeclaration],
+    writer: EpochWriter,
+    columns: Mapping[str, frozenset[str]] | None = None,
+) -> dict[int, Origin]:
+    """The origins that fill these relations, each to go on where the writer's last epoch ended.
+
+    ``columns``: those of each relation that somebody reads, all if it is None; what is not read is not parsed. Raises
+    `ServiceError` for an adaptor or option that there is none of, `MissingFileError` for a file that is not there.
+    """
+    groups: dict[tuple[str, ...], list[StreamDeclaration]] = {}
+    for declaration in declarations:
+        groups.setdefault(_sharing(declaration), []).append(declaration)
+    origins: dict[int, Origin] = {}
+    for origin_id, (key, group) in enumerate(sorted(groups.items())):
+        name = "|".join(key)
+        cut = writer.recovered.cuts.get(name, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
+        first = group[0]
+        options = Options(first)
+        path = _path(first)
+        codec = stream_codec(options, path)
+        adaptor: Adaptor
+        if first.adaptor == "orderbook":
+            adaptor, pushdown = _book_adaptor(group, options, writer, f"origin/{origin_id}", cut), Pushdown()
+        else:
+            rows = _row_adaptor(first, options, None if columns is None else columns[first.name])
+            adaptor, pushdown = rows, rows.pushdown
+        source = FileReader(path, origin_id, codec=codec)
+        start = Position(str(path), cut.sequence + 1, cut.offset, cut.tuples)
+        origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table, pushdown=pushdown)
+    return origins
+
+
+def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInput, ...]:
+    """What derived streams may read of these relations: not order books, whose rows change without a time of their own.
+
+    A table, and a stream from which rows are deleted, is looked up. Raises `ServiceError` for a time that is none.
+    """
+    found = []
+    for declaration in declarations:
+        if declaration.adaptor != "orderbook":
+            relation = declaration.relation()
+            is_looked_up = declaration.is_table or Options(declaration).flag("deletions")
+            found.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
+    return tuple(found)
+
+
+def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:
+    """The streams whose rows say how far event time has come → their time columns; raises `ServiceError`."""
+    times = {each.name: time_of(each.relation(), each.options) for each in declarations if not each.is_table}
+    return {name: column for name, column in times.items() if column}
+
+
+def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
+    """What streams must have in common to be read together."""
+    path = str(_path(declaration))
+    if declaration.adaptor == "orderbook":
+        brokers = declaration.options.get("brokers", "10")
+        others = sorted(f"{k}={v}" for k, v in declaration.options.items() if k not in _OF_A_STREAM | {"brokers"})
+        return (path, "orderbook", brokers, str(declaration.is_table), *others)
+    return (path, declaration.adaptor, declaration.name)
+
+
+def _path(declaration: StreamDeclaration) -> Path:
+    if not isinstance(declaration.source, FileSource):
+        raise ServiceError(
+            f"expected stream {declaration.name} to read a FILE, was a SOCKET at "
+            f"{declaration.source.host}:{declaration.source.port}; live feeds are read by `deltabook runtime`"
+        )
+    return declaration.source.path
+
+
+def _book_adaptor(
+    group: Sequence[StreamDeclaration], options: Options, writer: EpochWriter, name: str, cut: Cut
+) -> Adaptor:
+    """The adaptor of order books that are read together."""
+    for declaration in group:
+        if declaration.delimiter != b"\n":
+            raise ServiceError(
+                f"expected LINE DELIMITED for orderbook of {declaration.name}, was {declaration.delimiter!r} DELIMITED"
+            )
+    brokers = options.number("brokers", 10)
+    schema = msgspec.structs.replace(TRACE_SCHEMA, **policies(options))
+    streams = [BookStream(d.relation(), _book(d)) for d in group]
+    for known in _OF_A_STREAM:
+        options.text(known)
+    options.end()
+    return TraceAdaptor(
+        writer.space, name, streams, brokers, messages=cut.sequence, schema=schema, kernels=default_kernels()
+    )
+
+
+def _row_adaptor(declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None) -> RowAdaptor:
+    """The adaptor of a stream whose tuples are its rows."""
+    deletions = options.flag("deletions")
+    options.text(TIME_OPTION)
+    schema = stream_schema(declaration, options, deletions=deletions)
+    return RowAdaptor(declaration.relation(), schema, deletions=deletions, columns=columns)
+
+
+def _book(declaration: StreamDeclaration) -> Literal["bids", "asks"]:
+    book = declaration.options.get("book", "bids").lower()
+    if book not in ("bids", "asks"):
+        raise ServiceError(f"expected book := 'bids' or 'asks' for {declaration.name}, was {book!r}")
+    return cast(Literal["bids", "asks"], book)

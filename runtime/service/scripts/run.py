@@ -1,0 +1,314 @@
+"""Runs a script's streams to their end, through formatter, engine, epochs and Spark, and gives the views' results."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from runtime.compiler import NamedSelect, StreamDeclaration, StreamSelect
+from runtime.engine import EngineError
+from runtime.engine.express import ExpressPipeline
+from runtime.engine.ingest import (
+    CommitterThread,
+    EpochWriter,
+    Ingest,
+    IngestConfig,
+    IngestListener,
+    Origin,
+    OriginCounters,
+)
+from runtime.engine.streams import DerivedStreams, StreamsPipeline
+from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.native.cache import default_kernels
+from runtime.plan import (
+    EPOCH_TIME,
+    Column,
+    Program,
+    View,
+    columns_of,
+    encode_program,
+    lane_program,
+    stream_views,
+    with_record,
+)
+from runtime.service.catalogue.catalogue import begun_program
+from runtime.service.errors import ServiceError
+from runtime.service.lanes.agreement import LaneAgreement
+from runtime.service.lanes.express import ExpressLane
+from runtime.service.results.materialised import json_rows
+from runtime.service.rundir.lock import left_as_found
+from runtime.service.scripts.origins import script_inputs, script_origins, script_times
+from runtime.spark.config import SparkConfig
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.kernels import request_kernels
+from runtime.spark.requirements import missing_requirement
+from runtime.views.materialised import MaterialisedView
+
+if TYPE_CHECKING:
+    from runtime.spark.lane import Published, SparkLane
+
+__all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
+
+_PATIENCE_SECONDS: Final = 600.0
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A view's full result at a version."""
+
+    query: str
+    """Name of the view."""
+    columns: tuple[Column, ...]
+    """What its rows look like."""
+    rows: list[list[Any]]
+    """The rows as JSON values, sorted."""
+    epoch: int
+    """The version."""
+    view_class: str
+    """linear or reevaluated; ``stream`` of a derived stream, whose rows are those that it keeps."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What a run went through."""
+
+    messages: int
+    """Messages of all origins, malformed ones not counted."""
+    dead_letters: int
+    """Malformed ones."""
+    nulled: int
+    """Malformed values that became NULL."""
+    epochs: int
+    """Epochs sealed."""
+    counters: dict[str, int]
+    """What the adaptors saw."""
+    origins: dict[str, OriginCounters]
+    """What became of the tuples of each file."""
+    late: dict[str, int] = {}
+    """Derived stream → rows that came too late for it, which are dead letters."""
+
+
+class _Listener(IngestListener):
+    def __init__(self) -> None:
+        self.outcome: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def on_finished(self) -> None:
+        self.outcome.put(None)
+
+    def on_failed(self, reason: str) -> None:
+        self.outcome.put(reason)
+
+
+def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
+    """The columns of each declared relation that a map of the program reads, and all of one that a stream reads.
+
+    Where the program reads the time of epochs, all columns that it follows from as well.
+    """
+    read: dict[str, set[str]] = {stream.name: set() for stream in streams}
+    for map_ in program.maps:
+        read.setdefault(map_.relation, set()).update(columns_of(map_))
+    for stream in program.streams:
+        for each in stream.inputs:
+            read.setdefault(each.relation.name, set()).update(column.name for column in each.relation.columns)
+    for name, column in times_read(program, streams).items():
+        read[name].add(column)
+    return {name: frozenset(columns) for name, columns in read.items()}
+
+
+def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
+    """The time columns of declared streams, if the program reads the time of epochs; raises `ServiceError`."""
+    reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
+    return script_times(streams) if reads else {}
+
+
+class ScriptRun:
+    """One run of one script in a directory of its own."""
+
+    def __init__(
+        self,
+        directory: Path,
+        selects: Sequence[NamedSelect],
+        streams: Sequence[StreamDeclaration],
+        *,
+        mode: Literal["sql", "dbtoaster"],
+        ingest: IngestConfig,
+        spark: SparkConfig,
+        derived: Sequence[StreamSelect] = (),
+        runs_spark: bool | None = None,
+    ) -> None:
+        """``runs_spark``: whether Spark keeps all views; None: if there are views without the express lane.
+
+        Raises `ServiceError` if Spark is not to run and there are such views, and what `begun_program` raises.
+        """
+        self._directory = directory
+        self._streams = streams
+        self._ingest_config = ingest
+        self._spark_config = spark
+        program = begun_program(selects, [s.relation() for s in streams], derived, script_inputs(streams), mode)
+        alone = [view.name for view in program.views if view.lane == "spark"]
+        if runs_spark is False and alone:
+            raise ServiceError(f"expected views of the express lane for --no-spark, was {alone[0]!r} among them")
+        self._runs_spark = bool(alone) if runs_spark is None else runs_spark
+        self.program: Program = with_record(program, on_spark=self._runs_spark)
+        self.counts = Counts(0, 0, 0, 0, {}, {})
+        self._failures: dict[str, str] = {}
+
+    def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
+        """Run, and give each view's result at the end, or at every version that is published.
+
+        ``on_starting`` is called when the input is in and Spark's start, the longest wait, begins.
+        Where Spark runs, its results are the ones that are given, and those of the express lane are compared with
+        them at every version. A view that fails has no result from there on; `ServiceError` names all of these views
+        at the end, and those of which the lanes differ.
+        Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
+        """
+        if self._runs_spark and (missing := missing_requirement(os.environ)):
+            raise SparkLaneError(f"{missing}; --lane express runs without Spark")
+        last = self._ingest()
+        yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
+        express = self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
+        if self._runs_spark:
+            for _ in express:  # notes which of them have failed
+                pass
+            kept = {view.name: view for view in self.program.views}
+            yield from self._spark_results(kept, last, every_epoch, on_starting)
+        else:
+            yield from express
+        if self._failures:
+            raise ServiceError("; ".join(self._failures.values()))
+
+    def _without_failed(
+        self, views: Mapping[str, MaterialisedView], failed: Mapping[str, str], epoch: int
+    ) -> dict[str, MaterialisedView]:
+        """Return the views that have not failed, and note why the others have."""
+        for name, reason in failed.items():
+            if name in views:
+                self._failures[name] = f"view {name} failed at epoch {epoch}: {reason}"
+        return {name: view for name, view in views.items() if name not in failed}
+
+    def _log_results(self, program: Program, section: str, last: int, *, every_epoch: bool) -> Iterator[Result]:
+        """Derived streams, or the express lane's views, as the epochs have them in sections whose names begin so."""
+        views = {view.name: MaterialisedView(view.columns, kernels=default_kernels()) for view in program.views}
+        log = EpochLogReader(self._directory / "epochs")
+        for epoch in range(last + 1) if views else ():
+            segment = log.read(epoch)
+            attributes = segment.footer.attributes
+            failed = {name: attributes[f"failed/{name}"] for name in views if f"failed/{name}" in attributes}
+            views = self._without_failed(views, failed, epoch)
+            for name, view in views.items():
+                view.apply(segment.rows(f"{section}{name}"), epoch)
+            if epoch and (every_epoch or epoch == last):
+                yield from (self._result(name, view) for name, view in views.items())
+
+    def _spark_results(
+        self, kept: Mapping[str, View], last: int, every_epoch: bool, on_starting: Callable[[], None]
+    ) -> Iterator[Result]:
+        from runtime.spark.lane import SparkLane
+        from runtime.spark.session import start_session, stop_session
+
+        views = {name: MaterialisedView(view.columns, kernels=default_kernels()) for name, view in kept.items()}
+        versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
+        request_kernels(self.program, self._spark_config.shards)
+        session = start_session(self._spark_config, self._directory / "spark", on_starting=on_starting)
+        results = ResultLog(self._directory / "results")
+        lane = SparkLane(
+            session,
+            self._spark_config,
+            self._directory / "epochs",
+            self._directory / "checkpoint",
+            results=results,
+            on_published=versions.put,
+        )
+        agreement = LaneAgreement(results, EpochLogReader(self._directory / "epochs"))
+        try:
+            agreement.begin()
+            lane.start()
+            version = 0
+            while views and version < last:
+                published = self._next(versions, lane)
+                version = published.to_epoch
+                agreement.published(published)
+                views = self._without_failed(views, published.failed, version)
+                for name, view in views.items():
+                    view.apply(published.changes.get(name), version)
+                if every_epoch or version == last:
+                    yield from (self._result(name, view) for name, view in views.items())
+        finally:
+            lane.stop()
+            stop_session(session)
+        for name, each in agreement.differing().items():
+            self._failures[name] = f"view {name}: the lanes differ from epoch {each.since} on; Spark's answer is shown"
+
+    def _ingest(self) -> int:
+        """Bring everything in; gives the last epoch."""
+        footers: list[Footer] = []
+        with left_as_found(self._directory):
+            writer, origins, pipeline = self._begin(footers)
+        try:
+            listener = _Listener()
+            derived = DerivedStreams(writer.space, writer.log, self.program) if self.program.streams else None
+            ingest = Ingest(
+                self._ingest_config,
+                writer,
+                origins,
+                listener,
+                views={"express": pipeline},
+                streams=None if derived is None else StreamsPipeline(derived, lambda update: None),
+                times=times_read(self.program, self._streams),
+            )
+            ingest.start()
+            try:
+                reason = listener.outcome.get()
+            finally:
+                ingest.stop()
+            if reason is not None:
+                raise EngineError(reason)
+            counters: dict[str, int] = {}
+            for origin in origins.values():
+                for name, value in origin.adaptor.counters().items():
+                    counters[name] = counters.get(name, 0) + value
+            found = ingest.counters()
+            self.counts = Counts(
+                messages=sum(f.messages for f in footers),
+                dead_letters=writer.dead_letters,
+                nulled=sum(origin.nulled for origin in found.values()),
+                epochs=writer.epoch,
+                counters=counters,
+                origins=found,
+                late={name: line.late for name, line in derived.figures.items() if line.late} if derived else {},
+            )
+            return writer.epoch
+        finally:
+            writer.close()
+
+    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
+        """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""
+        writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
+        try:
+            express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())
+            writer.add_sections(express.first(self.program))
+            writer.seal({}, control=encode_program(self.program))
+            origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))
+            return writer, origins, express.begin(is_compared=self._runs_spark)
+        except BaseException:
+            writer.close()
+            raise
+
+    @staticmethod
+    def _next(versions: queue.SimpleQueue[Published], lane: SparkLane) -> Published:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                return versions.get(timeout=0.2)
+            except queue.Empty:
+                lane.raise_if_failed()
+        raise SparkLaneError(f"expected a version within {_PATIENCE_SECONDS:.0f} s, was none")
+
+    def _result(self, name: str, view: MaterialisedView) -> Result:
+        views = (*stream_views(self.program).views, *self.program.views)
+        described = next(v for v in views if v.name == name)
+        return Result(name, view.columns, json_rows(view.columns, view.shown()), view.version, described.view_class)

@@ -1,0 +1,44 @@
+"""What views change, on its way to those who asked for it.
+
+```
+hub ──Message──▶ VersionSubscription ──────────────▶ Listener (a connection)
+ │                 │ full, or held: waits            ▲
+ │                 └──▶ ViewStream (one bounded queue for all who wait) ── their sum, or a snapshot ──┘
+ │
+ └─ epochs as they are committed ─▶ CommittedViews ─▶ EpochSubscription ─▶ Listener
+                                         ▲                  │ behind: from a position
+                     epoch and result log ── History ◀──────┘
+```
+
+A message is encoded once in each format, however many are told. Listeners are HTTP answers without end, and `Page`s
+behind a `WebSocket`.
+"""
+
+from runtime.service.subscriptions.committed import CommittedViews, Epochs, Start
+from runtime.service.subscriptions.epochsubscription import EpochSubscription
+from runtime.service.subscriptions.history import History, Past
+from runtime.service.subscriptions.message import Message, arrow_frame
+from runtime.service.subscriptions.page import Page
+from runtime.service.subscriptions.subscription import Listener, Subscription, VersionSubscription
+from runtime.service.subscriptions.viewstream import ViewStream, queues
+from runtime.service.subscriptions.websocket import NotUpgradedError, WebSocket, upgraded
+
+__all__ = [
+    "CommittedViews",
+    "EpochSubscription",
+    "Epochs",
+    "History",
+    "Listener",
+    "Message",
+    "NotUpgradedError",
+    "Page",
+    "Past",
+    "Start",
+    "Subscription",
+    "VersionSubscription",
+    "ViewStream",
+    "WebSocket",
+    "arrow_frame",
+    "queues",
+    "upgraded",
+]

@@ -1,0 +1,277 @@
+"""What a page asks for over its WebSocket, and what it is sent; see `deltabook.wire.stream`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from deltabook.wire.service import ColumnLine
+from deltabook.wire.stream import (
+    BAD_DATA,
+    MOST_CREDIT,
+    MOST_SUBSCRIPTIONS,
+    TOO_BUSY,
+    Ended,
+    Event,
+    Failed,
+    Hello,
+    Next,
+    Ping,
+    Pong,
+    Request,
+    StreamHeartbeat,
+    StreamView,
+    Subscribe,
+    Subscribed,
+)
+from runtime.plan import View
+from runtime.service.subscriptions.committed import CommittedViews, Start
+from runtime.service.subscriptions.message import Message
+from runtime.service.subscriptions.subscription import Listener, Subscription
+from runtime.service.subscriptions.websocket import WebSocket
+
+__all__ = ["Page", "Views"]
+
+_MOST_ROWS: Final = 50_000
+"""Of one change: it is encoded on the reactor's thread, and drawn by a page."""
+_FRAME_BYTES: Final = 1024 * 1024
+"""A frame that has become so large takes no more views."""
+_REQUESTS_PER_S: Final = 200.0
+_BURST: Final = 400.0
+_SAFE: Final = 2**53 - 1
+
+_requests: Final = msgspec.json.Decoder(Request)
+_events: Final = msgspec.json.Encoder()
+
+
+class Views(Protocol):
+    """What pages may follow: the hub."""
+
+    committed: CommittedViews | None
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Those that are there."""
+
+    def subscribe(self, names: list[str], listener: Listener, start: Start | None = None) -> Subscription | None:
+        """See `Hub.subscribe`."""
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """See `Hub.unsubscribe`."""
+
+
+class _Followed(Listener):
+    """One subscription of a page."""
+
+    def __init__(self, page: Page, name: str, credit: int) -> None:
+        self.subscription: Subscription | None = None
+        self.credit = credit
+        self._page = page
+        self._name = name
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._is_cut = False
+
+    def write(self, message: Message) -> None:
+        if message.header.kind == "heartbeat":
+            self._page.tell(StreamHeartbeat(self._name, message.header.to_epoch, message.header.time_ns))
+            return
+        part = message.encoded(_change)
+        self._parts.append(part)
+        self._bytes += len(part)
+        if self._bytes >= _FRAME_BYTES and self.subscription is not None:
+            self._is_cut = True
+            self.subscription.pause()  # the other views have to wait for the next frame
+        if message.rows is not None and message.rows.num_rows > _MOST_ROWS and self.subscription is not None:
+            self.subscription.leave(message.header.view)
+
+    def flush(self) -> None:
+        if not self._parts:
+            return
+        parts, self._parts, self._bytes = self._parts, [], 0
+        is_cut, self._is_cut = self._is_cut, False
+        self.credit -= 1
+        if self.credit <= 0 and self.subscription is not None:
+            self.subscription.pause()
+        name = _events.encode(self._name)
+        self._page.send(b'{"type":"frame","id":' + name + b',"changes":[' + b",".join(parts) + b"]}")
+        if is_cut:
+            self.go_on(is_full=self._page.is_full)
+
+    def finish(self) -> None:
+        self._page.ended(self._name)
+
+    def go_on(self, *, is_full: bool) -> None:
+        """There is more credit or more room, or less."""
+        if self.subscription is not None:
+            if self.credit > 0 and not is_full:
+                self.subscription.resume()
+            else:
+                self.subscription.pause()
+
+
+class Page:
+    """One connection of a page; on the reactor's thread."""
+
+    def __init__(
+        self, socket: WebSocket, views: Views, seconds: Callable[[], float], now_ns: Callable[[], int]
+    ) -> None:
+        self._socket = socket
+        self._views = views
+        self._seconds = seconds
+        self._now_ns = now_ns
+        self._followed: dict[str, _Followed] = {}
+        self.is_full = False
+        """Whether the page takes nothing now."""
+        self._allowed, self._allowed_s = _BURST, seconds()
+        committed = views.committed
+        self.tell(Hello(committed.run if committed is not None else "", now_ns()))
+
+    def tell(self, event: Event) -> None:
+        """Send an event."""
+        self.send(_events.encode(event))
+
+    def send(self, data: bytes) -> None:
+        """Send an event that is encoded already."""
+        self._socket.send(data.decode())
+
+    def received(self, text: str) -> None:
+        """See `Receiver`."""
+        if not self._is_allowed():
+            self.tell(Failed(f"expected at most {_REQUESTS_PER_S:g} requests a second, was more"))
+            self._socket.close(TOO_BUSY, "too many requests")
+            return
+        try:
+            request: Request = _requests.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            self.tell(Failed(f"expected a request as JSON, was {text[:80]!r}: {error}"))
+            self._socket.close(BAD_DATA, "no request")
+            return
+        if isinstance(request, Subscribe):
+            self._subscribe(request)
+        elif isinstance(request, Next):
+            self._next(request)
+        elif isinstance(request, Ping):
+            self.tell(Pong(self._now_ns()))
+        elif request.id in self._followed:
+            self._forget(request.id)
+            self.tell(Ended(request.id))
+        else:
+            self._unknown(request.id)
+
+    def full(self) -> None:
+        """See `Receiver`."""
+        self.is_full = True
+        for followed in tuple(self._followed.values()):
+            followed.go_on(is_full=True)
+
+    def drained(self) -> None:
+        """See `Receiver`."""
+        self.is_full = False
+        for followed in tuple(self._followed.values()):
+            followed.go_on(is_full=self.is_full)
+
+    def lost(self) -> None:
+        """See `Receiver`."""
+        for name in tuple(self._followed):
+            self._forget(name)
+
+    def ended(self, name: str) -> None:
+        """All views of a subscription are gone."""
+        self._followed.pop(name, None)
+        self.tell(Ended(name))
+
+    def _subscribe(self, request: Subscribe) -> None:
+        self._forget(request.id)
+        known = {view.name: view for view in self._views.views}
+        names = list(dict.fromkeys(request.views))
+        if reason := self._objection(request, names, known):
+            self.tell(Failed(reason, request.id))
+            return
+        start = None if request.by == "version" else Start(_start(request, names), request.run)
+        followed = _Followed(self, request.id, request.credit)
+        followed.subscription = self._views.subscribe(names, followed, start)
+        if followed.subscription is None:
+            self.tell(Failed("expected fewer subscribers", request.id))
+            return
+        self._followed[request.id] = followed
+        columns = {n: tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in known[n].columns) for n in names}
+        self.tell(Subscribed(request.id, tuple(StreamView(name, columns[name]) for name in names)))
+        followed.go_on(is_full=self.is_full)
+
+    def _objection(self, request: Subscribe, names: list[str], known: dict[str, View]) -> str:
+        if len(self._followed) >= MOST_SUBSCRIPTIONS:
+            return f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was another one"
+        if unknown := [name for name in names if name not in known]:
+            return f"expected names out of {', '.join(sorted(known)) or 'none'}, was {unknown[0][:80]!r}"
+        if request.by == "version" and (request.from_epoch is not None or request.run):
+            return "expected by epoch with from and run, as versions cannot be resumed"
+        if request.by == "epoch" and self._views.committed is None:
+            return "expected a runtime that commits epochs, was one without"
+        if isinstance(request.from_epoch, dict) and (other := [n for n in request.from_epoch if n not in names]):
+            return f"expected epochs of the views that are asked for, was one of {other[0][:80]!r}"
+        return ""
+
+    def _next(self, request: Next) -> None:
+        followed = self._followed.get(request.id)
+        if followed is None:
+            self._unknown(request.id)
+            return
+        followed.credit = min(MOST_CREDIT, followed.credit + request.credit)
+        followed.go_on(is_full=self.is_full)
+
+    def _unknown(self, name: str) -> None:
+        self.tell(Failed(f"expected a subscription that was begun, was {name!r}", name))
+
+    def _forget(self, name: str) -> None:
+        followed = self._followed.pop(name, None)
+        if followed is not None and followed.subscription is not None:
+            self._views.unsubscribe(followed.subscription)
+
+    def _is_allowed(self) -> bool:
+        now_s = self._seconds()
+        self._allowed = min(_BURST, self._allowed + (now_s - self._allowed_s) * _REQUESTS_PER_S)
+        self._allowed_s = now_s
+        self._allowed -= 1
+        return self._allowed >= 0
+
+
+def _start(request: Subscribe, names: list[str]) -> dict[str, int]:
+    given = request.from_epoch
+    if given is None:
+        return {}
+    return dict(given) if isinstance(given, dict) else dict.fromkeys(names, given)
+
+
+def _change(message: Message) -> bytes:
+    """A `StreamChange` as JSON."""
+    head, rows = message.header, message.rows
+    told: dict[str, Any] = {
+        "view": head.view, "kind": head.kind, "from": head.from_epoch, "to": head.to_epoch, "step": head.step,
+        "time_ns": head.time_ns, "feed": head.feed, "rows": (), "weights": (), "reason": head.reason,
+    }  # fmt: skip
+    if rows is not None and rows.num_rows > _MOST_ROWS:
+        told["kind"] = "error"
+        told["reason"] = f"expected at most {_MOST_ROWS} rows at once, was {rows.num_rows}: open a cursor"
+    elif rows is not None and rows.num_rows:
+        *values, weights = rows.columns
+        scales = [int((field.metadata or {}).get(b"scale", 0)) for field in rows.schema][:-1]
+        cells = [[_value(v, s) for v in column.to_pylist()] for column, s in zip(values, scales, strict=True)]
+        told["rows"] = list(zip(*cells, strict=True)) if cells else [()] * rows.num_rows
+        told["weights"] = weights.to_pylist()
+    return _events.encode(told)
+
+
+def _value(value: Any, scale: int) -> Any:
+    if value is None or isinstance(value, str | bool | float):
+        return value
+    if isinstance(value, Decimal | int):
+        whole = int(value)
+        if scale:
+            sign, digits, _ = Decimal(whole).as_tuple()
+            return f"{Decimal((sign, digits, -scale)):f}"
+        return whole if -_SAFE <= whole <= _SAFE else str(whole)
+    return value.isoformat()
