@@ -85,7 +85,7 @@ class _Run:
         return 1 if self._reason is not None else 0
 
     def _start(self) -> None:
-        subscription = self._runtime.hub.subscribe(VIEWS, self._subscriber)
+        subscription = self._runtime.parts.hub.subscribe(VIEWS, self._subscriber)
         assert subscription is not None
         subscription.catch_up()
         self._runtime.start().addCallbacks(self._started, self._failed)
@@ -95,7 +95,7 @@ class _Run:
         self._look.start(_LOOK_SECONDS)
 
     def _watch(self) -> None:
-        cut = self._runtime.hub.cuts_of("express").get("feed")
+        cut = self._runtime.parts.hub.cuts_of("express").get("feed")
         sequence = cut.sequence if cut else 0
         if not self._begun and sequence >= self._options.warm:
             self._begun = True
@@ -105,9 +105,9 @@ class _Run:
             self._reactor.callLater(0, self._finish)
 
     def _finish(self) -> None:
-        answers = {view: self._runtime.hub.result(view).rows().to_pylist() for view in VIEWS}
+        answers = {view: self._runtime.parts.hub.result(view).rows().to_pylist() for view in VIEWS}
         np.save(self._options.heard, np.array(self._subscriber.heard, np.int64))
-        steps = self._runtime.hub.step("express")
+        steps = self._runtime.parts.hub.step("express")
         figures = {"steps": steps, "cpu_seconds": time.process_time()}
         _say({**figures, "answers": {v: [[_plain(x) for x in row.values()] for row in r] for v, r in answers.items()}})
         self._runtime.stop().addBoth(lambda _: self._reactor.stop())

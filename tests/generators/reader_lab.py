@@ -129,7 +129,7 @@ class ReaderLab:
             selects if is_new else [],
             self.failures.append,
         )
-        self.control = Control(self.runtime.hub, self.runtime.catalogue)
+        self.control = Control(self.runtime.parts.hub, self.runtime.parts.catalogue)
         self.wait(self.runtime.start())
         self.feed = FeedInHand.opened[0]
         while not hasattr(self.feed, "_sink"):
@@ -152,19 +152,19 @@ class ReaderLab:
             if is_so():
                 return
             if not self.reactor.turn(_LOOK_SECONDS):
-                self.runtime._ingest.request_barrier()
-        raise AssertionError(f"expected it to be so, was {self.runtime.readers.list()} and {self.failures}")
+                self.runtime.parts.ingest.request_barrier()
+        raise AssertionError(f"expected it to be so, was {self.runtime.parts.readers.list()} and {self.failures}")
 
     def seal(self) -> None:
         """Close the epoch."""
-        self.wait(told(self.reactor, lambda sealed: self.runtime._ingest.at_cut(dict, sealed)))
+        self.wait(told(self.reactor, lambda sealed: self.runtime.parts.ingest.at_cut(dict, sealed)))
 
     def add(self, wanted: NewReader) -> Any:
         """The status and what became of it."""
-        return self.wait(self.runtime.readers.add(wanted))
+        return self.wait(self.runtime.parts.readers.add(wanted))
 
     def drop(self, name: str, **how: Any) -> Any:
-        return self.wait(self.runtime.readers.drop(name, 30.0, **how))
+        return self.wait(self.runtime.parts.readers.drop(name, 30.0, **how))
 
     def view(self, name: str, sql: str, *readers: str) -> None:
         """Add a view of the express lane."""
@@ -172,14 +172,14 @@ class ReaderLab:
 
     def rows(self, view: str) -> Counter[tuple[Any, ...]]:
         """What a view holds."""
-        table = self.runtime.hub.result(view).rows()
+        table = self.runtime.parts.hub.result(view).rows()
         weights = table.column("weight").to_pylist()
         rows = zip(*[table.column(name).to_pylist() for name in table.column_names if name != "weight"], strict=True)
         return Counter(dict(zip(rows, weights, strict=True)))
 
     def state(self, name: str) -> Any:
         """What is said of a reader."""
-        return next((each for each in self.runtime.readers.list().readers if each.name == name), None)
+        return next((each for each in self.runtime.parts.readers.list().readers if each.name == name), None)
 
     def stop(self) -> None:
         """Without sealing: as if it had been killed."""

@@ -2,75 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from runtime.engine.ingest import EpochWriter, Ingest
-from runtime.engine.streams import StreamFigures
-from runtime.plan import Lane
 from runtime.service.health.lag import Freshness, Lags
-from runtime.service.health.metrics import EngineMetrics, Rate
-from runtime.service.inputs.inputs import Inputs
-from runtime.service.lanes.agreement import LaneAgreement
-from runtime.service.lanes.spark import SparkHost
-from runtime.service.results.hub import Hub
-from runtime.service.rundir.upkeep import Upkeep
+from runtime.service.health.metrics import Rate
+from runtime.service.parts import LiveParts
 
-__all__ = ["RuntimeFigures", "RuntimeParts"]
-
-
-class RuntimeParts(msgspec.Struct, frozen=True, eq=False):
-    """Whom the figures are of."""
-
-    writer: EpochWriter
-    hub: Hub
-    inputs: Inputs
-    ingest: Ingest
-    upkeep: Upkeep
-    lags: Lags
-    freshness: Freshness
-    engine: EngineMetrics
-    lanes: tuple[Lane, ...]
-    """Those that run."""
-    agreement: LaneAgreement
-    term: int
-    """Of the claim on the run directory."""
-    spark: SparkHost
-    sealed: Callable[[], int]
-    """The newest epoch."""
-    now_s: Callable[[], float]
-    """The reactor's clock."""
-    streams: Callable[[], Mapping[str, StreamFigures]] = dict
-    """Derived streams, by name."""
+__all__ = ["RuntimeFigures"]
 
 
 class RuntimeFigures:
-    """Asked on the reactor's thread."""
+    """Status figures of a live runtime. On the reactor's thread."""
 
-    def __init__(self, parts: RuntimeParts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        parts: LiveParts,
+        lags: Lags,
+        freshness: Freshness,
+        *,
+        sealed: Callable[[], int],
+        now_s: Callable[[], float],
+    ) -> None:
+        """``sealed`` returns the newest epoch, ``now_s`` is the reactor's clock."""
+        self._parts, self._lags, self._freshness = parts, lags, freshness
+        self._sealed, self._now_s = sealed, now_s
         self._rate = Rate()
 
     def line(self) -> dict[str, int | float | str | None]:
         """Figures of the moment, for status lines."""
         parts = self._parts
         writer, hub, ingest, upkeep, feed = parts.writer, parts.hub, parts.ingest, parts.upkeep, parts.inputs.feed
-        counters, now_s = parts.inputs.counters(), parts.now_s()
+        counters, now_s = parts.inputs.counters(), self._now_s()
         has_express = any(view.lane == "express" for view in hub.views)
         spark = "off" if "spark" not in parts.lanes else "up" if parts.spark.is_up else "starting"
-        waited_s = parts.freshness.waited_s(hub.version, now_s) if spark == "up" else None
+        waited_s = self._freshness.waited_s(hub.version, now_s) if spark == "up" else None
         upstreams = parts.inputs.upstreams
         return {
             "feed_sequence": feed.origin.cut().sequence if feed else 0,
-            "epoch": parts.sealed(),
+            "epoch": self._sealed(),
             "published_epoch": min(hub.epoch(lane) for lane in parts.lanes),
             "express_epoch": hub.epoch("express"),
             "express_step": hub.step("express"),
             "spark": spark,
-            "lag_ms": parts.lags.spark_ms(now_s, waited_s),
-            "express_lag_ms": parts.lags.express_ms(now_s) if has_express else None,
+            "lag_ms": self._lags.spark_ms(now_s, waited_s),
+            "express_lag_ms": self._lags.express_ms(now_s) if has_express else None,
             "messages": writer.recovered.messages if writer.recovered else 0,
             "rows_per_s": round(self._rate.per_second(counters["messages"], now_s), 1),
             "views": len(hub.views),
@@ -93,7 +69,7 @@ class RuntimeFigures:
             "disconnected": parts.inputs.disconnected,
             "upstreams_silent": len(upstreams.silent),
             "upstream_lag_ms": upstreams.lag_ms,
-            "term": parts.term,
+            "term": parts.directory.claim.term,
         }
 
     def status(self) -> dict[str, Any]:
@@ -103,7 +79,7 @@ class RuntimeFigures:
             **self.line(),
             "spark_ui_port": parts.spark.ui_port,
             "origins": parts.ingest.counters(),
-            "engine": parts.engine.figures(),
+            "engine": parts.engine_metrics.figures(),
             "upstreams": parts.inputs.upstreams.status(),
-            "streams": parts.streams(),
+            "streams": parts.streams.figures(),
         }

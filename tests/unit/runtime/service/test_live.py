@@ -82,16 +82,16 @@ def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monk
     monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
-    monkeypatch.setattr(runtime._spark, "_is_up", True)
+    monkeypatch.setattr(runtime.parts.spark, "_is_up", True)
     early = Connection()
-    runtime.hub.subscribe(["volumes"], early).catch_up()  # type: ignore[union-attr]  # there is room
+    runtime.parts.hub.subscribe(["volumes"], early).catch_up()  # type: ignore[union-attr]  # there is room
     runtime.beat()
     assert early.heard() == ["snapshot", "heartbeat"]
 
     monkeypatch.setattr(Source, "is_connected", False)
     runtime.beat()
     late = Connection()
-    runtime.hub.subscribe(["volumes"], late).catch_up()  # type: ignore[union-attr]  # there is room
+    runtime.parts.hub.subscribe(["volumes"], late).catch_up()  # type: ignore[union-attr]  # there is room
     assert early.heard() == late.heard() == []
     monkeypatch.setattr(Source, "is_connected", True)
     runtime.beat()
@@ -100,7 +100,7 @@ def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monk
     reactor.advance(10.5)  # epoch 1, begun with the directory, is not published
     runtime.beat()
     assert early.heard() == []
-    runtime.hub.publish(Footer(0, 1), {"volumes": pa.table({"symbol": ["A"], "v": [1], "weight": [1]})}, {})
+    runtime.parts.hub.publish(Footer(0, 1), {"volumes": pa.table({"symbol": ["A"], "v": [1], "weight": [1]})}, {})
     assert early.heard() == []
     runtime.beat()
     assert early.heard() == ["changes", "heartbeat"]
@@ -117,7 +117,7 @@ def test_a_claim_that_cannot_be_read_for_once_ends_nothing(tmp_path: Path, monke
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(runtime._begun.claim, "check", unread)
+        patched.setattr(runtime.parts.directory.claim, "check", unread)
         runtime.beat()
     assert (reasons, (tmp_path / "beat").exists()) == ([], True)
     (tmp_path / "beat").unlink()
@@ -148,7 +148,7 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     views = [*VIEWS, NamedSelect("fast", VIEWS[0].sql, lane="express")]
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
     assert (runtime.figures()["spark"], runtime.figures()["lag_ms"]) == ("starting", None)
-    monkeypatch.setattr(runtime._spark, "_is_up", True)
+    monkeypatch.setattr(runtime.parts.spark, "_is_up", True)
 
     def lags() -> tuple[object, object]:
         figures = runtime.figures()
@@ -157,7 +157,7 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     reactor.advance(2.0)
     assert lags() == (2000.0, None), "epoch 1, begun with the directory, waits for Spark"
     sink: Any = Taking()
-    feed = runtime._inputs.feed
+    feed = runtime.parts.inputs.feed
     assert feed is not None
     feed.gate.open(sink, Position("S1", 1, 0, 0))
     assert feed.gate.offer(RawBuffer(0, 1, b"12345", 0))
@@ -178,22 +178,22 @@ def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(reactor, "callFromThread", lambda *call: calls.append(call))
     written: list[bytes] = []
     listener: Any = SimpleNamespace(write=lambda message: written.append(message.encoded(arrow_frame)), flush=list)
-    subscription = runtime.hub.subscribe(["fast"], listener)
+    subscription = runtime.parts.hub.subscribe(["fast"], listener)
     assert subscription is not None
     subscription.catch_up()
     written.clear()
-    table = runtime.hub.result("fast").rows()
+    table = runtime.parts.hub.result("fast").rows()
     values = {"symbol": ["ACME"], "v": [1], "weight": [1]}
     row = pa.table([pa.array(values[each.name]).cast(each.type) for each in table.schema], schema=table.schema)
-    runtime._on_update(Update(1, 1, {}, {"fast": row, "other": row}, {}))
+    runtime.on_update(Update(1, 1, {}, {"fast": row, "other": row}, {}))
     ((shown, update, bodies),) = calls
     assert bodies == {"fast": encode_rows(row)}
     shown(update, bodies)
     (frame,) = FrameDecoder().feed(b"".join(written))
     assert frame.rows is not None
     assert frame.rows.equals(row)
-    runtime.hub.unsubscribe(subscription)
-    runtime._on_update(Update(2, 1, {}, {"fast": row}, {}))
+    runtime.parts.hub.unsubscribe(subscription)
+    runtime.on_update(Update(2, 1, {}, {"fast": row}, {}))
     assert calls[1][2] == {}, "nobody follows it any more"
 
 
@@ -221,8 +221,8 @@ def test_spark_runs_for_views_of_its_lane_alone(tmp_path: Path, monkeypatch: pyt
         reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
         return LiveRuntime(reactor, config, views, lambda _: None)
 
-    assert begun("spark", VIEWS, None)._lanes == ("spark", "express")
-    assert begun("express", express, None)._lanes == ("express",)
-    assert begun("both", express, True)._lanes == ("spark", "express")
+    assert begun("spark", VIEWS, None).parts.lanes == ("spark", "express")
+    assert begun("express", express, None).parts.lanes == ("express",)
+    assert begun("both", express, True).parts.lanes == ("spark", "express")
     with pytest.raises(ServiceError, match="expected views of the express lane for --no-spark, was 'volumes'"):
         begun("none", VIEWS, False)

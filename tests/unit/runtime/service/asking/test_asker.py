@@ -35,7 +35,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReaderLab:
 
 def ask(lab: ReaderLab, sql: str, epoch: int | None = None) -> tuple[int, list[tuple[Any, ...]]]:
     """The epoch and the rows of an answer."""
-    found, rows = lab.wait(lab.runtime._asker.ask(sql, epoch))
+    found, rows = lab.wait(lab.runtime.parts.asker.ask(sql, epoch))
     return found, list(zip(*[column.to_pylist() for column in rows.table.columns], strict=True))
 
 
@@ -100,10 +100,10 @@ def test_an_epoch_to_come_and_a_view_that_was_not_there_yet(lab: ReaderLab) -> N
 
 
 def test_no_more_questions_than_may_be_asked_at_a_time(lab: ReaderLab) -> None:
-    asker = lab.runtime._asker
+    asker = lab.runtime.parts.asker
     add_views(lab)
     lab.feed.say(*FEED[0])
-    lab.until(lambda: lab.runtime.hub.step("express") > 0)
+    lab.until(lambda: lab.runtime.parts.hub.step("express") > 0)
     waiting = [Deferred.fromCoroutine(asker.ask("SELECT * FROM depth", None)) for _ in range(2)]
     if asker.running == 2:
         with pytest.raises(TooManyError, match="expected at most 2 questions at a time, was one more"):
@@ -124,13 +124,13 @@ class Slow(ReaderLab):
 
         self.pool = ThreadPool(1, 2)
         self.pool.start()
-        asker: Any = self.runtime._asker
+        asker: Any = self.runtime.parts.asker
         asker._in_thread = lambda call: threads.deferToThreadPool(self.reactor, self.pool, call)
 
     def refused(self, sql: str, gone: Deferred[Any] | None = None) -> BaseException:
         """Why a question is not answered, which takes some turns of the clock."""
         found: list[Any] = []
-        asked: Deferred[Any] = Deferred.fromCoroutine(self.runtime._asker.ask(sql, None, gone))
+        asked: Deferred[Any] = Deferred.fromCoroutine(self.runtime.parts.asker.ask(sql, None, gone))
         asked.addBoth(found.append)
         if gone is not None:
             gone.callback(None)
@@ -151,7 +151,7 @@ def test_a_question_that_takes_too_long_is_interrupted(tmp_path: Path, monkeypat
     error = lab.refused(LONG)
     assert isinstance(error, CostlyError)
     assert str(error) == "expected an answer within 1 s, was a question that takes longer"
-    assert lab.runtime._asker.running == 0
+    assert lab.runtime.parts.asker.running == 0
     lab.stop()
 
 

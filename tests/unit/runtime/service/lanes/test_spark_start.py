@@ -131,18 +131,18 @@ class Rig:
         self.runtime = LiveRuntime(self.reactor, config, VIEWS, self.failures.append)
         self.ports: list[int] = []
         self.runtime.start().addCallback(self.ports.append)
-        self.host: Any = self.runtime._spark
+        self.host: Any = self.runtime.parts.spark
 
     def hear(self, *views: str, start: Start | None = None) -> list[str]:
         heard = Heard()
-        subscription = self.runtime.hub.subscribe(views, heard, start)
+        subscription = self.runtime.parts.hub.subscribe(views, heard, start)
         assert subscription is not None
         subscription.catch_up()
         return heard.kinds
 
     def publish(self, version: int) -> None:
         rows = pa.table({"symbol": ["A"], "v": pa.array([Decimal(1)], pa.decimal128(38, 0)), "weight": [1]})
-        self.runtime._on_published(Published(version - 1, version, {"slow": rows}, {}, Footer(version - 1, version)))
+        self.runtime.on_published(Published(version - 1, version, {"slow": rows}, {}, Footer(version - 1, version)))
 
     def stop(self) -> None:
         ended = self.runtime.stop()
@@ -152,7 +152,7 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
     monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", FeedInHand)
-    monkeypatch.setattr("runtime.service.live.SparkHost", Host)
+    monkeypatch.setattr("runtime.service.parts.SparkHost", Host)
     monkeypatch.setattr(Host, "fails", "")
     return Rig(tmp_path / "run")
 
@@ -176,12 +176,12 @@ def test_results_are_served_before_spark_is_up(rig: Rig) -> None:
 def test_a_view_without_a_version_has_no_rows_yet(rig: Rig) -> None:
     """Nobody takes a Spark that starts for an empty answer."""
     with pytest.raises(Refusal, match="view slow has no version yet: Spark is starting") as refused:
-        shown_view(rig.runtime.hub, "slow")
+        shown_view(rig.runtime.parts.hub, "slow")
     assert refused.value.status == 503
-    shown_view(rig.runtime.hub, "fast")
+    shown_view(rig.runtime.parts.hub, "fast")
     rig.publish(1)
     rig.reactor.settle()
-    shown_view(rig.runtime.hub, "slow")
+    shown_view(rig.runtime.parts.hub, "slow")
     rig.stop()
 
 
@@ -241,11 +241,11 @@ def test_a_clean_stop_does_not_wait_for_a_spark_that_starts(
 def test_views_are_added_while_spark_starts(rig: Rig, lane: Lane) -> None:
     """They are sealed at once; one of Spark's is published when Spark has come so far."""
     added: list[object] = []
-    rig.runtime.catalogue.add([NamedSelect("more", SQL, lane=lane)]).addCallback(added.append)
+    rig.runtime.parts.catalogue.add([NamedSelect("more", SQL, lane=lane)]).addCallback(added.append)
     rig.reactor.until(lambda: bool(added))
     assert added == [2]
     is_published: list[bool] = []
-    rig.runtime.catalogue.when_published(2, 60.0, lane).addCallback(is_published.append)
+    rig.runtime.parts.catalogue.when_published(2, 60.0, lane).addCallback(is_published.append)
     if lane == "express":
         rig.reactor.until(lambda: bool(is_published))
     assert is_published == ([True] if lane == "express" else [])

@@ -54,7 +54,7 @@ def test_a_stream_and_a_view_of_it_are_added_together(
     lab.until(lambda: len(shown(lab, "large")) == 2 and shown(lab, "large")[-1][1] >= 7)
     rows = shown(lab, "large")
     lab.until(lambda: shown(lab, "lots") == [(sum(row[2] for row in rows),)])
-    assert [view.name for view in lab.runtime.hub.views] == ["large", "bid_volume", "lots"]
+    assert [view.name for view in lab.runtime.parts.hub.views] == ["large", "bid_volume", "lots"]
     assert lab.runtime.status()["streams"]["large"].rows == 2
     with pytest.raises(CatalogueError, match="expected a stream that nothing reads, was large, which lots reads"):
         lab.wait(lab.control.drop("large", 30.0))
@@ -63,7 +63,7 @@ def test_a_stream_and_a_view_of_it_are_added_together(
     assert shown(again, "large") == rows
     again.wait(again.control.drop("lots", 30.0))
     again.wait(again.control.drop("large", 30.0))
-    assert [view.name for view in again.runtime.hub.views] == ["bid_volume"]
+    assert [view.name for view in again.runtime.parts.hub.views] == ["bid_volume"]
     with pytest.raises(SqlError, match="with the columns that it had before it was dropped"):
         add(again, NewStream("large", "SELECT t FROM trades"))
     add(again, LARGE)
@@ -94,12 +94,12 @@ def test_one_that_is_there_already_is_the_same(tmp_path: Path, files: Path, monk
     lab = ReaderLab(tmp_path / "run", monkeypatch, files)
     add(lab, LARGE)
     add(lab, LARGE, NewStream("again", "SELECT t, volume FROM large"))
-    assert [stream.name for stream in lab.runtime.catalogue.program.streams] == ["large", "again"]
+    assert [stream.name for stream in lab.runtime.parts.catalogue.program.streams] == ["large", "again"]
     with pytest.raises(SqlError, match="expected a new name for the stream, was 'large', which is taken"):
         add(lab, NewStream("large", "SELECT t FROM trades", file="x.sql", line=3))
     with pytest.raises(CatalogueError, match="which again reads"):
         lab.wait(lab.control.drop("large", 30.0))
-    assert "reads: trades by t" in lab.runtime._streams.explain("large")
+    assert "reads: trades by t" in lab.runtime.parts.streams.explain("large")
     lab.stop()
 
 
@@ -134,7 +134,7 @@ def test_committed_epochs_of_a_stream_can_be_followed(
 
 def follow(lab: ReaderLab, start: Start) -> Connection:
     connection = Connection()
-    subscription = lab.runtime.hub.subscribe(["large"], connection, start)
+    subscription = lab.runtime.parts.hub.subscribe(["large"], connection, start)
     assert subscription is not None
     subscription.catch_up()
     return connection

@@ -88,7 +88,7 @@ def test_state_goes_with_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     running = lab(tmp_path, monkeypatch)
     running.add(reader())
     running.until(lambda: running.state("kept").state == "ended")
-    space = running.runtime._writer.space
+    space = running.runtime.parts.writer.space
     names = [name for name in space if name.startswith("reader/1/state/")]
     assert len(names) == 10
     assert len({space.kind(name) for name in names}) == 10, "one of each type"

@@ -225,11 +225,11 @@ def test_what_is_refused_changes_nothing(begin: Begin, files: Path, tmp_path: Pa
     (tmp_path / "outside.csv").write_text(prices(1))
     (files / "link.csv").symlink_to(tmp_path / "outside.csv")
     lab = begin()
-    epoch = lab.runtime._writer.epoch
+    epoch = lab.runtime.parts.writer.epoch
     with pytest.raises(ServiceError, match=said):
         lab.add(wanted)
-    assert lab.runtime._writer.epoch == epoch
-    assert [each.name for each in lab.runtime.readers.list().readers] == ["feed"]
+    assert lab.runtime.parts.writer.epoch == epoch
+    assert [each.name for each in lab.runtime.parts.readers.list().readers] == ["feed"]
 
 
 def test_limits_and_unknown_names(begin: Begin) -> None:
@@ -264,26 +264,26 @@ def test_a_recorded_feed_is_a_market_of_its_own(begin: Begin, files: Path) -> No
     again.until(lambda: again.state("lse").state == "ended")
     again.drop("lse")
     again.until(lambda: again.rows("bid_volume") == Counter({("ACME", 5): 1}))
-    assert not [name for name in again.runtime._writer.space if name.startswith("reader/")]
+    assert not [name for name in again.runtime.parts.writer.space if name.startswith("reader/")]
     third = begin()
     assert third.rows("bid_volume") == Counter({("ACME", 5): 1})
 
 
 def test_a_full_disk_holds_readers_back(begin: Begin) -> None:
     lab = begin()
-    lab.runtime._full(True)
+    lab.runtime.on_full(True)
     lab.add(file_reader("prices", "prices.csv"))
-    lab.runtime._ingest.at_cut(dict, lambda _: None)
+    lab.runtime.parts.ingest.at_cut(dict, lambda _: None)
     lab.view("totals", PRICES)
     assert lab.rows("totals") == Counter()
-    lab.runtime._full(False)
+    lab.runtime.on_full(False)
     lab.until(lambda: lab.rows("totals") == totals(ROWS))
 
 
 def test_what_is_said_of_readers_is_json(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
-    told = msgspec.json.decode(msgspec.json.encode(lab.runtime.readers.list()))
+    told = msgspec.json.decode(msgspec.json.encode(lab.runtime.parts.readers.list()))
     assert [each["name"] for each in told["readers"]] == ["feed", "prices"]
     assert told["readers"][0]["relations"] == ["bids", "asks", "trades"]
 

@@ -20,7 +20,7 @@ def test_the_feed_is_paused_until_there_is_room(
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # Twisted's test classes are Any to mypy
     config = LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1), upkeep=UpkeepConfig(limit_megabytes=1))
     runtime = LiveRuntime(reactor, config, VIEWS, lambda _: None)
-    upkeep = runtime._upkeep
+    upkeep = runtime.parts.upkeep
     assert upkeep is not None
 
     def paused() -> int:

@@ -1,0 +1,281 @@
+"""The parts of a live runtime, and the factory that builds them.
+
+```
+RunDirectory (lock, writer, catalogue of the last epoch)
+   ├─▶ Hub ◀─ ResultLog, epoch log            what subscribers read
+   ├─▶ ExpressLane, StreamLane ─ pipelines ─┐
+   ├─▶ Inputs, ReaderService ─── origins ───┴─▶ Ingest
+   └─▶ SparkHost, Upkeep, Catalogue, Asker    beside the ingest
+```
+
+Building opens files and recovers state; nothing is read or served before `runtime.service.live` starts the parts.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from twisted.internet.defer import Deferred
+
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
+from runtime.engine.express import Update
+from runtime.engine.ingest import EpochWriter, Ingest, IngestListener
+from runtime.engine.statistics import Statistics
+from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.native.cache import default_kernels
+from runtime.plan import Lane, Program, decode_program
+from runtime.service.asking import Asker
+from runtime.service.catalogue.catalogue import Catalogue
+from runtime.service.config import LiveConfig
+from runtime.service.errors import ServiceError
+from runtime.service.health.lag import Lags
+from runtime.service.health.metrics import EngineMetrics, Noted
+from runtime.service.inputs.inputs import Inputs
+from runtime.service.inputs.upstreams import missing_of
+from runtime.service.lanes.agreement import LaneAgreement
+from runtime.service.lanes.express import ExpressLane
+from runtime.service.lanes.spark import SparkHost
+from runtime.service.lanes.streams import StreamLane
+from runtime.service.listening import ServicePort
+from runtime.service.readers import ReaderService
+from runtime.service.results import full_results
+from runtime.service.results.cursors import Cursors
+from runtime.service.results.hub import Hub
+from runtime.service.rundir.directory import RunDirectory
+from runtime.service.rundir.lock import left_as_found
+from runtime.service.rundir.upkeep import Upkeep
+from runtime.service.subscriptions import Epochs, History
+from runtime.spark.beginning import passed_epoch
+from runtime.upstreams import Consumers
+
+if TYPE_CHECKING:
+    from runtime.spark.lane import Published
+
+__all__ = ["LiveParts", "PartEvents", "build_parts"]
+
+
+class PartEvents(IngestListener, ABC):
+    """Events of the parts. Called on workers, the committer and Spark's threads; must not block."""
+
+    @property
+    @abstractmethod
+    def epoch(self) -> int:
+        """The newest epoch that is sealed; may be asked on any thread."""
+
+    @abstractmethod
+    def on_epoch(self, footer: Footer) -> None:
+        """An epoch is durable; the first ones come while the run directory is opened."""
+
+    @abstractmethod
+    def on_update(self, update: Update) -> None:
+        """The express lane has a new version."""
+
+    @abstractmethod
+    def on_streams(self, update: Update) -> None:
+        """The derived streams of an epoch are complete."""
+
+    @abstractmethod
+    def on_published(self, published: Published) -> None:
+        """Spark has published a version."""
+
+    @abstractmethod
+    def on_lane_ended(self, reason: str | None) -> None:
+        """Spark has stopped; ``reason`` is None for a stop that was asked for."""
+
+    @abstractmethod
+    def on_full(self, is_full: bool) -> None:
+        """The run directory has reached its size limit, or is below it again."""
+
+    @abstractmethod
+    def fail(self, reason: str) -> None:
+        """The runtime cannot go on. On the reactor's thread."""
+
+
+class LiveParts(msgspec.Struct, frozen=True, eq=False):
+    """Parts of one live runtime. They belong to the reactor's thread unless their own documentation says otherwise."""
+
+    port: ServicePort
+    """Port of results and control."""
+    pg_port: ServicePort | None
+    """Port for PostgreSQL clients."""
+    directory: RunDirectory
+    """Lock, claim and catalogue of the run directory."""
+    writer: EpochWriter
+    """Writer of epochs; belongs to the ingest while that runs."""
+    hub: Hub
+    """Results of all views."""
+    cursors: Cursors
+    """Results kept at one version for paging."""
+    express: ExpressLane
+    """The in-process lane."""
+    streams: StreamLane
+    """Derived streams."""
+    spark: SparkHost
+    """The Spark lane."""
+    agreement: LaneAgreement
+    """Comparison of both lanes at every version of Spark."""
+    upkeep: Upkeep
+    """Snapshots, retention and the size limit."""
+    consumers: Consumers
+    """Runtimes that read this one."""
+    inputs: Inputs
+    """The exchange's feed and upstream runtimes."""
+    readers: ReaderService
+    """Readers that are added while the runtime runs."""
+    ingest: Ingest
+    """From origins to epochs."""
+    catalogue: Catalogue
+    """Views and derived streams."""
+    asker: Asker
+    """Ad-hoc questions."""
+    engine_metrics: EngineMetrics
+    """Metrics of the ingest's engine."""
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Lanes that run."""
+        return self.directory.lanes
+
+    @property
+    def runs_spark(self) -> bool:
+        """Whether the Spark lane runs."""
+        return self.directory.runs_spark
+
+
+def build_parts(
+    reactor: Any,
+    config: LiveConfig,
+    selects: Sequence[NamedSelect],
+    streams: Sequence[StreamSelect],
+    events: PartEvents,
+    *,
+    lags: Lags,
+    noted: Noted,
+    in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+) -> LiveParts:
+    """Open the run directory and build everything that works on it; raises `ServiceError` or `SparkLaneError`.
+
+    A directory that was empty is left empty if opening it fails. ``in_thread`` runs a call on the reactor's pool.
+    """
+    with left_as_found(config.directory):
+        port, pg_port = _ports(reactor, config)
+        directory = RunDirectory(
+            config,
+            selects,
+            streams,
+            disk=noted.disk,
+            now_ns=time.time_ns,
+            on_epoch=events.on_epoch,
+            on_update=events.on_update,
+        )
+    writer, fence = directory.writer, directory.claim.check
+    results = ResultLog(config.directory / "results", fence=fence)
+    log = EpochLogReader(config.directory / "epochs")
+    history = History(log.directory, results)
+    epochs = Epochs(log.identity(), history, log.read, in_thread)
+    hub = Hub(directory.program, time.time_ns, config.hub, epochs, default_kernels())
+    full_results.restore(hub, results)
+    express_pipeline = directory.express.begin(hub, is_compared=directory.runs_spark)
+    stream_lane = StreamLane(writer, config.directory, events.on_streams)
+    stream_lane.begin(hub)
+    consumers = Consumers(config.directory)
+    upkeep = Upkeep(
+        config.upkeep,
+        config.directory,
+        writer.epoch,
+        results,
+        passed=_passed_epochs(config, directory, results, consumers),
+        put_full=lambda: full_results.put_full(results, directory.program),
+        on_full=lambda is_full: reactor.callFromThread(events.on_full, is_full),
+        fence=fence,
+    )
+    inputs = Inputs(reactor, config, writer, lags, now_ns=time.time_ns, in_thread=in_thread)
+    if inputs.feed is not None:
+        inputs.feed.on_refused = events.fail
+    readers = ReaderService(reactor, config, writer, inputs, in_thread)
+    statistics = Statistics()
+    ingest = Ingest(
+        config.ingest,
+        writer,
+        {**inputs.origins(), **readers.origins()},
+        events,
+        upstreams=inputs.upstreams.followers,
+        views={"express": express_pipeline},
+        streams=stream_lane.pipeline,
+        statistics=statistics,
+    )
+    spark = SparkHost(config.spark, config.directory, results, events.on_published, events.on_lane_ended)
+
+    def prepare(old: Program, new: Program) -> None:
+        directory.express.prepare(old, new)
+        if directory.runs_spark:
+            spark.prepare(new)
+
+    catalogue = Catalogue(
+        reactor,
+        decode_program(writer.control),
+        MARKET_RELATIONS,
+        seal=ingest.seal_control,
+        in_thread=in_thread,
+        most_views=config.most_views,
+        lanes=directory.lanes,
+        prepare=prepare,
+        missing=missing_of(config.upstreams),
+    )
+    asker = Asker(
+        reactor,
+        hub,
+        config.directory,
+        history,
+        relations=lambda: catalogue.relations,
+        sealed=lambda: events.epoch,
+        in_thread=in_thread,
+        limits=config.asking,
+    )
+    engine_metrics = EngineMetrics(
+        statistics, lambda: ingest.barrier_durations, lambda: ingest.commit_durations, lags.stages
+    )
+    return LiveParts(
+        port=port,
+        pg_port=pg_port,
+        directory=directory,
+        writer=writer,
+        hub=hub,
+        cursors=Cursors(config.cursors, reactor.seconds),
+        express=directory.express,
+        streams=stream_lane,
+        spark=spark,
+        agreement=LaneAgreement(results, log),
+        upkeep=upkeep,
+        consumers=consumers,
+        inputs=inputs,
+        readers=readers,
+        ingest=ingest,
+        catalogue=catalogue,
+        asker=asker,
+        engine_metrics=engine_metrics,
+    )
+
+
+def _ports(reactor: Any, config: LiveConfig) -> tuple[ServicePort, ServicePort | None]:
+    """Return the port of results, and that for PostgreSQL clients if one is configured; raises `ServiceError`."""
+    results = ServicePort(reactor, config, config.http_port)
+    if config.pg_port is None:
+        return results, None
+    if not config.asking.at_once:
+        raise ServiceError("expected questions (--questions of 1 or more) for clients of PostgreSQL, was none")
+    return results, ServicePort(reactor, config, config.pg_port)
+
+
+def _passed_epochs(
+    config: LiveConfig, directory: RunDirectory, results: ResultLog, consumers: Consumers
+) -> list[Callable[[], int]]:
+    """Return what has to pass an epoch before it may be retired: Spark's results and checkpoint, and consumers."""
+    passed: list[Callable[[], int]] = [lambda: consumers.passed(directory.writer.epoch)]
+    if directory.runs_spark:
+        passed += [results.latest, lambda: passed_epoch(config.directory / "checkpoint")]
+    return passed
