@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.formats.schema import Field, Schema
+from runtime.formats.fields import Field
+from runtime.formats.schema import Schema
 
 __all__ = ["FEED_SCHEMA"]
 

@@ -9,8 +9,9 @@ from runtime.formats.assembly.cutting import Cutting, Group, batch_of
 from runtime.formats.assembly.spanning import Part
 from runtime.formats.assembly.stream import Stream
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch
+from runtime.formats.fields import Malformed
 from runtime.formats.format import Block, InputFormatIndexer, Piece, RunIndex, Section, SettledIndex
-from runtime.formats.schema import Malformed, Schema
+from runtime.formats.schema import Schema
 
 __all__ = ["Assembly", "Parts"]
 

@@ -10,8 +10,8 @@ from typing import Any
 from runtime.formats.assembly.spanning import Part
 from runtime.formats.assembly.stream import Stream
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
+from runtime.formats.fields import Malformed
 from runtime.formats.format import BadTuple, Block, ParsedBlock
-from runtime.formats.schema import Malformed
 
 __all__ = ["Cutting", "Group", "batch_of"]
 

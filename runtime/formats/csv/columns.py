@@ -14,7 +14,7 @@ from runtime.formats.csv.tokens import to_numpy, trimmed, undecodable
 from runtime.formats.values import ValueParser
 
 if TYPE_CHECKING:
-    from runtime.formats.schema import Field
+    from runtime.formats.fields import Field
 
 __all__ = ["ColumnReader"]
 

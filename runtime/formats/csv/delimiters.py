@@ -11,10 +11,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from runtime.formats.csv.dialect import STREAM_START, is_bordered
 from runtime.formats.format import Cut, Run, RunIndex, SettledIndex
 
-__all__ = ["delimiter_ends", "index_unquoted", "long_cut", "matched"]
+__all__ = [
+    "BYTE_ORDER_MARK",
+    "QUOTE",
+    "STREAM_START",
+    "delimiter_ends",
+    "index_unquoted",
+    "is_bordered",
+    "long_cut",
+    "matched",
+]
+
+STREAM_START: Final = 16
+"""The state at the start of a stream, where a byte order mark may stand; plus n behind n bytes of one."""
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""May stand at the start of a stream, and says that it is UTF-8."""
+
+QUOTE: Final = b'"'
+"""What quotes a field where quoting is on."""
 
 _LONGEST_HEAP: Final = 64
 
@@ -128,3 +144,12 @@ def delimiter_ends(text: bytes, delimiter: bytes) -> Any:
     for place in range(1, length):
         starts = starts[codes[starts + place] == delimiter[place]]
     return starts + length
+
+
+def is_bordered(delimiter: bytes) -> bool:
+    """Whether an end of the delimiter is also its beginning, so that two of them can overlap.
+
+    >>> is_bordered(b"aab"), is_bordered(b"aba")
+    (False, True)
+    """
+    return any(delimiter.endswith(delimiter[:n]) for n in range(1, len(delimiter)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from runtime.formats.csv.delimiters import QUOTE, is_bordered
 from runtime.formats.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -13,15 +14,8 @@ if TYPE_CHECKING:
     from runtime.formats.pushdown import Pushdown
     from runtime.formats.schema import Schema
 
-__all__ = ["BYTE_ORDER_MARK", "QUOTE", "STREAM_START", "CsvFormat", "is_bordered"]
+__all__ = ["CsvFormat"]
 
-STREAM_START: Final = 16
-"""The state at the start of a stream, where a byte order mark may stand; plus n behind n bytes of one."""
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-"""May stand at the start of a stream, and says that it is UTF-8."""
-
-QUOTE: Final = b'"'
-"""What quotes a field where quoting is on."""
 _LONGEST_DELIMITER: Final = 8
 _ASCII: Final = 128
 
@@ -76,15 +70,6 @@ class CsvFormat(msgspec.Struct, frozen=True):
         from runtime.formats.csv.indexer import CsvIndexer
 
         return CsvIndexer(schema, self, pushdown)
-
-
-def is_bordered(delimiter: bytes) -> bool:
-    """Whether an end of the delimiter is also its beginning, so that two of them can overlap.
-
-    >>> is_bordered(b"aab"), is_bordered(b"aba")
-    (False, True)
-    """
-    return any(delimiter.endswith(delimiter[:n]) for n in range(1, len(delimiter)))
 
 
 def _is_text(data: bytes) -> bool:

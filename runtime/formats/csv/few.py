@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from runtime.formats.schema import Field, Schema
+    from runtime.formats.fields import Field
+    from runtime.formats.schema import Schema
 
 __all__ = ["FewTuples"]
 

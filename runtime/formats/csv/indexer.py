@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import numpy as np
 
-from runtime.formats.csv.delimiters import index_unquoted
-from runtime.formats.csv.dialect import BYTE_ORDER_MARK, STREAM_START, CsvFormat
+from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, STREAM_START, index_unquoted
 from runtime.formats.csv.outcome import Outcome, WholeFaults
 from runtime.formats.csv.pieces import inserted, joined, without_mark
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete
@@ -21,6 +20,7 @@ from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, 
 from runtime.formats.pushdown import Pushdown
 
 if TYPE_CHECKING:
+    from runtime.formats.csv.dialect import CsvFormat
     from runtime.formats.schema import Schema
 
 __all__ = ["CsvIndexer"]

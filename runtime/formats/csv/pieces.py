@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.csv.dialect import BYTE_ORDER_MARK
+from runtime.formats.csv.delimiters import BYTE_ORDER_MARK
 from runtime.formats.format import BadTuple, ParsedBlock
 
 __all__ = ["inserted", "joined", "without_mark"]

@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
-from runtime.formats.csv.delimiters import delimiter_ends, long_cut, matched
-from runtime.formats.csv.dialect import BYTE_ORDER_MARK, QUOTE, STREAM_START, CsvFormat
+from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, QUOTE, STREAM_START, delimiter_ends, long_cut, matched
 from runtime.formats.format import Cut, RunIndex
+
+if TYPE_CHECKING:
+    from runtime.formats.csv.dialect import CsvFormat
 
 __all__ = ["FIELD_START", "QuotedIndex", "Scan", "has_sure_end", "is_incomplete", "matched_bytes", "scan"]
 

@@ -11,12 +11,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from runtime.formats.csv.dialect import BYTE_ORDER_MARK, QUOTE, CsvFormat
+from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, QUOTE
 from runtime.formats.csv.few import FewTuples
 from runtime.formats.csv.tuples import has_quotes
 
 if TYPE_CHECKING:
-    from runtime.formats.schema import Field, Schema
+    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.fields import Field
+    from runtime.formats.schema import Schema
 
 __all__ = ["BlockReader", "Refused"]
 

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from runtime.formats.csv.columns import ColumnReader
 from runtime.formats.csv.conversion import is_beyond, may_be_too_small, needs_texts
-from runtime.formats.csv.dialect import CsvFormat
 from runtime.formats.csv.reader import BlockReader, Refused
 from runtime.formats.csv.tokens import one_chunk, to_numpy, trimmed
 from runtime.formats.csv.translation import Translation
 
 if TYPE_CHECKING:
-    from runtime.formats.schema import Field, Schema
+    from runtime.formats.csv.dialect import CsvFormat
+    from runtime.formats.fields import Field
+    from runtime.formats.schema import Schema
 
 __all__ = ["Absence", "ColumnFaults", "Reading", "TextReader"]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.csv.dialect import CsvFormat
+if TYPE_CHECKING:
+    from runtime.formats.csv.dialect import CsvFormat
 
 __all__ = ["Translation", "translate"]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runtime.formats.csv.delimiters import delimiter_ends
-from runtime.formats.csv.dialect import QUOTE, CsvFormat
+from runtime.formats.csv.delimiters import QUOTE, delimiter_ends
 from runtime.formats.csv.quotes import has_sure_end, scan
+
+if TYPE_CHECKING:
+    from runtime.formats.csv.dialect import CsvFormat
 
 __all__ = ["Tuples", "has_quotes", "has_stray_return", "surely_short"]
 

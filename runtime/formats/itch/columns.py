@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltabook.wire.itch import MESSAGES, ItchField, Kind
 from runtime.formats.batches import characters
 from runtime.formats.errors import SchemaError
-from runtime.formats.schema import Field
+from runtime.formats.fields import Field
 
 __all__ = ["MESSAGE_TYPE", "PACKET_TYPE", "WIDE", "ItchColumns", "Wrong"]
 

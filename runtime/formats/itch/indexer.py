@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from deltabook.wire.itch import MESSAGES, Kind
 from runtime.formats.batches import record_batch
 from runtime.formats.errors import SchemaError
+from runtime.formats.fields import Field, Malformed
 from runtime.formats.format import BadTuple, Block, InputFormatIndexer, ParsedBlock, Run, RunIndex
 from runtime.formats.itch.chain import FILE, HEARTBEAT, SOUPBIN, ItchRunIndex, refused, walk
 from runtime.formats.itch.columns import MESSAGE_TYPE, PACKET_TYPE, WIDE, ItchColumns, Wrong
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Field, Malformed, Schema
+from runtime.formats.schema import Schema
 
 __all__ = ["ITCH_FIELDS", "ItchFormat", "itch_schema"]
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.formats.fields import Field
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.jsonlines.reader import JsonReader, Reading, Refusal, path_of
 from runtime.formats.jsonlines.values import Fault, LineJudge
-from runtime.formats.schema import Field
 
 __all__ = ["FaultSearch", "Found"]
 

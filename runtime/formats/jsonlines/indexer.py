@@ -6,11 +6,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from runtime.formats.fields import Malformed
 from runtime.formats.format import Block, Cut, InputFormatIndexer, ParsedBlock, Run, SettledIndex
 from runtime.formats.jsonlines.faults import FaultSearch
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Malformed, Schema
+from runtime.formats.schema import Schema
 
 __all__ = ["JsonFormat", "JsonIndexer"]
 

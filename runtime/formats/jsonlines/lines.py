@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from runtime.formats.fields import Limits
 from runtime.formats.format import BadTuple
-from runtime.formats.schema import Limits
 
 __all__ = ["Lines"]
 

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from runtime.formats.fields import Field
 from runtime.formats.jsonlines.reader import path_of, tree_of
-from runtime.formats.schema import Field
 
 __all__ = ["Fault", "LineJudge"]
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.formats.batches import characters
 from runtime.formats.errors import SchemaError
-from runtime.formats.schema import Field
+from runtime.formats.fields import Field
 
 __all__ = ["NativeField", "native_field"]
 

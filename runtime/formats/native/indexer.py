@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from runtime.formats.batches import record_batch
 from runtime.formats.errors import SchemaError
+from runtime.formats.fields import Field, Malformed
 from runtime.formats.format import (
     BadTuple,
     Block,
@@ -32,7 +33,7 @@ from runtime.formats.format import (
 )
 from runtime.formats.native.fields import NativeField, native_field
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Field, Malformed, Schema
+from runtime.formats.schema import Schema
 
 __all__ = ["NativeFormat", "NativeIndexer"]
 
