@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,9 @@ from runtime.formats.format import Block, Cut, InputFormatIndexer, ParsedBlock, 
 from runtime.formats.jsonlines.faults import FaultSearch
 from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.pushdown import Pushdown
-from runtime.formats.schema import Schema
+
+if TYPE_CHECKING:
+    from runtime.formats.schema import Schema
 
 __all__ = ["JsonFormat", "JsonIndexer"]
 
