@@ -8,7 +8,7 @@ from typing import Literal
 from runtime.compiler import Program
 from runtime.native.cache import default_kernels
 from runtime.views import ShardState, ViewError
-from runtime.views.warm import sources_of
+from runtime.views.code import sources_of
 
 __all__ = ["compile_shards", "compiled_shard"]
 

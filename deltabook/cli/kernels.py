@@ -34,8 +34,8 @@ def shipped_sources(folder: Path | None = None) -> ShippedSources:
     from queries import QUERIES_DIR
     from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
     from runtime.relations import KERNEL_SOURCE
+    from runtime.views.code import sources_of
     from runtime.views.result_rows import RESULT_KERNEL_SOURCE
-    from runtime.views.warm import sources_of
 
     programs: list[Program] = []
     selects: dict[str, NamedSelect] = {}

@@ -22,10 +22,14 @@ from deltabook.cluster.errors import ClusterError
 from deltabook.wire.access import is_loopback
 from deltabook.wire.installation import install_command
 from runtime.spark.java import find_java
-from runtime.spark.logs import log4j_properties
-from runtime.spark.metrics import daemon_metrics
-from runtime.spark.secret import SECRET_VARIABLE, authentication, read_secret
-from runtime.spark.settings import SILENT_SECONDS
+from runtime.spark.settings import (
+    SECRET_VARIABLE,
+    SILENT_SECONDS,
+    authentication,
+    daemon_metrics,
+    log4j_properties,
+    read_secret,
+)
 
 __all__ = ["AUTO", "DaemonConfig", "DaemonRole", "Launch", "become", "prepare", "spark_home"]
 

@@ -20,9 +20,8 @@ from deltabook.wire.readers import (
     SocketConnection,
 )
 from deltabook.wire.service import RuntimeStatus, Statistics, ViewLine
-from runtime.client.asked import Asked
 from runtime.client.changes import By, Change, ChangeStream, Patience
-from runtime.client.client import Client, connect
+from runtime.client.client import Asked, Client, connect
 from runtime.client.errors import (
     ClientError,
     ConnectionFailedError,

@@ -8,20 +8,23 @@ from types import TracebackType
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
+import msgspec
+import pyarrow as pa
+
 from deltabook.wire.asking import ASK_PATH, Question
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 from deltabook.wire.service import STATISTICS_PATH, STATUS_PATH, VIEWS_PATH, RuntimeStatus, Statistics, ViewLine
-from runtime.client.asked import Asked, asked
 from runtime.client.changes import By, ChangeStream, Patience
-from runtime.client.errors import NotFoundError
+from runtime.client.errors import NotFoundError, ProtocolError
 from runtime.client.port import ARROW, Port
 from runtime.client.view import CursorPages, View
 
-__all__ = ["Client", "connect"]
+__all__ = ["Asked", "Client", "asked", "connect"]
 
 _TIMEOUT_S: Final = 30.0
 _READERS_PATH: Final = "/v1/readers"
+_EPOCH = b"deltabook.epoch"
 
 
 def connect(
@@ -149,3 +152,33 @@ class Client:
     def description(self) -> dict[str, Any]:
         """Return the OpenAPI description of the results service."""
         return self._port.get("/v1/openapi.json", dict[str, Any])
+
+
+class Asked(msgspec.Struct, frozen=True, eq=False):
+    """Answer to a question: its rows, and the epoch at which they hold."""
+
+    epoch: int
+    """Epoch at whose end everything that the SELECT reads was as it is here."""
+    table: pa.Table
+    """The rows, in the order that the SELECT gives them."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.table.column_names)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as Python's values; exact numbers are `int` or `decimal.Decimal`."""
+        return list(zip(*[column.to_pylist() for column in self.table.columns], strict=True))
+
+
+def asked(data: bytes, content_type: str) -> Asked:
+    """The answer in these bytes; raises `ProtocolError`."""
+    if content_type != ARROW:
+        raise ProtocolError(f"expected an answer as {ARROW}, was {content_type!r}")
+    try:
+        table = pa.ipc.open_stream(data).read_all()
+        epoch = int((table.schema.metadata or {})[_EPOCH])
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise ProtocolError(f"expected an Arrow stream with its epoch, was {data[:80]!r}: {error}") from None
+    return Asked(epoch, table.replace_schema_metadata(None))

@@ -13,9 +13,8 @@ from twisted.logger import Logger
 from runtime.engine.admission import Admission
 from runtime.engine.barriers import BarrierFuture, BarrierOutcome
 from runtime.engine.errors import EngineError
-from runtime.engine.listeners import StatisticsListener, StatusListener
+from runtime.engine.listeners import Publisher, StatisticsListener, StatusListener
 from runtime.engine.plan import Plan
-from runtime.engine.publishing import Publisher
 from runtime.engine.queue import TaskQueue
 from runtime.engine.running import QueryCounters, RunningQuery, barrier_places
 from runtime.engine.tasks import StartQueryTask, StopQueryTask

@@ -23,7 +23,7 @@ from runtime.engine.running.calls import start, stop
 
 if TYPE_CHECKING:
     from runtime.engine.lifetime import CallbackReference
-    from runtime.engine.running.context import Call
+    from runtime.engine.running.calls import Call
     from runtime.engine.running.node import RunningNode
     from runtime.engine.running.query import RunningQuery
     from runtime.engine.running.source import RunningSource

@@ -31,7 +31,22 @@ from runtime.plan.algebra import (
     renamed,
     sum_of_terms,
 )
-from runtime.plan.body import Body
+from runtime.plan.body import (
+    Auxiliary,
+    Body,
+    Branch,
+    Factor,
+    Input,
+    Joined,
+    Linear,
+    Lookup,
+    Nested,
+    Occurrence,
+    Range,
+    Reevaluated,
+    Selected,
+    Statement,
+)
 from runtime.plan.derived import DerivedInput, DerivedStream
 from runtime.plan.flow import (
     Aggregate,
@@ -52,8 +67,6 @@ from runtime.plan.flow import (
     WindowFunction,
     WindowNode,
 )
-from runtime.plan.joined import Auxiliary, Joined, Lookup, Occurrence, Range, Statement
-from runtime.plan.linear import Branch, Linear
 from runtime.plan.parts import (
     assembled,
     columns_of,
@@ -81,8 +94,6 @@ from runtime.plan.program import (
     decode_program,
     encode_program,
 )
-from runtime.plan.reevaluated import Input, Reevaluated
-from runtime.plan.selected import Factor, Nested, Selected
 
 __all__ = [
     "EPOCH_TIME",

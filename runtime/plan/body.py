@@ -1,16 +1,34 @@
-"""What every form of a view's plan can say of itself."""
+"""Forms of a view's plan: linear sums, selections, joins, and SQL that DuckDB recomputes over maintained maps."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import Literal, Self
 
 import msgspec
 
-from runtime.plan.algebra import Column, Map
+from runtime.plan.algebra import Col, Column, ColumnType, Expr, Map, Term, columns_read, renamed, sum_of_terms
+from runtime.plan.notation import expression, output_lines
 
-__all__ = ["Body"]
+__all__ = [
+    "Auxiliary",
+    "Body",
+    "Branch",
+    "Factor",
+    "Input",
+    "Joined",
+    "Linear",
+    "Lookup",
+    "Nested",
+    "Occurrence",
+    "Range",
+    "Reevaluated",
+    "Selected",
+    "Statement",
+]
+
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -53,3 +71,376 @@ class Body(msgspec.Struct, frozen=True):
     @abstractmethod
     def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
         """Return the way from maps to rows in words, for a view with these columns."""
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """One SELECT of a linear view (several are a UNION ALL)."""
+
+    map: int
+    """The map it reads."""
+    outputs: tuple[Expr, ...]
+    """One per column of the view, over the map's keys, sums and ``weight``."""
+    bag: bool = False
+    """True for a SELECT without aggregates: each group stands for ``weight`` equal rows."""
+    empty: tuple[int | float | str | bool | None, ...] | None = None
+    """For a SELECT with aggregates and no GROUP BY: its row while no row is in the group."""
+    having: Expr | None = None
+    """Over the same as ``outputs``; a group for which it is not true has no row."""
+
+
+class Linear(Body, frozen=True, tag="linear"):
+    """SUM, COUNT, AVG over select-project-group-by of one relation, or a UNION ALL of such."""
+
+    branches: tuple[Branch, ...]
+    """At least one."""
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        branches = tuple(msgspec.structs.replace(branch, map=number(branch.map)) for branch in self.branches)
+        return msgspec.structs.replace(self, branches=branches)
+
+    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int] | None:
+        if all(maps[branch.map].keys and branch.empty is None for branch in self.branches):
+            return dict.fromkeys(self.maps(), -1)
+        return None
+
+    def placement(self, maps: Sequence[Map]) -> str:
+        return "all of it in one" if self.shard_keys(maps) is None else "spread by the keys of its maps"
+
+    def cost(self) -> str:
+        return "changed keys"
+
+    def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
+        lines = []
+        for branch in self.branches:
+            kind = "each of its rows gives" if branch.bag else "each group gives"
+            lines.append(f"from map {branch.map}, {kind}:")
+            lines += output_lines(columns, branch.outputs, branch.having, branch.empty)
+        return lines
+
+
+class Nested(msgspec.Struct, frozen=True):
+    """An aggregate over the part of a map on one side of a value of the ordered key; no keys but that one."""
+
+    name: str
+    """Binds ``name.sum`` and ``name.weight`` in conditions; a sum over no rows (weight 0) is NULL (0 in dbtoaster)."""
+    map: int
+    """Base map whose only key is ``ordered``."""
+    ordered: str
+    """That key."""
+    compare: Literal["lt", "le", "gt", "ge"]
+    """Keys of the map that count: ``key compare value``."""
+    value: Expr
+    """Over the factor's ordered key (``alias.key``), strictly growing in it: the key itself, or plus a constant."""
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """A relation of a selected view: groups × an ordered key, restricted by conditions on that key."""
+
+    alias: str
+    """Binds ``alias.key``, ``alias.sum``, ``alias.weight``."""
+    map: int
+    """Base map; its keys are the group keys and ``ordered``."""
+    ordered: str | None
+    """The key that the conditions are about (None: no condition)."""
+    nested: tuple[Nested, ...]
+    """What the conditions read besides scalars."""
+    conditions: tuple[Expr, ...]
+    """Three-valued, over ``alias.ordered``, nested sums, and scalars ``mN.sum`` / ``mN.weight`` of keyless base maps
+    N, in exact integers (NULL where there is nothing); a value of the ordered key is selected if all are true."""
+    monotone: bool
+    """Whether each condition is true in one interval of the key, if no weight or sum of a key of the nested maps is
+    negative: where one of its nested sums is NULL (in mode sql: below or above all keys of the nested map) it is not
+    true, and everywhere else, which is one interval too, it changes its truth at most once along the key."""
+
+
+class Selected(Body, frozen=True, tag="selected"):
+    """Sums over the product of relations of which conditions on aggregates select a part (as VWAP, MST and PSP do).
+
+    Evaluated anew at each version from ordered indexes: per factor the range of its ordered key that is selected, then
+    each group's sums in that range, then the product over the factors.
+    """
+
+    factors: tuple[Factor, ...]
+    """At least one; joined by nothing but their product."""
+    scalars: tuple[int, ...]
+    """Keyless base maps that conditions read."""
+    keys: tuple[str, ...]
+    """Group keys ``alias.key``; every key of every factor that is not its ordered one."""
+    sums: tuple[tuple[str, tuple[Term, ...]], ...]
+    """Named sums over ``alias.sum`` and ``alias.weight``, one of each factor in every term."""
+    outputs: tuple[Expr, ...]
+    """One per column of the view, over ``keys``, the names of ``sums``, and ``weight``."""
+    having: Expr | None = None
+    """As in `Joined`."""
+    empty: tuple[int | float | str | bool | None, ...] | None = None
+    """As in `Joined`."""
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        """Conditions name scalars by the number of their map."""
+        replace = msgspec.structs.replace
+        scalars = {f"m{old}": f"m{number(old)}" for old in self.scalars}
+        read = {name for factor in self.factors for expr in factor.conditions for name in columns_read(expr)}
+        parts = {name: name.partition(".") for name in read}
+        names: dict[str, Expr] = {name: Col(f"{scalars[map_]}.{rest}")
+                                  for name, (map_, _, rest) in parts.items() if map_ in scalars}  # fmt: skip
+        factors = []
+        for factor in self.factors:
+            nested = tuple(replace(each, map=number(each.map)) for each in factor.nested)
+            conditions = tuple(renamed(condition, names) for condition in factor.conditions)
+            factors.append(replace(factor, map=number(factor.map), nested=nested, conditions=conditions))
+        return replace(self, factors=tuple(factors), scalars=tuple(map(number, self.scalars)))
+
+    def cost(self) -> str:
+        logarithm = " × log(distinct keys)" if any(factor.ordered for factor in self.factors) else ""
+        scanned = [f.ordered for f in self.factors if f.ordered is not None and not f.monotone]
+        each = f", and every distinct {' and '.join(scanned)}" if scanned else ""
+        keys = "(changed keys + groups)" if self.keys else "changed keys"
+        return f"{keys}{logarithm}{each}"
+
+    def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
+        lines = [f"m{number} = the one group of map {number}" for number in self.scalars]
+        for factor in self.factors:
+            lines += _factor(maps, factor)
+        each = f" for each {', '.join(self.keys)}" if self.keys else ""
+        lines.append(f"sums over the product{each}:")
+        lines += [f"  {name} = {expression(sum_of_terms(parts))}" for name, parts in self.sums]
+        return [*lines, "each group gives:", *output_lines(columns, self.outputs, self.having, self.empty)]
+
+
+def _factor(maps: Sequence[Map], factor: Factor) -> list[str]:
+    keys = ", ".join(key.name for key in maps[factor.map].keys)
+    if factor.ordered is None:
+        return [f"{factor.alias} = all of map {factor.map}[{keys}]"]
+    how = "found by bisection" if factor.monotone else "every one looked at"
+    lines = [f"{factor.alias} = map {factor.map}[{keys}] where {factor.ordered} ({how}) has"]
+    lines += [f"  {expression(condition)}" for condition in factor.conditions]
+    lines += [f"  with {_nested(nested)}" for nested in factor.nested]
+    return lines
+
+
+def _nested(nested: Nested) -> str:
+    return (
+        f"{nested.name} = Σ map {nested.map}[{nested.ordered} {_SIGNS[nested.compare]} {expression(nested.value, 5)}]"
+    )
+
+
+class Range(msgspec.Struct, frozen=True):
+    """An interval of an ordered key, counted ``sign`` times; a bound that is None is open."""
+
+    sign: int
+    """1 or -1: a disjunction of intervals is their sum less their overlaps."""
+    low: Expr | None = None
+    """Integer, over bound columns."""
+    low_strict: bool = False
+    """True: the key is greater than the bound; False: or equal."""
+    high: Expr | None = None
+    """Integer, over bound columns."""
+    high_strict: bool = False
+    """True: the key is less than the bound; False: or equal."""
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """What a statement reads of another map, for each of its rows.
+
+    Without ``binds``: one row per row, the sums over all keys that match (the row goes if no key does). With them: one
+    row for every key that matches (fan-out). The read sums and weight become bound columns ``name.sum``.
+    """
+
+    name: str
+    """Prefix of what it binds; the alias of an occurrence, or the name of an auxiliary map."""
+    source: int
+    """Number of a base map, or of an auxiliary map of the view."""
+    auxiliary: bool
+    """Which of the two."""
+    on: tuple[tuple[str, str], ...]
+    """(key of the map, bound column) pairs that are equal; NULL equals nothing."""
+    binds: tuple[str, ...] = ()
+    """Keys of the map that become bound columns ``name.key``; all keys that are not in ``on``, or none."""
+    ordered: str | None = None
+    """The key that ``ranges`` are about; then every other key is in ``on``, and ``binds`` is empty."""
+    ranges: tuple[Range, ...] = ()
+    """Which part of the ordered key counts; none: all of it."""
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """What a delta of one occurrence does to an auxiliary map: look up, multiply, add up by key."""
+
+    occurrence: str
+    """Alias whose delta triggers it; its keys, sums and weight are bound as ``alias.name``."""
+    lookups: tuple[Lookup, ...]
+    """In order; a later one may use what an earlier one bound."""
+    where: Expr | None
+    """Further condition over bound columns."""
+    keys: tuple[str, ...]
+    """Bound columns that give the auxiliary map's keys, in its order."""
+    weight: Term
+    """The rows' weight: the product of the weights of all that was joined."""
+    sums: tuple[tuple[Term, ...], ...]
+    """One sum of terms per sum of the auxiliary map."""
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """A base map in FROM; the same one may occur more than once."""
+
+    alias: str
+    """Unique in the view."""
+    map: int
+    """The base map."""
+
+
+class Auxiliary(msgspec.Struct, frozen=True):
+    """A map of a join of some of the occurrences, kept by statements."""
+
+    name: str
+    """Unique in the view."""
+    covers: tuple[str, ...]
+    """Aliases that are joined in it."""
+    keys: tuple[tuple[str, ColumnType], ...]
+    """Names and types; a NULL is a key like any other."""
+    sums: tuple[str, ...]
+    """Names of its sums; it has a weight besides."""
+    statements: tuple[Statement, ...]
+    """One per occurrence it covers, where a delta of it changes the map."""
+
+    def with_lookups(self, change: Callable[[Lookup], Lookup]) -> Auxiliary:
+        """Return the same map with changed lookups."""
+        replace = msgspec.structs.replace
+        statements = (replace(each, lookups=tuple(map(change, each.lookups))) for each in self.statements)
+        return replace(self, statements=tuple(statements))
+
+
+class Joined(Body, frozen=True, tag="joined"):
+    """Sums over a join of maps, by equality and ranges, kept by higher-order deltas.
+
+    Occurrences are processed one after the other, in their order: all statements of an occurrence read the state in
+    which the earlier occurrences are new and it and the later ones old; then its delta is applied to its base map and
+    to the auxiliary maps. The last auxiliary map is the result that ``branches`` read.
+    """
+
+    occurrences: tuple[Occurrence, ...]
+    """At least two; two of one base map follow one another, and no base map occurs three times."""
+    auxiliaries: tuple[Auxiliary, ...]
+    """The last one is the result."""
+    outputs: tuple[Expr, ...]
+    """One per column of the view, over the result's keys, sums and ``weight``."""
+    having: Expr | None = None
+    """Over the same; groups for which it is not true have no row."""
+    empty: tuple[int | float | str | bool | None, ...] | None = None
+    """Without GROUP BY: the row while no row is in the group."""
+    partition: tuple[str, ...] = ()
+    """Per occurrence, the key whose equal values always meet, and which the result has: the view is sharded by it."""
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        replace = msgspec.structs.replace
+
+        def moved(lookup: Lookup) -> Lookup:
+            return lookup if lookup.auxiliary else replace(lookup, source=number(lookup.source))
+
+        occurrences = tuple(replace(each, map=number(each.map)) for each in self.occurrences)
+        auxiliaries = tuple(each.with_lookups(moved) for each in self.auxiliaries)
+        return replace(self, occurrences=occurrences, auxiliaries=auxiliaries)
+
+    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int] | None:
+        columns: dict[int, int] = {}
+        kinds = set()
+        for occurrence, name in zip(self.occurrences, self.partition, strict=False):
+            keys = maps[occurrence.map].keys
+            place = next(place for place, key in enumerate(keys) if key.name == name)
+            kinds.add(keys[place].type)
+            if columns.setdefault(occurrence.map, place) != place:
+                return None
+        return columns if len(kinds) == 1 else None
+
+    def placement(self, maps: Sequence[Map]) -> str:
+        if not self.partition:
+            return "all of it in one"
+        return f"spread by {' = '.join(dict.fromkeys(self.partition))}"
+
+    def cost(self) -> str:
+        lookups = [lookup for auxiliary in self.auxiliaries for step in auxiliary.statements for lookup in step.lookups]
+        matches = " × matching keys" if any(lookup.binds for lookup in lookups) else ""
+        logarithm = " × log(distinct keys)" if any(lookup.ordered for lookup in lookups) else ""
+        return f"changed keys{matches}{logarithm}"
+
+    def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
+        lines = ["relations:", *(_occurrence(each.alias, maps[each.map]) for each in self.occurrences)]
+        lines.append("maps of joins:")
+        for auxiliary in self.auxiliaries:
+            keys = ", ".join(f"{name} {kind}" for name, kind in auxiliary.keys)
+            lines.append(f"  {auxiliary.name}[{keys}] of {' ⋈ '.join(auxiliary.covers)}")
+        for occurrence in self.occurrences:
+            lines.append(f"on a change of {occurrence.alias}, for each of its keys:")
+            for auxiliary in self.auxiliaries:
+                for statement in auxiliary.statements:
+                    if statement.occurrence == occurrence.alias:
+                        lines += [f"  {line}" for line in _statement(auxiliary, statement)]
+        return [*lines, "each group gives:", *output_lines(columns, self.outputs, self.having, self.empty)]
+
+
+def _occurrence(alias: str, part: Map) -> str:
+    return f"  {alias} = map {part.id}[{', '.join(key.name for key in part.keys)}]"
+
+
+def _statement(auxiliary: Auxiliary, statement: Statement) -> list[str]:
+    target = f"{auxiliary.name}[{', '.join(statement.keys)}]"
+    lines = [
+        f"{target}.{name} += {expression(sum_of_terms(parts))}"
+        for name, parts in zip(auxiliary.sums, statement.sums, strict=True)
+    ]
+    lines.append(f"{target}.weight += {expression(sum_of_terms([statement.weight]))}")
+    for place, lookup in enumerate(statement.lookups):
+        lines.append(f"  {'and  ' if place else 'where'} {_lookup(lookup)}")
+    if statement.where is not None:
+        lines.append(f"  if {expression(statement.where)}")
+    return lines
+
+
+def _lookup(lookup: Lookup) -> str:
+    conditions = [f"{key} = {column}" for key, column in lookup.on]
+    source = lookup.name if lookup.auxiliary else f"map {lookup.source}"
+    if lookup.ordered is not None:
+        conditions.append(" or ".join(_range(lookup.ordered, part) for part in lookup.ranges))
+    inside = f"[{', '.join(conditions)}]" if conditions else ""
+    if lookup.binds:
+        return f"{lookup.name} = each {', '.join(lookup.binds)} of {source}{inside}"
+    return f"{lookup.name} = Σ {source}{inside}"
+
+
+def _range(key: str, part: Range) -> str:
+    text = key
+    if part.low is not None and part.high is None:
+        text = f"{key} {'>' if part.low_strict else '>='} {expression(part.low, 5)}"
+    elif part.low is not None:
+        text = f"{expression(part.low, 5)} {'<' if part.low_strict else '<='} {key}"
+    if part.high is not None:
+        text += f" {'<' if part.high_strict else '<='} {expression(part.high, 5)}"
+    return text if part.sign == 1 else f"less {text}"
+
+
+class Input(msgspec.Struct, frozen=True):
+    """A table of a re-evaluated query: a map's keys as columns, each group standing for ``weight`` equal rows."""
+
+    table: str
+    """Name of the table in the query."""
+    map: int
+    """The map that fills it."""
+
+
+class Reevaluated(Body, frozen=True, tag="reevaluated"):
+    """Any other SQL: recomputed by DuckDB over maintained maps; the change is the difference to the last result."""
+
+    inputs: tuple[Input, ...]
+    """Its tables."""
+    query: str
+    """DuckDB SQL over them, integers widened; yields the view's columns in order."""
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        inputs = tuple(msgspec.structs.replace(each, map=number(each.map)) for each in self.inputs)
+        return msgspec.structs.replace(self, inputs=inputs)
+
+    def cost(self) -> str:
+        return "the whole state"
+
+    def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
+        tables = [f"  {each.table} = the rows of map {each.map}" for each in self.inputs]
+        return ["tables:", *tables, "query, per epoch:", *(f"  {line}" for line in self.query.splitlines())]

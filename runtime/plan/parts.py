@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from runtime.plan.algebra import Map, Relation, columns_read
+from runtime.plan.body import Linear
 from runtime.plan.derived import DerivedStream
-from runtime.plan.linear import Linear
 from runtime.plan.program import Lane, Program, View
 
 __all__ = [

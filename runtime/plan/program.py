@@ -15,12 +15,9 @@ from typing import Final, Literal
 import msgspec
 
 from runtime.plan.algebra import Column, Map, Relation
+from runtime.plan.body import Joined, Linear, Reevaluated, Selected
 from runtime.plan.derived import DerivedStream
 from runtime.plan.flow import Flow
-from runtime.plan.joined import Joined
-from runtime.plan.linear import Linear
-from runtime.plan.reevaluated import Reevaluated
-from runtime.plan.selected import Selected
 
 __all__ = ["FORMAT_VERSION", "Lane", "Program", "View", "ViewBody", "ViewClass", "decode_program", "encode_program"]
 

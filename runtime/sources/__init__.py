@@ -17,12 +17,11 @@ from runtime.sources.base import BufferSink, Position, Source
 from runtime.sources.connecting import Backoff, ConnectingSource
 from runtime.sources.connection import Connection, Turn
 from runtime.sources.errors import LoginRefusedError, SourceError, SourceStateError
-from runtime.sources.feed import FeedSource, LoginReply
+from runtime.sources.feed import FeedSource, LoginReply, TextFeedSource
 from runtime.sources.file import FileSource, codec_by_suffix
 from runtime.sources.gate import Gate
 from runtime.sources.soupbin import SoupBinFeedSource
 from runtime.sources.tcp import TcpSource
-from runtime.sources.text import TextFeedSource
 
 __all__ = [
     "Backoff",

@@ -9,13 +9,20 @@ from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from deltabook.wire.text import (
+    LINE_LIMIT_BYTES,
+    PassiveLogin,
+    Refused,
+    WireError,
+    encode_login,
+    parse_login_reply,
+)
 from runtime.sources.base import Position
 from runtime.sources.connecting import Backoff, ConnectingSource
 from runtime.sources.connection import BUFFER_BYTES, Connection, Turn
 from runtime.sources.errors import LoginRefusedError
 
-__all__ = ["FeedConnection", "FeedSource", "LoginReply"]
-
+__all__ = ["FeedConnection", "FeedSource", "LoginReply", "TextFeedSource"]
 
 _LOG: Final = Logger()
 
@@ -170,3 +177,28 @@ class FeedConnection(Connection):
         self.is_logged_in = True
         self._source.accepted(reply)
         return reply.rest
+
+
+class TextFeedSource(FeedSource):
+    """One connection to an exchange's text feed."""
+
+    __slots__ = ()
+
+    def login(self, position: Position) -> bytes:
+        """See `FeedSource`."""
+        return encode_login(PassiveLogin(position.session, position.sequence))
+
+    def read_reply(self, data: bytes) -> LoginReply | None:
+        """See `FeedSource`."""
+        line, delimiter, rest = data.partition(b"\n")
+        if not delimiter:
+            if len(line) > LINE_LIMIT_BYTES:
+                raise LoginRefusedError(f"expected a login reply within {LINE_LIMIT_BYTES} bytes, was {line[:80]!r}")
+            return None
+        try:
+            reply = parse_login_reply(line)
+        except WireError as error:
+            raise LoginRefusedError(str(error)) from None
+        if isinstance(reply, Refused):
+            raise LoginRefusedError(f"expected a login to be accepted, was refused ({reply.code}): {reply.reason}")
+        return LoginReply(reply.session, reply.sequence, rest)

@@ -1,4 +1,4 @@
-"""Where a Spark checkpoint was begun, and whether it is of use here.
+"""Where a Spark checkpoint begins and how far it has come, and whether this runtime can use it.
 
 A checkpoint cannot be moved: Spark writes absolute paths into it, a number of shards, and state in the form of its
 version; the shards' own state has a format of this release. It need not be moved: what it holds follows from the log.
@@ -9,6 +9,7 @@ relations hold there (`runtime.spark.reading`).
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -18,11 +19,20 @@ from typing import Final
 import msgspec
 
 from runtime.epochs import LOCAL_DISK
-from runtime.spark.checkpoint import committed_epoch
 from runtime.spark.errors import SparkLaneError
 from runtime.views.shardruns import RUN_FORMAT
 
-__all__ = ["MARK", "Beginning", "begin", "misfit", "passed_epoch", "read_beginning", "wanted"]
+__all__ = [
+    "MARK",
+    "Beginning",
+    "begin",
+    "committed_epoch",
+    "misfit",
+    "newest_commit",
+    "passed_epoch",
+    "read_beginning",
+    "wanted",
+]
 
 MARK: Final = "begun.json"
 """The file in the checkpoint; Spark does not look at it."""
@@ -121,3 +131,48 @@ def begin(checkpoint: Path, here: Beginning, epoch: int, failed: Mapping[str, st
     LOCAL_DISK.rename(hidden, checkpoint / MARK)
     LOCAL_DISK.sync_directory(checkpoint)
     return begun
+
+
+class _Offset(msgspec.Struct):
+    epoch: int
+
+
+def committed_epoch(checkpoint: Path) -> int:
+    """The last epoch of the newest batch that Spark has committed, 0 for none; no batch up to it is run again.
+
+    Spark does not sync what it writes: so that the answer holds after a crash of the machine as well, every file of the
+    checkpoint is synced first. Raises `SparkLaneError` for a record that is not whole.
+    """
+    epoch = newest_commit(checkpoint)
+    if epoch:
+        _sync(checkpoint)
+    return epoch
+
+
+def newest_commit(checkpoint: Path) -> int:
+    """The same for as long as the machine does not crash: nothing is synced. Raises `SparkLaneError` likewise."""
+    commits = checkpoint / "commits"
+    batches = [int(path.name) for path in commits.glob("[0-9]*") if path.name.isdigit()] if commits.is_dir() else []
+    if not batches:
+        return 0
+    path = checkpoint / "offsets" / str(max(batches))
+    try:
+        lines = path.read_bytes().splitlines()
+        epoch = msgspec.json.decode(lines[2], type=_Offset).epoch
+    except (OSError, IndexError, msgspec.DecodeError) as error:
+        raise SparkLaneError(f"expected the offset of a batch in three lines at {path}, was: {error}") from None
+    return epoch
+
+
+def _sync(directory: Path) -> None:
+    """Sync all files and directories below; one that Spark removes meanwhile is of no interest."""
+    for place, _, names in os.walk(directory):
+        for path in (place, *(os.path.join(place, name) for name in names)):  # noqa: PTH118 (thousands of them)
+            try:
+                descriptor = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

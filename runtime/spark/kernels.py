@@ -25,7 +25,7 @@ from runtime.native.cache import KernelCache, default_kernels
 from runtime.native.kernels import Kernels
 from runtime.native.tiers import MachineKernel, kernel_name
 from runtime.plan import Program, lane_program
-from runtime.views.warm import sources_of
+from runtime.views.code import sources_of
 
 __all__ = ["LoadedKernels", "request_kernels", "worker_kernels"]
 

@@ -9,7 +9,7 @@ Imported by processes that only plan: what reads partitions, and all that views 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +19,20 @@ from pyspark.sql.datasource import InputPartition
 from runtime.epochs import EpochLogReader, SnapshotDirectory, has_snapshot_of, read_segment
 from runtime.plan import Program, decode_program, lane_program
 
-__all__ = ["BackfillPartition", "EpochPartition", "FailedPartition", "Span", "load_program", "plan_backfill"]
+__all__ = [
+    "BackfillPartition",
+    "EpochPartition",
+    "FailedPartition",
+    "Span",
+    "load_program",
+    "plan_backfill",
+    "shard_ids",
+    "spark_partition",
+]
 
 _STRETCH_EPOCHS: Final = 1000
+_SEED: Final = 42
+_WORD: Final = 0xFFFFFFFF
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -99,3 +110,35 @@ def plan_backfill(
 def load_program(directory: str, epoch: int) -> Program:
     """What the Spark lane keeps of the view program that a control record of the log holds."""
     return lane_program(decode_program(EpochLogReader(Path(directory)).control(epoch)), "spark")
+
+
+def _rotate(value: int, bits: int) -> int:
+    return ((value << bits) | (value >> (32 - bits))) & _WORD
+
+
+def _murmur3(value: int) -> int:
+    """Murmur3 (x86, 32 bit) of one 4-byte integer, as Spark's `hash` computes it; a signed 32-bit integer."""
+    mixed = (value & _WORD) * 0xCC9E2D51 & _WORD
+    mixed = _rotate(mixed, 15) * 0x1B873593 & _WORD
+    state = _rotate(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD
+    state ^= 4  # length in bytes
+    state = (state ^ (state >> 16)) * 0x85EBCA6B & _WORD
+    state = (state ^ (state >> 13)) * 0xC2B2AE35 & _WORD
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def spark_partition(key: int, partitions: int) -> int:
+    """The partition to which Spark sends the group of this int key."""
+    return _murmur3(key) % partitions
+
+
+@cache
+def shard_ids(shards: int) -> tuple[int, ...]:
+    """One id per shard: ``shard_ids(n)[i]`` goes to partition i of n."""
+    found: dict[int, int] = {}
+    candidate = 0
+    while len(found) < shards:
+        found.setdefault(spark_partition(candidate, shards), candidate)
+        candidate += 1
+    return tuple(found[i] for i in range(shards))

@@ -28,8 +28,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
-from runtime.spark.partitioning import shard_ids
-from runtime.spark.planning import Span, load_program
+from runtime.spark.planning import Span, load_program, shard_ids
 from runtime.spark.reading import TICK, Place
 from runtime.views.encoding import decode_table, encode_table
 from runtime.views.placement import Part

@@ -23,8 +23,7 @@ from runtime.native.kernels import Kernels
 from runtime.plan import Program, only_view
 from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
-from runtime.spark.partitioning import shard_ids
-from runtime.spark.planning import BackfillPartition, EpochPartition, FailedPartition, load_program
+from runtime.spark.planning import BackfillPartition, EpochPartition, FailedPartition, load_program, shard_ids
 from runtime.views import Delivery, Part, deliveries
 from runtime.views.encoding import encode_table
 from runtime.views.filling import columns_to_fill, fill_of

@@ -28,9 +28,7 @@ from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.interpreter import quick_python
 from runtime.spark.java import JavaNotFoundError, find_java
-from runtime.spark.logs import log4j_properties
-from runtime.spark.secret import read_secret, write_private
-from runtime.spark.settings import check_config, spark_settings
+from runtime.spark.settings import check_config, log4j_properties, read_secret, spark_settings, write_private
 from runtime.spark.source import EpochSource
 
 __all__ = ["SparkConfig", "start_session", "stop_session"]

@@ -7,25 +7,72 @@ once by its connections, and one that says nothing (a machine without power, a s
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from deltabook.wire.access import is_loopback
 from runtime.spark.classes import QUICK_JAVA
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
-from runtime.spark.metrics import driver_metrics
-from runtime.spark.secret import authentication
 
-__all__ = ["SILENT_SECONDS", "check_config", "spark_settings"]
+__all__ = [
+    "SECRET_VARIABLE",
+    "SILENT_SECONDS",
+    "DaemonRole",
+    "SparkLogLevel",
+    "authentication",
+    "check_config",
+    "daemon_metrics",
+    "driver_metrics",
+    "log4j_properties",
+    "read_secret",
+    "spark_settings",
+    "write_private",
+]
 
 SILENT_SECONDS: Final = 20
 """An executor that is not heard of for so long is taken for lost."""
 _STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+DaemonRole = Literal["master", "worker"]
+
+_SERVLET: Final = "org.apache.spark.metrics.sink.PrometheusServlet"
+_JVM: Final = "org.apache.spark.metrics.source.JvmSource"
+NAMESPACE: Final = "deltabook"
+"""In place of the application's id, which is another with every start and would make every name a new one."""
+SparkLogLevel = Literal["error", "warn", "info", "debug"]
+
+_FILE_MEGABYTES: Final = 16
+_OLD_FILES: Final = 2
+_TEXT: Final = """\
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
+"""
+_FILE: Final = """\
+appender.out.type = RollingFile
+appender.out.name = out
+appender.out.fileName = {path}
+appender.out.filePattern = {path}.%i
+appender.out.policies.type = Policies
+appender.out.policies.size.type = SizeBasedTriggeringPolicy
+appender.out.policies.size.size = {megabytes}MB
+appender.out.strategy.type = DefaultRolloverStrategy
+appender.out.strategy.max = {old}
+"""
+_STANDARD_ERROR: Final = """\
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+"""
+SECRET_VARIABLE: Final = "_SPARK_AUTH_SECRET"
+"""Where Spark's processes look for the secret before they look at their settings."""
+_SHORTEST: Final = 16
+_LONGEST: Final = 1024
 
 
 def check_config(config: SparkConfig) -> None:
@@ -181,3 +228,98 @@ def _cluster(config: SparkConfig, directory: Path, environment: Mapping[str, str
         # Shuffle blocks of past batches; what Java's collector has not found by then is found.
         "spark.cleaner.periodicGC.interval": "5min",
     }
+
+
+def _served(instance: str, path: str) -> dict[str, str]:
+    sink = f"spark.metrics.conf.{instance}.sink.prometheusServlet"
+    return {
+        f"{sink}.class": _SERVLET,
+        f"{sink}.path": path,
+        f"spark.metrics.conf.{instance}.source.jvm.class": _JVM,
+    }
+
+
+def driver_metrics() -> dict[str, str]:
+    """Settings of a session whose page is served."""
+    return {
+        **_served("driver", "/metrics/prometheus"),
+        "spark.metrics.namespace": NAMESPACE,
+        "spark.ui.prometheus.enabled": "true",
+        "spark.executor.processTreeMetrics.enabled": "true",
+        "spark.sql.streaming.metricsEnabled": "true",
+    }
+
+
+def daemon_metrics(role: DaemonRole) -> dict[str, str]:
+    """Settings of a master or worker, as properties of its Java."""
+    if role == "worker":
+        return _served("worker", "/metrics/prometheus")
+    return {
+        **_served("master", "/metrics/master/prometheus"),
+        **_served("applications", "/metrics/applications/prometheus"),
+    }
+
+
+def _json_layout(run_id: str, role: str) -> str:
+    """Log4j's own template, with the names that our lines have."""
+    template = {
+        "time": {"$resolver": "timestamp", "epoch": {"unit": "secs"}},
+        "level": {"$resolver": "pattern", "pattern": "%p{lowerCase=true}"},
+        "run": run_id,
+        "role": role,
+        "host": "${hostName}",
+        "pid": {"$resolver": "pattern", "pattern": "%pid"},
+        "namespace": {"$resolver": "logger", "field": "name"},
+        "message": {"$resolver": "message", "stringified": True},
+        "traceback": {"$resolver": "exception", "field": "stackTrace", "stackTrace": {"stringified": True}},
+    }
+    return (
+        "appender.out.layout.type = JsonTemplateLayout\n"
+        f"appender.out.layout.eventTemplate = {json.dumps(template, separators=(',', ':'))}\n"
+        "appender.out.layout.maxStringLength = 8192\n"
+    )
+
+
+def log4j_properties(
+    path: Path | None, *, json_lines: bool = False, run_id: str = "", role: str = "spark", level: SparkLogLevel = "warn"
+) -> str:
+    """What goes into a file that ``-Dlog4j2.configurationFile`` names.
+
+    ``path``: the file that is written, and begun anew when it is full, with the two before kept; None: standard error.
+    """
+    out = _STANDARD_ERROR if path is None else _FILE.format(path=path, megabytes=_FILE_MEGABYTES, old=_OLD_FILES)
+    layout = _json_layout(run_id, role) if json_lines else _TEXT
+    return f"rootLogger.level = {level}\nrootLogger.appenderRef.out.ref = out\n{out}{layout}"
+
+
+def read_secret(path: Path) -> str:
+    """The secret that a file holds; raises `SparkLaneError`, which says nothing of what is in the file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise SparkLaneError(f"expected a secret in {path}, was {error.strerror}") from None
+    secret = data.strip().decode("ascii", "replace")
+    if not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise SparkLaneError(f"expected a secret as the only word of {path}, was something else")
+    if not _SHORTEST <= len(secret) <= _LONGEST:
+        raise SparkLaneError(f"expected a secret of {_SHORTEST} to {_LONGEST} characters in {path}, was {len(secret)}")
+    return secret
+
+
+def authentication() -> dict[str, str]:
+    """Settings of a process that has the secret: who does not know it is refused, and what is said is encrypted."""
+    return {
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        "spark.network.crypto.authEngineVersion": "2",
+    }
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read; one that is there is replaced."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,13 +1,15 @@
-"""The generated kernels of a view, for people: what `explain --code` shows."""
+"""Sources of a view's kernels: what can be compiled before there is a row, and what `explain --code` shows."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from runtime.plan import Program, only_view
-from runtime.views.shard import ShardState
+from runtime.views.placement import views_of_shard
+from runtime.views.routing import payload_sources
+from runtime.views.shard import Inputs, ShardState
 
-__all__ = ["kernel_code"]
+__all__ = ["kernel_code", "sources_of"]
 
 _LEGEND: Final = """\
 # `step` is compiled to machine code; `address` is that of a table of arrays and tables, of which `array(p, n)` and
@@ -34,3 +36,17 @@ def kernel_code(program: Program, name: str) -> str:
         body = text[text.index("\n@jit") :].strip("\n") if "\n@jit" in text else text
         parts.append(f"# kernel {number}: {title[:1].lower()}{title[1:]}\n{body}\n")
     return "\n\n".join([_LEGEND, *parts]) if parts else "# no kernels: DuckDB recomputes the view\n"
+
+
+def sources_of(program: Program, inputs: Inputs, shards: int = 1) -> list[str]:
+    """Return the kernel sources of all shards of a program, and of what is given to them, once each."""
+    found: dict[str, None] = {}
+    layouts = set()
+    for shard in range(shards):
+        layout = tuple(view.name for view in views_of_shard(program, shard, shards))
+        if layout not in layouts:
+            layouts.add(layout)
+            found |= dict.fromkeys(ShardState(program, shard, shards, inputs=inputs).sources())
+    if inputs == "payloads":
+        found |= dict.fromkeys(payload_sources(program))
+    return list(found)

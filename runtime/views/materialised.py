@@ -1,8 +1,10 @@
-"""A view's full result, kept by adding up its changes."""
+"""Rows of a view: the full result with its changes applied, and changes that wait to be added up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Collection, Sequence, Sized
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,11 +12,15 @@ import pyarrow.compute as pc
 from runtime.native.kernels import Kernels
 from runtime.plan import Column
 from runtime.state import KeyColumn, StringPool, decode_words, encode_words, width_of
-from runtime.views.pending_changes import PendingChanges
 from runtime.views.result_rows import ResultRows, Words
 from runtime.views.rows import change_schema
 
-__all__ = ["MaterialisedView"]
+__all__ = ["MOST_PIECES", "MaterialisedView", "PendingChanges", "overdue"]
+
+MOST_PIECES = 256
+"""Number of pieces at which an owner joins them, or adds them up."""
+
+T = TypeVar("T", bound=Sized)
 
 
 class MaterialisedView:
@@ -89,3 +95,54 @@ class MaterialisedView:
     def _decoded(self, words: Words, weights: Words) -> pa.Table:
         arrays = decode_words(self._keys, words, self._pool)
         return pa.Table.from_arrays([*arrays, pa.array(weights)], schema=self._schema)
+
+
+class PendingChanges:
+    """Changes in the order in which they came; rows that cancel each other stay until they are added up."""
+
+    __slots__ = ("_joined", "_pieces", "_schema")
+
+    def __init__(self, schema: pa.Schema) -> None:
+        """``schema``: the columns and the weights behind them."""
+        self._schema = schema
+        self._joined: list[pa.Table] = []
+        self._pieces: list[pa.Table] = []
+
+    def __len__(self) -> int:
+        """Pieces that are not joined."""
+        return len(self._pieces)
+
+    def __bool__(self) -> bool:
+        return bool(self._joined or self._pieces)
+
+    def add(self, changes: pa.Table) -> None:
+        """Keep changes; the table is not copied."""
+        self._pieces.append(changes)
+
+    def join(self) -> None:
+        """Copy the pieces into one: thousands of tables, freed at once, would stop all threads."""
+        if self._pieces:
+            self._joined.append(pa.concat_tables(self._pieces).combine_chunks())
+            self._pieces = []
+
+    def rows(self) -> pa.Table:
+        """Return all changes; they stay."""
+        return pa.concat_tables([self._schema.empty_table(), *self._joined, *self._pieces])
+
+    def take(self) -> pa.Table:
+        """Return all changes and forget them."""
+        rows = self.rows()
+        self._joined, self._pieces = [], []
+        return rows
+
+
+def overdue(pending: Collection[T]) -> list[T]:
+    """Return those that have `MOST_PIECES` or more, the longest first; called after each version of the views.
+
+    Views change together, and joining takes a part of a millisecond. So only one is returned where there are up to 254;
+    of more, so many that none gets longer than 2 × `MOST_PIECES`.
+    """
+    long = [each for each in pending if len(each) >= MOST_PIECES]
+    if len(long) > 1:
+        long = heapq.nlargest(1 + len(pending) // (MOST_PIECES - 1), long, key=len)
+    return long

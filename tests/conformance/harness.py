@@ -25,8 +25,8 @@ from runtime.native.cache import KernelCache
 from runtime.plan import EPOCH_TIME
 from runtime.state import ARROW_TYPES
 from runtime.views import Delivery, deliveries
+from runtime.views.code import sources_of
 from runtime.views.shard import Inputs, ShardState, Step
-from runtime.views.warm import sources_of
 from tests.conformance.oracle import Oracle, OracleLimit, at_time, difference, oracle_sql
 from tests.conformance.schema import RELATIONS, Row
 from tests.conformance.streams import Stream, Version, live_rows, random_stream, shrunken

@@ -17,7 +17,7 @@ from runtime.compiler import NamedSelect, Program, Relation, compile_program, en
 from runtime.epochs import EpochLog, Footer, SnapshotDirectory
 from runtime.plan import without_view
 from runtime.spark import processor
-from runtime.spark.partitioning import shard_ids
+from runtime.spark.planning import shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.source import EpochReader
 from tests.generators.deltas import delta_table

@@ -16,7 +16,7 @@ import pytest
 
 from queries import query_path
 from runtime.epochs import EpochLogReader, ResultLog
-from runtime.spark.checkpoint import newest_commit
+from runtime.spark.beginning import newest_commit
 from tests.integration._processes import DEADLINE_S, Results, Running, await_end_of_java, exchange
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]

@@ -19,7 +19,7 @@ from runtime.compiler import Column, NamedSelect, Program, Relation, compile_pro
 from runtime.epochs import EpochLog, Footer, ResultLog
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.lane import Published, SparkLane
-from runtime.spark.partitioning import spark_partition
+from runtime.spark.planning import spark_partition
 from runtime.spark.session import SparkConfig, start_session
 from tests.generators.programs import normal
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from runtime.epochs import EpochLogReader, ResultLog
 from runtime.spark.beginning import Beginning
 from runtime.spark.lane import Published, SparkLane
-from runtime.spark.partitioning import shard_ids
+from runtime.spark.planning import shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.session import SparkConfig
 from runtime.spark.source import EpochReader

@@ -123,7 +123,7 @@ def test_finding_a_java_needs_the_words_of_an_installation_alone() -> None:
         ("runtime.engine.ingest", "runtime.spark", True),
         ("runtime.spark.lane", "runtime.views", False),
         ("runtime.views.shard", "runtime.plan", False),
-        ("runtime.views.warm", "runtime.native.tiers", False),
+        ("runtime.views.code", "runtime.native.tiers", False),
         ("runtime.native.tiers", "runtime.state", True),
         ("deltabook.demo.plan", "runtime.spark.java", False),
         ("deltabook.wire.text", "deltabook.demo", True),

@@ -15,8 +15,7 @@ from runtime.native.kernels import Kernels
 from runtime.plan import Column, View
 from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
 from runtime.views.checksum import MODULUS, changes_checksum
-from runtime.views.materialised import MaterialisedView
-from runtime.views.pending_changes import PendingChanges
+from runtime.views.materialised import MaterialisedView, PendingChanges
 
 __all__ = ["Closed", "Results", "ResultsRun"]
 

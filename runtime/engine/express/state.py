@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from runtime.engine.express.results import Closed, Results, ResultsRun
 from runtime.plan import Program, decode_program, encode_program
 from runtime.state import CorruptStateError, Run
-from runtime.views.pending_changes import PendingChanges
+from runtime.views.materialised import PendingChanges
 from runtime.views.shard import Kernels, ShardState
 
 __all__ = ["ExpressState"]

@@ -16,7 +16,7 @@ from runtime.epochs import Cut
 from runtime.epochs.consolidating import consolidate
 from runtime.plan import Program, lane_program, new_views
 from runtime.views.filling import columns_to_fill
-from runtime.views.pending_changes import PendingChanges, overdue
+from runtime.views.materialised import PendingChanges, overdue
 from runtime.views.rows import change_schema
 from runtime.views.shard import Step
 

@@ -13,12 +13,11 @@ what does not fit. committing.py makes closed epochs durable while the next one 
 """
 
 from runtime.engine.ingest.applying import StreamsNode
-from runtime.engine.ingest.committing import Committer, CommitterThread, InlineCommitter
 from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.ingest.ingest import Ingest
 from runtime.engine.ingest.origin import Origin, OriginCounters
-from runtime.engine.ingest.writer import EpochWriter, Recovered
+from runtime.engine.ingest.writer import Committer, CommitterThread, EpochWriter, InlineCommitter, Recovered
 
 __all__ = [
     "Committer",

@@ -1,4 +1,4 @@
-"""What flows from the step that applies messages to those that keep views, and from these to the epoch.
+"""Messages inside the ingest: from origins through formatters and adaptors to views, streams and the epoch.
 
 ```
 apply ──Deltas──▶ derived streams ──Deltas──▶ express view ──Sections──▶ epoch sink
@@ -10,14 +10,15 @@ apply ──Deltas──▶ derived streams ──Deltas──▶ express view �
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 
 import msgspec
 import pyarrow as pa
 
 from runtime.epochs import Cut
-from runtime.formats import DeadLetter
+from runtime.formats import DeadLetter, FormattedBatch, RawBuffer
 
-__all__ = ["Deltas", "Sections"]
+__all__ = ["Completed", "Deltas", "Mark", "MarkKind", "Sections"]
 
 
 class Deltas(msgspec.Struct, frozen=True, eq=False):
@@ -64,3 +65,38 @@ class Sections(msgspec.Struct, frozen=True, eq=False):
     """Gives by view the checksum of its rows at the end of the epoch; called after ``batches``, on the same thread."""
     attributes: Mapping[str, str] = {}
     """What the segment's footer says beside that, such as why a view has failed; by a name that nobody else gives."""
+
+
+class MarkKind(Enum):
+    """What has become of an origin."""
+
+    ENDED = "ended"
+    """Its stream is over."""
+    LOST = "lost"
+    """Its connection broke; it waits for the position to go on from."""
+    FAILED = "failed"
+    """It gives up."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Stands in a stream behind everything that its origin has brought and that is formatted and applied."""
+
+    origin_id: int
+    """Which origin."""
+    kind: MarkKind
+    """What has become of it."""
+    reason: str = ""
+    """Why it gives up."""
+
+
+class Completed(msgspec.Struct, frozen=True, eq=False):
+    """What one call of a formatter has made of its inputs, of any origins."""
+
+    batches: list[FormattedBatch]
+    """The parts of streams that it completed."""
+    raws: list[RawBuffer]
+    """The raw buffers that are done with."""
+    failed: tuple[tuple[int, str], ...] = ()
+    """Origins whose bytes could not be formatted, and why."""
+    marks: tuple[Mark, ...] = ()
+    """Marks that have come; what the end of a stream has completed is among the batches."""

@@ -1,4 +1,4 @@
-"""Event time of what is applied: how far each relation is that derived streams read."""
+"""Event time: how far each relation is that derived streams read, and the time of each epoch, sealed with it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ import pyarrow.compute as pc
 from runtime.compiler.relations import MARKET_TIMES
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import Upstream
+from runtime.plan import EPOCH_TIME
+from runtime.state import ARROW_TYPES, ObjectSpace, PersistedValue, Schema
 
-__all__ = ["OVER", "EventTimes", "largest_integer", "largest_time", "message_time"]
+__all__ = ["OVER", "EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
 
 OVER: Final = (1 << 63) - 1
 """The watermark of a relation of which no further row comes."""
 _MESSAGE_TIMES: Final = ("time_ns", "timestamp")
 """The column of a feed's messages that says when they are of, by format."""
 _UNITS_NS: Final = {pa.timestamp("us"): 1_000, pa.date32(): 86_400_000_000_000}
+_NAME: Final = "epoch/time"
+_SCHEMA: Final = pa.schema(
+    [*((column.name, ARROW_TYPES[column.type]) for column in EPOCH_TIME.columns), ("weight", pa.int64())]
+)
 
 
 class EventTimes:
@@ -102,3 +108,43 @@ def largest_time(column: pa.Array) -> int | None:
         column = column.cast(pa.int32() if column.type == pa.date32() else pa.int64()).cast(pa.int64())
     largest = pc.max(column).as_py()
     return None if largest is None else int(largest) * unit
+
+
+class EpochTime:
+    """The largest event time that was applied; owned by the step that applies.
+
+    It is that of the messages of a market's feed, whatever they are about, that of the epochs of an upstream, and that
+    of the time columns that the ingest was given. It never goes back, and does not pass without input. What it was at
+    the last cut is in the object space, so that a restart goes on from there.
+    """
+
+    def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:
+        """``times``: relation whose rows count as well as messages → its time column."""
+        self._kept = space.get_or_create(PersistedValue[int | None], _NAME, Schema(int | None), initial=None)
+        self._times = times
+        self._reached: int | None = self._kept.value
+
+    def applied(self, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch]) -> None:
+        """Take note of messages and of what they changed."""
+        name = message_time(rows)
+        if name is not None:
+            self.reach(largest_integer(rows.column(name)) if rows.num_rows else None)
+            return
+        for relation, column in self._times.items():
+            if (changed := deltas.get(relation)) is not None:
+                self.reach(largest_time(changed.column(column)))
+
+    def reach(self, time: int | None) -> None:
+        """Take note of an event time in nanoseconds."""
+        if time is not None and (self._reached is None or time > self._reached):
+            self._reached = min(time, OVER)
+
+    def at_cut(self) -> Mapping[str, pa.RecordBatch]:
+        """The change of `EPOCH_TIME` with which the epoch closes here."""
+        before, now = self._kept.value, self._reached
+        if now is None or now == before:
+            return {}
+        self._kept.value = now
+        times, weights = ([now], [1]) if before is None else ([before, now], [-1, 1])
+        moments = [time // 1000 for time in times]
+        return {EPOCH_TIME.name: pa.record_batch([times, moments, weights], schema=_SCHEMA)}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from runtime.engine.ingest.passing import Completed, Mark, MarkKind
+from runtime.engine.ingest.deltas import Completed, Mark, MarkKind
 from runtime.engine.plan import Context, Pipeline
 from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatter, RawBuffer
 

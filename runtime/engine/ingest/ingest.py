@@ -24,16 +24,15 @@ from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError
 from runtime.engine.ingest.applying import Applying, ApplyingConfig, StreamsNode
 from runtime.engine.ingest.config import IngestConfig, IngestListener
-from runtime.engine.ingest.epochtime import EpochTime
+from runtime.engine.ingest.deltas import MarkKind
+from runtime.engine.ingest.eventtimes import EpochTime
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.guard import GuardedView
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
-from runtime.engine.ingest.passing import MarkKind
-from runtime.engine.ingest.sink import EpochSink
 from runtime.engine.ingest.turnover import AtCut, OriginTable, Turnover
 from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
-from runtime.engine.ingest.writer import EpochWriter
+from runtime.engine.ingest.writer import EpochSink, EpochWriter
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
 from runtime.engine.plan import Node, Pipeline, Plan
 from runtime.engine.queue import TaskQueue

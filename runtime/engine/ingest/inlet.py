@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from runtime.engine.ingest.deltas import Mark, MarkKind
 from runtime.engine.ingest.origin import Origin
-from runtime.engine.ingest.passing import Mark, MarkKind
 from runtime.engine.plan import Emitter, Source
 from runtime.formats import RawBuffer
 from runtime.sources import BufferSink

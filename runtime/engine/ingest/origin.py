@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.engine.errors import EngineError
+from runtime.engine.ingest.deadletters import MalformedTuples
 from runtime.engine.ingest.formatting import CODEC_WEIGHT, Formatting
-from runtime.engine.ingest.malformed import MalformedTuples
 from runtime.epochs import Cut
 from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
 from runtime.relations import Adaptor, Prepared, RowEnds

@@ -1,4 +1,4 @@
-"""Closing epochs: what was applied since the last barrier becomes a segment, with the state that belongs to it.
+"""Closing epochs: the sink of the plan, the writer of epochs, and the thread that makes them durable.
 
 The commit has the order of `runtime.epochs.log`: segment written and synced, one transaction with the operators'
 edits, the cuts and the segment's checksum, then the rename. A crash before the transaction leaves nothing of the
@@ -12,19 +12,23 @@ under way at most: the next epoch is closed when the one before is durable.
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from deltabook.wire.durations import Durations
-from runtime.engine.ingest.committing import Committer, InlineCommitter
+from runtime.engine.barriers import Barrier
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
-from runtime.engine.ingest.deltas import Sections
+from runtime.engine.ingest.deltas import Deltas, Sections
+from runtime.engine.plan import Context, Pipeline
 from runtime.epochs import (
     LOCAL_DISK,
     CommitRecord,
@@ -39,7 +43,7 @@ from runtime.epochs import (
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, Store
 
-__all__ = ["EpochWriter", "Recovered"]
+__all__ = ["Committer", "CommitterThread", "EpochSink", "EpochWriter", "InlineCommitter", "Recovered"]
 
 _TABLE: Final = "epochs"
 _TERM: Final = 1
@@ -50,6 +54,9 @@ _MOST_LETTERS: Final = 10_000
 _JOINED_BATCHES: Final = 64
 """Small batches of a relation become one when there are this many."""
 _SMALL_ROWS: Final = 4_096
+Commit = Callable[[], None]
+"""Makes one epoch durable; what goes wrong it keeps to itself."""
+T = TypeVar("T")
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -349,3 +356,139 @@ class EpochWriter:
             raise CorruptStateError(f"expected the last epoch's record, was {data!r}: {error}") from None
         self.log.recover(recovered.record if recovered else None)
         return recovered
+
+
+class EpochSink(Pipeline):
+    """Closes the epoch on the barrier, and has it committed; see `EpochWriter`.
+
+    The barrier comes when the step that applies and all views have drained and rest until it has completed. So what
+    they hold in the object space is still, and belongs to the epoch. If a commit raises, the ingest fails: only the
+    next start can tell whether the epoch is committed. Whoever waits for a record or a turnover hears of it when the
+    epoch is durable, and so does whoever waits for the end.
+
+    The writer and what is here belong to the worker that makes the call; there is one at a time.
+    """
+
+    most_inputs = 1024
+
+    def __init__(self, writer: EpochWriter) -> None:
+        self._writer = writer
+        self._cuts: Mapping[str, Cut] | None = None
+        self._numbers: dict[int, int] = {}
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Put deltas and sections into the open epoch."""
+        del context
+        for each in inputs:
+            if isinstance(each, Deltas):
+                self._writer.add(each.relations, each.messages)
+                self._writer.set_aside(each.letters, each.malformed)
+                if each.closes >= 0:
+                    self._cuts = each.cuts
+            elif isinstance(each, Sections):
+                self._writer.add_sections(each)
+
+    def start_drain(self, barrier: Barrier, context: Context) -> None:
+        """Have the epoch committed if it was closed; a failed commit has begun a barrier to be raised here."""
+        del context
+        if self._writer.has_failed:
+            self._writer.settle()
+        if self._cuts is None:
+            return
+        cuts, self._cuts = self._cuts, None
+        control = barrier.payload if isinstance(barrier.payload, bytes) else b""
+        epoch = self._writer.begin_seal(cuts, control).to_epoch
+        if barrier.payload is not None:
+            self._writer.settle()
+            self._numbers[barrier.number] = epoch
+
+    def stop(self, context: Context) -> None:
+        """The end is when all is durable."""
+        del context
+        self._writer.settle()
+
+    def numbered(self, barrier: Barrier) -> int:
+        """The epoch that has the control record or turnover of this barrier, which has completed; asked once."""
+        return self._numbers.pop(barrier.number)
+
+
+class Committer(Protocol):
+    """Makes one commit after the other; one owner at a time."""
+
+    def begin(self, commit: Commit) -> None:
+        """Have this made, now or later; the one before has ended."""
+
+    def settle(self) -> None:
+        """Return once no commit is under way; from any thread but the committer's."""
+
+    def close(self) -> None:
+        """The same, and no other commit follows."""
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """Start ``call``, by a commit; the function that waits for its result or raises its exception."""
+
+
+class InlineCommitter(Committer):
+    """Makes it at once, on the thread that closes the epoch."""
+
+    def begin(self, commit: Commit) -> None:
+        """See `Committer`."""
+        commit()
+
+    def settle(self) -> None:
+        """There is none."""
+
+    def close(self) -> None:
+        """There is none."""
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """The call is made when its result is needed."""
+        return call
+
+
+class CommitterThread(Committer):
+    """Makes it on a thread of its own: writing, syncing and SQLite take as long as thousands of messages.
+
+    A second thread makes what a commit can do while it waits for the disk.
+    """
+
+    def __init__(self) -> None:
+        self._commits: Final[queue.SimpleQueue[Commit | None]] = queue.SimpleQueue()
+        self._is_idle: Final = threading.Event()
+        self._is_idle.set()
+        self._thread: threading.Thread | None = None
+        self._beside: Final = ThreadPoolExecutor(1, "committer-beside")
+
+    def begin(self, commit: Commit) -> None:
+        """See `Committer`."""
+        assert self._is_idle.is_set(), "expected the commit before to have ended"
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
+            self._thread.start()
+        self._is_idle.clear()
+        self._commits.put(commit)
+
+    def settle(self) -> None:
+        """See `Committer`."""
+        self._is_idle.wait()
+
+    def close(self) -> None:
+        """See `Committer`."""
+        self._is_idle.wait()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._commits.put(None)
+            thread.join()
+        self._beside.shutdown()
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """See `Committer`."""
+        return self._beside.submit(call).result
+
+    def _run(self) -> None:
+        while (commit := self._commits.get()) is not None:
+            try:
+                commit()
+            finally:
+                del commit  # an epoch is let go now, not while the next one waits for it
+                self._is_idle.set()

@@ -1,9 +1,12 @@
-"""Making the calls of a pipeline, on the worker that took them, without any lock."""
+"""Calls of a pipeline: their inputs, their context, and making them on the worker that took them, without any lock."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from runtime.engine.admission import Ticket
+from runtime.engine.barriers import Barrier
 from runtime.engine.errors import BarrierError, EngineError
 from runtime.engine.listeners import (
     PipelineStarted,
@@ -12,13 +15,27 @@ from runtime.engine.listeners import (
     TaskEmitted,
     TaskStarted,
 )
-from runtime.engine.running.context import DRAIN, END, INPUTS, START, STOP, Call, RunningContext
+from runtime.engine.plan import Context
+from runtime.engine.running.inbox import Entry
 from runtime.engine.workers import current_worker
 
 if TYPE_CHECKING:
     from runtime.engine.running.node import RunningNode
 
-__all__ = ["discard", "perform", "said", "start", "stop"]
+__all__ = [
+    "DRAIN",
+    "END",
+    "INPUTS",
+    "START",
+    "STOP",
+    "Call",
+    "RunningContext",
+    "discard",
+    "perform",
+    "said",
+    "start",
+    "stop",
+]
 
 
 def said(error: Exception) -> str:
@@ -130,3 +147,133 @@ def discard(node: RunningNode) -> None:
     except Exception as error:  # noqa: BLE001 (whatever user code raises must not keep the query from ending)
         node.query.publisher.broke(node.query.query_id, f"discarding node {node.name}", said(error))
     node.query.publisher.event(PipelineStopped(node.query.query_id, node.query.now_s(), node.name))
+
+
+START, INPUTS, END, DRAIN, STOP = range(5)
+"""The kinds of calls, by the method that is called."""
+
+
+class Call:
+    """A call that a worker is about to make or is making; belongs to that worker."""
+
+    __slots__ = ("barrier", "entries", "has_turn", "kind", "node", "port", "size")
+
+    def __init__(self, node: RunningNode, kind: int, port: int = -1, barrier: Barrier | None = None) -> None:
+        self.node = node
+        self.kind = kind
+        self.port = port
+        self.barrier = barrier
+        self.entries: list[Entry] = []
+        self.size = 0
+        self.has_turn = False
+
+
+class RunningContext(Context):
+    """The context of one call at a time; belongs to the worker that makes it."""
+
+    def __init__(self, node: RunningNode) -> None:
+        self._node = node
+        self.query_id = node.query.query_id
+        self.name = node.name
+        self.successors = len(node.edges)
+        self.worker = -1
+        self.port = -1
+        self._call: Call | None = None
+        self.emitted: list[tuple[int | None, object, int]] = []
+        self.repeated: list[object] = []
+        self.later: list[tuple[float, object]] = []
+        self.begun: Barrier | None = None
+
+    def begin(self, call: Call, worker: int) -> None:
+        """A call is made with it."""
+        self._call = call
+        self.worker = worker
+        self.port = call.port
+
+    def end(self) -> None:
+        """The call is over and what it left was taken: nothing of it is kept."""
+        self._call = None
+        self.emitted = []
+        self.begun = None
+        if self.repeated or self.later:
+            self.repeated, self.later = [], []
+
+    def now_s(self) -> float:
+        """See `Context`."""
+        return self._node.query.now_s()
+
+    def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
+        """See `Context`."""
+        if self._call is None or self._call.kind == START:
+            raise EngineError(f"expected node {self.name} to emit within a call behind start, was outside of one")
+        if successor is not None and not 0 <= successor < self.successors:
+            last = self.successors - 1
+            raise EngineError(f"expected a successor from 0 to {last} of node {self.name}, was {successor}")
+        self.emitted.append((successor, item, size))
+
+    def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
+        """See `Context`."""
+        if self._call is None or self._call.kind not in {INPUTS, END}:
+            raise EngineError(f"expected node {self.name} to repeat inputs within execute, was outside of it")
+        if after_s > 0:
+            due_s = self.now_s() + after_s
+            self.later += [(due_s, each) for each in inputs]
+        else:
+            self.repeated += inputs
+
+    def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
+        """See `Context`."""
+        if not self._node.is_cut_point:
+            raise EngineError(f"expected a cut point to begin a barrier, was node {self.name}")
+        if self._call is None or self._call.kind not in {INPUTS, END, DRAIN}:
+            raise EngineError(f"expected cut point {self.name} to begin a barrier within a call, was outside of one")
+        if self.begun is not None:
+            raise EngineError(f"expected one barrier in a call of cut point {self.name}, was a second one")
+        self.begun = self._node.query.begin_barrier(self._node, barrier, payload)
+        return self.begun
+
+    def give_turn(self) -> None:
+        """See `Context`."""
+        if self._call is not None and self._call.has_turn:
+            self._node.give_turn(self._call)
+
+    # What the call leaves behind
+
+    def deliver(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[float, Entry]]]:
+        """Give what was emitted to the successors; gives the entries that come again, now and later."""
+        node, emitted = self._node, self.emitted
+        if not (emitted or self.repeated or self.later):
+            node.query.admission.leave([entry[3] for entry in entries if entry[3] is not None])
+            return [], []
+        edges = node.edges
+        many = len(edges)
+        count = sum([many if successor is None else 1 for successor, _, _ in emitted]) if many else 0
+        if not (self.repeated or self.later):
+            tickets = [entry[3] for entry in entries if entry[3] is not None]
+            ticket = node.query.admission.share(tickets, count)
+            again: list[Entry] = []
+            later: list[tuple[float, Entry]] = []
+        else:
+            ticket, again, later = self._again(entries, count)
+        if count:
+            for number, edge in enumerate(edges):
+                port = edge.port
+                taken = [(port, i, size, ticket) for to, i, size in emitted if to is None or to == number]
+                edge.node.accept(taken, is_hand_on=True)
+        return again, later
+
+    def _again(
+        self, entries: Sequence[Entry], count: int
+    ) -> tuple[Ticket | None, list[Entry], list[tuple[float, Entry]]]:
+        """The ticket of what was emitted, and what comes again: with its own ticket, or if it is new, with that one."""
+        executed: dict[int, list[Entry]] = {}  # by identity; one item may be among the inputs twice
+        for entry in entries:
+            executed.setdefault(id(entry[1]), []).append(entry)
+        wanted = [(0.0, item) for item in self.repeated] + self.later
+        found = [executed[id(item)].pop() if executed.get(id(item)) else None for _, item in wanted]
+        tickets = [entry[3] for each in executed.values() for entry in each if entry[3] is not None]
+        ticket = self._node.query.admission.share(tickets, count + found.count(None))
+        all_again = [entry or (self.port, item, 1, ticket) for entry, (_, item) in zip(found, wanted, strict=True)]
+        many = len(self.repeated)
+        later = [(due_s, entry) for entry, (due_s, _) in zip(all_again[many:], self.later, strict=True)]
+        return ticket, all_again[:many], later

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
-from runtime.engine.running.calls import discard, perform
-from runtime.engine.running.context import DRAIN, END, INPUTS, START, Call, RunningContext
+from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard, perform
 from runtime.engine.running.gate import Edge, Gate
 from runtime.engine.running.inbox import Entry, Inbox
 from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WorkTask

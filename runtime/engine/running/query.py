@@ -15,6 +15,7 @@ from runtime.engine.barriers import Barrier, BarrierCycle, BarrierFuture, Barrie
 from runtime.engine.errors import BarrierError
 from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
 from runtime.engine.listeners import (
+    Publisher,
     QueryFailed,
     QueryStarted,
     QueryStatus,
@@ -23,11 +24,9 @@ from runtime.engine.listeners import (
     TaskExpired,
 )
 from runtime.engine.plan import Plan
-from runtime.engine.publishing import Publisher
 from runtime.engine.queue import TaskQueue
-from runtime.engine.running.building import build, check_part
+from runtime.engine.running.building import BarrierPlaces, build, check_part
 from runtime.engine.running.calls import said
-from runtime.engine.running.cuts import BarrierPlaces
 from runtime.engine.running.gate import Edge
 from runtime.engine.running.node import RunningNode
 from runtime.engine.running.source import RunningSource

@@ -19,8 +19,7 @@ from runtime.spark.errors import SparkLaneError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from runtime.spark.lane import Published, SparkLane
-    from runtime.spark.pace import BatchPace
+    from runtime.spark.lane import BatchPace, Published, SparkLane
     from runtime.spark.session import SparkConfig
 
 __all__ = ["SparkHost"]
@@ -130,8 +129,7 @@ class SparkHost:
 
     def _begin_lane(self) -> SparkLane:
         """A new streaming query, which goes on behind the last version that is published."""
-        from runtime.spark.lane import SparkLane
-        from runtime.spark.pace import BatchPace
+        from runtime.spark.lane import BatchPace, SparkLane
 
         assert self._session is not None
         self._pace = BatchPace(self._config.quiet_ms / 1000 if self._config.is_local else 0.0)

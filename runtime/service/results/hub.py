@@ -36,8 +36,7 @@ from runtime.service.subscriptions import (
     ViewStream,
     queues,
 )
-from runtime.views.materialised import MaterialisedView
-from runtime.views.pending_changes import overdue
+from runtime.views.materialised import MaterialisedView, overdue
 from runtime.views.rows import change_schema
 
 __all__ = ["Hub", "HubConfig"]

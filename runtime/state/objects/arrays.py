@@ -6,8 +6,7 @@ from operator import index
 from typing import ClassVar, Generic, TypeVar
 
 from runtime.state.objects.contiguous import LENGTH, Contiguous
-from runtime.state.objects.lines import Line
-from runtime.state.objects.persisted import PersistedObject
+from runtime.state.objects.persisted import Line, PersistedObject
 from runtime.state.objects.slots import Home, Schema
 
 __all__ = ["PersistedArray", "PersistedValue"]

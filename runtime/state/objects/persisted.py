@@ -1,13 +1,17 @@
-"""What every persisted object is, beside a Python collection."""
+"""Base classes of persisted objects: what all of them are, and what arrays, queues and stacks share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, TypeVar, overload
 
+from runtime.state.objects.contiguous import Contiguous
 from runtime.state.objects.slots import Home, Schema, Slots
 
-__all__ = ["PersistedObject"]
+__all__ = ["Line", "PersistedObject"]
+
+T = TypeVar("T")
 
 
 class PersistedObject(ABC):
@@ -39,3 +43,28 @@ class PersistedObject(ABC):
     def _check(self) -> None:
         """Assert every invariant; for tests."""
         self._slots.check()
+
+
+class Line(PersistedObject, Sequence[T]):
+    """Items in contiguous slots, read by place; how they change is the matter of each kind."""
+
+    _slots: Contiguous
+
+    def __len__(self) -> int:
+        return len(self._slots.items)
+
+    def __iter__(self) -> Iterator[T]:
+        return self._slots.values()
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, slice):
+            return [self._slots.value(one) for one in range(*place.indices(len(self)))]
+        value: T = self._slots.value(place)
+        return value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {list(self)!r})"

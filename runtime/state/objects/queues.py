@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
 from runtime.state.objects.contiguous import HEAD, LENGTH, TAIL, Contiguous
-from runtime.state.objects.lines import Line
+from runtime.state.objects.persisted import Line
 from runtime.state.objects.slots import Home, Schema
 
 __all__ = ["PersistedQueue", "PersistedStack"]

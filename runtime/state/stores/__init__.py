@@ -6,8 +6,7 @@ edits ──▶ Store ──┬── MemoryStore: tests, state that need not ou
 ```
 """
 
-from runtime.state.stores.memory import MemoryStore
 from runtime.state.stores.sqlite import SqliteStore
-from runtime.state.stores.store import Edit, LateEdit, Store, encoded
+from runtime.state.stores.store import Edit, LateEdit, MemoryStore, Store, encoded
 
 __all__ = ["Edit", "LateEdit", "MemoryStore", "SqliteStore", "Store", "encoded"]

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from runtime.state.errors import CorruptStateError, StateError, StoreError
-from runtime.state.stores.checksums import opened, place_seed, sealed
-from runtime.state.stores.store import Edit, Store
+from runtime.state.stores.store import Edit, Store, opened, place_seed, sealed
 
 __all__ = ["SqliteStore"]
 

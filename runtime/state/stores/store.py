@@ -1,13 +1,21 @@
-"""Where state becomes durable: binary values under (table, key), and sets of writes and deletes committed as one."""
+"""Stores of state: binary values under (table, key), committed in sets; in memory, and with checksums."""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
-__all__ = ["Edit", "LateEdit", "Store", "encoded"]
+from runtime.state.errors import CorruptStateError
+
+__all__ = ["Edit", "LateEdit", "MemoryStore", "Store", "encoded", "opened", "place_seed", "sealed"]
+
+_CHECKSUM: Final = struct.Struct("<I")
+_KEY: Final = struct.Struct("<q")
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
@@ -66,3 +74,52 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release files; idempotent."""
+
+
+class MemoryStore(Store):
+    """For tests, and for state that need not outlive the process. Not thread-safe: one owner at a time."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, dict[int, bytes]] = {}
+
+    def commit(self, edits: Sequence[Edit]) -> None:
+        for edit in edits:
+            table = self._tables.setdefault(edit.table, {})
+            if edit.data is None:
+                table.pop(edit.key, None)
+            else:
+                table[edit.key] = edit.data
+
+    def get(self, table: str, key: int) -> bytes | None:
+        return self._tables.get(table, {}).get(key)
+
+    def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
+        yield from sorted(self._tables.get(table, {}).items())
+
+    def close(self) -> None:
+        return
+
+
+def place_seed(table: str) -> int:
+    """What the checksums of a table's values begin with; worth keeping over a scan."""
+    return zlib.crc32(table.encode())
+
+
+def sealed(seed: int, key: int, data: bytes) -> bytes:
+    """A value with its checksum in front; raises `OverflowError` for a key of more than 64 bits."""
+    try:
+        place = _KEY.pack(key)
+    except struct.error:
+        raise OverflowError(f"expected a key of 64 bits, was {key}") from None
+    return _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(place, seed))) + data
+
+
+def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
+    """The value; raises `CorruptStateError` that names the place."""
+    value = data[_CHECKSUM.size :]
+    found = zlib.crc32(value, zlib.crc32(_KEY.pack(key), seed))
+    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != found:
+        raise CorruptStateError(
+            f"{table}, key {key}: expected the value that was stored, was {value[:16]!r}… with another checksum"
+        )
+    return value

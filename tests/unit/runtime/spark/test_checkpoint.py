@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.spark.checkpoint import committed_epoch
+from runtime.spark.beginning import committed_epoch
 from runtime.spark.errors import SparkLaneError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.spark.pace import BatchPace
+from runtime.spark.lane import BatchPace
 
 QUIET_S = 3600.0
 

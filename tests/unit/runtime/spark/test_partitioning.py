@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.spark.partitioning import shard_ids, spark_partition
+from runtime.spark.planning import shard_ids, spark_partition
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 8, 50])

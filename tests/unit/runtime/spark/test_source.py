@@ -17,8 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from runtime.compiler import Column, NamedSelect, Relation, compile_program, encode_program
 from runtime.epochs import EpochLog, Footer, ResultLog
 from runtime.spark import source
-from runtime.spark.partitioning import shard_ids
-from runtime.spark.planning import EpochPartition, Span
+from runtime.spark.planning import EpochPartition, Span, shard_ids
 from runtime.spark.reading import BROKEN, TICK
 from runtime.spark.source import EpochReader
 from runtime.views import Part

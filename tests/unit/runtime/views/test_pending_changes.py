@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.plan import Column
-from runtime.views.materialised import MaterialisedView
-from runtime.views.pending_changes import MOST_PIECES, PendingChanges, overdue
+from runtime.views.materialised import MOST_PIECES, MaterialisedView, PendingChanges, overdue
 
 SCHEMA = pa.schema([("broker_id", pa.int64()), ("weight", pa.int64())])
 

@@ -8,7 +8,7 @@ import pytest
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.engine.express import ExpressState
 from runtime.state import CorruptStateError, Edit, MemoryStore, ObjectSpace
-from runtime.views.pending_changes import PendingChanges
+from runtime.views.materialised import PendingChanges
 
 R = Relation("r", (Column("a", "int64"), Column("s", "string")))
 PROGRAM = compile_program([NamedSelect("v", "SELECT s, SUM(a) AS x FROM r GROUP BY s", lane="express")], [R])

@@ -11,12 +11,11 @@ import pytest
 
 from runtime.engine.barriers import Barrier
 from runtime.engine.ingest.applying import Applying, ApplyingConfig
-from runtime.engine.ingest.deltas import Deltas
-from runtime.engine.ingest.epochtime import EpochTime
+from runtime.engine.ingest.deltas import Completed, Deltas
+from runtime.engine.ingest.eventtimes import EpochTime
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
-from runtime.engine.ingest.passing import Completed
 from runtime.engine.ingest.turnover import OriginTable
 from runtime.formats import InputFormatter, RawBuffer
 from runtime.relations import FeedAdaptor, Retention

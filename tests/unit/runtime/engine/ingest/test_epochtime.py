@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.engine.ingest.epochtime import EpochTime
+from runtime.engine.ingest.eventtimes import EpochTime
 from runtime.plan import EPOCH_TIME
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.ingest_lab import IngestLab, ListSource, at_sequence, feed, feed_adaptor, sealed_rows

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from runtime.engine.ingest.deltas import Completed, Mark, MarkKind
 from runtime.engine.ingest.formatting import Formatting
-from runtime.engine.ingest.passing import Completed, Mark, MarkKind
 from runtime.engine.plan import Context
 from runtime.formats import (
     FEED_SCHEMA,

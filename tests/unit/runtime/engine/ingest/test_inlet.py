@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
+from runtime.engine.ingest.deltas import Mark, MarkKind
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
-from runtime.engine.ingest.passing import Mark, MarkKind
 from runtime.sources import BufferSink
 
 

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from runtime.engine.ingest import malformed
-from runtime.engine.ingest.malformed import MalformedTuples, Passed
+from runtime.engine.ingest import deadletters
+from runtime.engine.ingest.deadletters import MalformedTuples, Passed
 from runtime.formats import DeadLetter
 
 
@@ -43,8 +43,8 @@ def test_what_will_be_read_again_waits_no_more() -> None:
 
 def test_memory_is_bounded_and_none_goes_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where nothing well-formed comes for long: the places of the later ones are forgotten."""
-    monkeypatch.setattr(malformed, "_MOST_COUNTED", 10)
-    monkeypatch.setattr(malformed, "_MOST_LETTERS", 3)
+    monkeypatch.setattr(deadletters, "_MOST_COUNTED", 10)
+    monkeypatch.setattr(deadletters, "_MOST_LETTERS", 3)
     bad = MalformedTuples()
     for start in range(0, 100, 10):
         add(bad, start, start + 1, described=2, end=start + 10)
