@@ -15,8 +15,8 @@ from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream
 from exchange_server.journal.recovery import MarketStarts
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import AnyInput
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["Exchange"]
 

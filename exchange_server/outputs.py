@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Final, Literal
 
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol
+from exchange_server.matching.outputs import FeedEncoder, Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42
 from exchange_server.text import TextEncoder, TextProtocol

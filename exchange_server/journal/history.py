@@ -18,8 +18,8 @@ from exchange_server.journal.segments import JournalReader
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import feed_name, private_name
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["History", "MakeOutputs", "Moment", "Walk"]
 

@@ -10,8 +10,8 @@ from exchange_server.errors import JournalError
 from exchange_server.journal.segments import SegmentHead
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION, Snapshot, SnapshotDirectory
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["MarketStarts"]
 

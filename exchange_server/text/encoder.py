@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.market_state import INT64_MAX
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import Now
-from exchange_server.matching.silence import Silence
+from exchange_server.matching.outputs import Now, Silence
 
 __all__ = ["TextEncoder"]
 

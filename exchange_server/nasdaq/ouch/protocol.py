@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exchange_server.matching.account import Account
-from exchange_server.matching.entering import has_tokens
 from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.market import AccountProtocol, Market
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import AccountProtocol
 from exchange_server.matching.reasons import CancelReason, RefuseReason
+from exchange_server.matching.requests import has_tokens
 from exchange_server.nasdaq.ouch.reasons import Refusal, Rejection
 from exchange_server.nasdaq.ouch.scale import Scales
-
-if TYPE_CHECKING:
-    from exchange_server.matching.market import Market
 
 __all__ = ["HEAD_BYTES", "SIDES", "OuchProtocol"]
 
@@ -82,4 +79,4 @@ class OuchProtocol(AccountProtocol):
         reason, told = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
             reason, told = RefuseReason.RATE, Rejection(None, echo)
-        market.turn_down(account.index, ref, reason, str(refusal), told)
+        market.shared.turn_down(account.index, ref, reason, str(refusal), told)

@@ -35,7 +35,7 @@ def test_one_order_executes_all_that_its_limit_reaches_and_the_rest_of_it_rests(
     book.enter(order(5, "B", 18, 101))
     book._check()
     assert names(feed)[4:] == [("executed", 2), ("executed", 4), ("executed", 1), ("added", 5)]
-    assert (book.bid_edge, book.ask_edge, book.last_trade_ticks, book.floor.trades) == (101, 102, 101, 3)
+    assert (book.bid_edge, book.ask_edge, book.last_trade_ticks, book.shared.trades) == (101, 102, 101, 3)
     assert book.orders[5].volume == 3
     assert book.orders[5].executed == 15
 
