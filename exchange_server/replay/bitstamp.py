@@ -10,7 +10,8 @@ from typing import Final
 
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.matching.inputs import REMAIN
-from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader
+from exchange_server.replay.record import Record
 
 __all__ = ["HEADER", "BitstampLoader", "decimal_converter", "is_header"]
 

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from exchange_server.errors import RecordError
-from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns
-from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader
+from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns
 
 __all__ = ["DbtoasterLoader"]
 

@@ -28,7 +28,8 @@ from sortedcontainers import SortedDict
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
-from exchange_server.replay.record import INT64_MAX, FileLoader, Record
+from exchange_server.replay.loader import INT64_MAX, FileLoader
+from exchange_server.replay.record import Record
 
 __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
 

@@ -14,7 +14,8 @@ from deltabook.wire.attribution import broker_of
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay._lobster_book import BookChange, BookFigures, BookFollower, parse_book_line
 from exchange_server.replay.days import day_of_name, midnight_ns
-from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record, open_recorded
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader, open_recorded
+from exchange_server.replay.record import Record
 
 __all__ = ["LobsterLoader"]
 

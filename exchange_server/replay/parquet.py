@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
-from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns
-from exchange_server.replay.record import ANY_SYMBOL, READ_ERRORS, Loader, Record
+from exchange_server.replay.loader import ANY_SYMBOL, READ_ERRORS, Loader
+from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns
 
 __all__ = ["ParquetLoader", "RecordingInfo", "read_info", "write_parquet"]
 

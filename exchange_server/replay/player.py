@@ -11,8 +11,9 @@ from twisted.logger import Logger
 from exchange_server.errors import ExchangeError, OperationError
 from exchange_server.matching.inputs import Recorded
 from exchange_server.replay.crossing import CrossedRows
+from exchange_server.replay.loader import Loader
 from exchange_server.replay.lobster import LobsterLoader
-from exchange_server.replay.record import Loader, Record
+from exchange_server.replay.record import Record
 
 if TYPE_CHECKING:
     from exchange_server.exchange import Exchange
