@@ -14,6 +14,7 @@ from pyarrow import csv
 
 from algo_engine.trades import Trade, write_trades
 from deltabook.backtest.config import RunConfig
+from deltabook.backtest.errors import BacktestError
 from deltabook.backtest.flow import SourceFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Recorder, Sample
 from deltabook.backtest.statistics import Statistics, falls, statistics_of
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from algo_engine.host import StrategyHost
-    from deltabook.backtest.backtest import Backtest
     from deltabook.backtest.views import BacktestViews
 
-__all__ = ["Figures", "Result", "StrategyFigures", "Totals", "make_result", "result_of"]
+__all__ = ["Figures", "Result", "StrategyFigures", "StrategyStopped", "Totals", "result_of"]
 
 FORMAT: Final = 2
 _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
@@ -214,6 +214,14 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return written
 
 
+class StrategyStopped(BacktestError):
+    """A run ended before its data; ``result`` is its result up to then, and the cause the error of the strategy."""
+
+    def __init__(self, reason: str, result: Result) -> None:
+        super().__init__(reason)
+        self.result = result
+
+
 def _plain(result: Result) -> dict[str, Any]:
     found = {_NAMES.get(name, name): value for name, value in msgspec.structs.asdict(result).items()}
     del found["elapsed_s"]
@@ -238,28 +246,6 @@ class Totals(msgspec.Struct, frozen=True):
     market_trades: int
     view_changes: int
     dropped: dict[str, int]
-
-
-def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: float) -> Result:
-    """What a backtest that has been run found."""
-    market, encoder = backtest.market, backtest.encoder
-    return result_of(
-        backtest.config,
-        recorder=backtest.recorder,
-        hosts=backtest.hosts,
-        totals=Totals(
-            records=backtest.simulation.records,
-            feed_messages=encoder.messages,
-            market_trades=encoder.trades,
-            view_changes=backtest.engine.view_changes,
-            dropped=dict(sorted(market.replay_counts.items())),
-        ),
-        instruments=market.rules.instruments,
-        views=backtest.views,
-        sources=sources,
-        failure=backtest.failure,
-        elapsed_s=elapsed_s,
-    )
 
 
 def result_of(

@@ -14,21 +14,38 @@ the answers come before the change of the views.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Protocol
 
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.latency import Latency
-from deltabook.backtest.native.loop import NativeLoop
 from exchange_server.matching import AnyInput, Market, Recorded
 from exchange_server.matching.account import Account
 from exchange_server.replay import Record
-from runtime.views.shard import Change as ViewChange
-from runtime.views.shard import DrivenGraph
 
 __all__ = ["Simulation"]
+
+
+class NativeMarket(Protocol):
+    """Market of a kernel that takes the place of the pure-Python one: `deltabook.backtest.native.NativeLoop`."""
+
+    def play(self, records: Iterator[Record], number: int = 0) -> int:
+        """Play so many records at most (0: all), and return how many were played."""
+        ...
+
+    def step(self) -> None:
+        """Update the views after requests."""
+        ...
+
+    def takes(self, batch: Sequence[AnyInput]) -> bool:
+        """Return True if the kernel supports all of these requests."""
+        ...
+
+    def hand_over(self) -> None:
+        """Give the pure-Python market the state of the books, and call `Simulation.leave_native`."""
+        ...
 
 
 class Simulation:
@@ -57,7 +74,7 @@ class Simulation:
         self._told: dict[int, Callable[[bytes], None]] = {}
         self.last_ns = 0
         """The latest time that was given to an input."""
-        self._native: NativeLoop | None = None
+        self._native: NativeMarket | None = None
         self._unplayed: list[Record] = []
 
     def join(self, account: Account, told: Callable[[bytes], None]) -> None:
@@ -121,14 +138,9 @@ class Simulation:
         self._step()
         clock.run_turn()
 
-    def play_natively(
-        self,
-        graph: DrivenGraph,
-        on_changes: Callable[[list[ViewChange]], None],
-        kernel: Callable[[Any], int],
-    ) -> None:
-        """Play records through a kernel from the first one on; see `NativeLoop`."""
-        self._native = NativeLoop(self, self._encoder, graph, on_changes, kernel)
+    def play_natively(self, market: NativeMarket) -> None:
+        """Play records through a kernel from the first one on."""
+        self._native = market
 
     @property
     def is_native(self) -> bool:
