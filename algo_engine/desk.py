@@ -207,7 +207,7 @@ class Desk:
     # Told by the connection.
 
     def login(self) -> InteractiveLogin:
-        """Who we are, and from which message on the private stream is wanted."""
+        """Return the login: the broker, and the first message wanted of the private stream."""
         return InteractiveLogin(self.broker_id, self._blotter.session, self._blotter.sequence + 1)
 
     def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:

@@ -24,7 +24,7 @@ __all__ = ["OrdersConnection", "OrdersLink", "PrivateStreamReader"]
 
 
 class PrivateStreamReader(Protocol):
-    """Who logs in and reads the private stream; see `algo_engine.desk.Desk`."""
+    """Owner of a login that reads its private stream: `algo_engine.desk.Desk`."""
 
     def login(self) -> InteractiveLogin:
         """The first line to send."""

@@ -52,9 +52,9 @@ class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
     """Profit in ticks × lots."""
 
     realised: int
-    """Of closed parts, before fees."""
+    """Profit of closed parts, before fees."""
     unrealised: int
-    """Of the open position at its mark; 0 where there is no mark."""
+    """Profit of the open position at its mark; 0 where there is no mark."""
 
     fees: int = 0
     """Paid so far."""

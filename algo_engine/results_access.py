@@ -31,7 +31,7 @@ class ResultsAgent:
         check_way_of_token(token, address, is_encrypted=bool(access.ca_file))
         self._headers = {"Authorization": [f"Bearer {token}"]} if token else {}
         self.scheme = "https" if access.ca_file else "http"
-        """Of the addresses that it is asked for."""
+        """Scheme of the URLs."""
 
     def request(self, method: bytes, uri: bytes, headers: Headers | None = None, body: Any = None) -> Deferred[Any]:
         """As `twisted.web.client.Agent.request`."""
@@ -43,7 +43,7 @@ class ResultsAgent:
 
 
 def _trusting(path: str) -> Any:
-    # Who needs no TLS need not load OpenSSL.
+    # Without TLS, OpenSSL is not loaded.
     from twisted.internet.ssl import Certificate, trustRootFromCertificates
     from twisted.web.client import BrowserLikePolicyForHTTPS
 

@@ -35,7 +35,7 @@ __all__ = ["RuntimeViews"]
 _REASON_BYTES: Final = 1_000
 _WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
-"""The runtime's answer to who asks too often: later it may say something else."""
+"""Status of the runtime's answer to too many requests; a later request may be accepted."""
 _MOST_SECONDS: Final = 60.0
 """How long the runtime may take for the first version of a view before it answers."""
 
@@ -118,7 +118,7 @@ class RuntimeViews:
             if code >= 500 or code == _TOO_MANY:
                 retry.again(ask, said)
             elif code >= 400 and not same_sql(self._owned.get(view, sql), sql):
-                # Of a run before this one, which was killed.
+                # The view is that of an earlier run, which was killed.
                 self._remove(view).addCallbacks(lambda _: ask(), unreachable)
             elif code >= 400:
                 self._compare(view, sql, said, finish)

@@ -35,5 +35,5 @@ def protocols_of(rules: MarketRules) -> tuple[AccountProtocol, ...]:
 
 
 def all_outputs(rules: MarketRules, now: Now) -> tuple[dict[str, FeedEncoder], tuple[AccountProtocol, ...]]:
-    """All of both: what may be read of a journal, whoever wrote it."""
+    """Return all encoders and protocols, to read a journal of any exchange."""
     return encoders_of(rules, now, FORMS), protocols_of(rules)

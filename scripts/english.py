@@ -30,16 +30,20 @@ ALLOWED: Final = {
 }
 """Files and names that stay, with the reason."""
 
+BEFORE_WHO: Final = (
+    *("and", "are", "as", "but", "by", "for", "from", "is", "not", "of", "or", "say", "says", "tell", "tells", "than"),
+    *("that", "to", "what", "with"),
+)
+"""Words after which "who" has no noun that it belongs to."""
+
 PROSE: Final = (
     (re.compile(r"\AOf\b"), 'a docstring or comment begins with "Of": name the thing first'),
     (re.compile(r"(?<=[.;] )Of (?:the|those|that|these|its|all)\b[^.,;]{0,60}:"), '"Of the …:" is a fragment'),
-    (re.compile(r"\bBehind (?:each|every|the)\b"), '"Behind each": say after, below or beside, and of what'),
+    (re.compile(r"\ABehind\b|\bBehind (?:each|every)\b"), '"Behind": write after, below or beside, and of what'),
     (re.compile(r"\bSee the module\b"), '"See the module": say it, or name the thing to read'),
-    (re.compile(r"\b(?:[Ww]hoever|[Ww]homever)\b"), '"whoever": name the caller, owner or subscriber'),
+    (re.compile(r"\b[Ww]hom?ever\b"), '"whoever": name the caller, owner or subscriber'),
     (
-        re.compile(
-            r"(?:\A|[.;:(] |\b(?:for|to|by|of|from|with|as|than|and|or|but|is|are|what|that|not|says?|tells?) )[Ww]ho\b(?!')"
-        ),
+        re.compile(rf"(?:\A|[.;:(] |\b(?:{'|'.join(BEFORE_WHO)}) )[Ww]ho\b(?!')"),
         '"who" without a noun: name the caller, owner or subscriber',
     ),
 )

@@ -46,7 +46,8 @@ class ResultsPort:
     """Client of one runtime's results service."""
 
     def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
-        """``where`` is HOST:PORT. With ``ca_file``, a PEM file of who signed its certificate, it is spoken to by TLS.
+        """``where`` is HOST:PORT. With ``ca_file``, a PEM file of the signers of its certificate, the connection uses
+        TLS.
 
         Raises `ConfigurationError` for no address and for files that are not what they should be.
         """

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Who may use a port: programs on this machine, or whoever knows the token."""
+"""Access to a port: for programs on this machine, or for clients that have the token."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Access:
     """Decides about requests."""
 
     def __init__(self, token: str = "", origins: Collection[str] = (), names: Collection[str] = ()) -> None:
-        """Without a token everybody on this machine is let in, and nobody else; with one whoever says it.
+        """Admit clients on this machine alone; with a token admit the clients that send it.
 
         ``origins`` are those of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names`` and
-        without a token everybody is let in who can reach the port and knows it by one of them, or as this machine.
+        without a token every client is admitted that asks for the port by one of them, or by a name of this machine.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
         self._origins = frozenset(origins)
@@ -116,7 +116,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls_key: str = ""
     """PEM file with the certificate's private key."""
     origins: tuple[str, ...] = ()
-    """Of pages of other ports that may use this one."""
+    """Origins of pages of other ports that may use this one."""
     private_names: tuple[str, ...] = ()
     """Not empty: the network in front of the port is private, so that neither token nor TLS is needed off loopback. A
     request must be to one of these names all the same, or to one of this machine: else a page of somebody whose name
@@ -144,7 +144,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return read_token(self.token_file) if self.token_file else ""
 
     def access(self) -> Access:
-        """Who is let in; raises `AccessError`."""
+        """Return the rules of admission; raises `AccessError`."""
         return Access(self.token(), self.origins, self.private_names)
 
     def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:
@@ -156,7 +156,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def context_factory(self) -> Any:
         """TLS 1.2 or newer; the key belongs to the certificate; raises `AccessError`."""
-        # Who needs no TLS need not load OpenSSL.
+        # Without TLS, OpenSSL is not loaded.
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from OpenSSL import SSL
         from twisted.internet.ssl import ContextFactory

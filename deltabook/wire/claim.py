@@ -1,4 +1,4 @@
-"""Who holds a directory: what its lock file says to whoever is refused."""
+"""The owner of a locked directory: what the lock file names to a process that is refused."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What every process tells a monitor in the same way: who it is, its clock, its resources, and beside them its own.
+"""Metrics that every process exports in the same way: its role, its clock and its resources, beside its own.
 
 Names begin with ``deltabook_ROLE_`` and end with what is counted and its unit: ``_total`` counts up from the start of
 the process or of what it works on, ``_seconds`` and ``_bytes`` are what they say, anything else is a number of things.
-What all roles have alike has no role in its name. Labels have few values, and their number is bounded by whoever makes
-them.
+What all roles have alike has no role in its name. Labels have few values, and their number is bounded by the code that
+makes them.
 """
 
 from __future__ import annotations

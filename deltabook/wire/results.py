@@ -42,7 +42,7 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
 
     kind: Literal["snapshot", "changes", "progress", "heartbeat", "error"]
     """snapshot replaces, changes add, progress is changes without rows (epochs in which the view stayed as it was, only
-    sent to who follows epochs), heartbeat says that the service lives, error ends a view."""
+    sent to subscribers of epochs), heartbeat says that the service lives, error ends a view."""
     view: str
     """Name of the view, empty in a heartbeat."""
     from_epoch: int = 0
@@ -54,10 +54,10 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     time_ns: int = 0
     """When the version was published, nanoseconds since the UTC epoch."""
     reason: str = ""
-    """Of an error; of a snapshot that comes in place of changes."""
+    """Reason of an error, or of a snapshot that comes in place of changes."""
     step: int = 0
-    """Of a view of the express lane: the version, ascending while a process of the runtime lives. There are many in an
-    epoch, and ``to`` is the newest epoch that is inside as a whole. 0: the epoch is the version."""
+    """Version of a view of the express lane, ascending while a process of the runtime lives. There are many in an
+    epoch, and ``to`` is the latest epoch that is inside as a whole. 0: the epoch is the version."""
 
 
 class Frame(msgspec.Struct, frozen=True):

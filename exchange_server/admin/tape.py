@@ -36,7 +36,7 @@ _FIELDS: Final = {
     ord("P"): Struct(">QcI8sI"),
     ord("Q"): Struct(">Q8sI"),
 }
-"""Of the messages that say a price or a trade, as far as they do."""
+"""Layout of the messages that carry a price or a trade, up to those fields."""
 
 
 class Tape:
@@ -51,7 +51,7 @@ class Tape:
 
     @property
     def messages(self) -> int:
-        """Of the feed so far."""
+        """Messages of the feed so far."""
         return self._records.next_number - 1 if self._records is not None else 0
 
     def trades(self, instrument: Instrument, book: Any, after: int = 0) -> list[LiveTrade]:
@@ -59,7 +59,7 @@ class Tape:
         records = self._records
         if records is None or after >= records.next_number - 1:
             return []
-        # Of text what is new; of packets also those before, which may say the prices of what is new.
+        # Text: the new lines. Packets: also earlier ones, which may carry the prices of the new ones.
         oldest = (
             max(after + 1, records.next_number - MOST_LINES) if self._is_text else records.next_number - MOST_PACKETS
         )

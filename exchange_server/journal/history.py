@@ -37,7 +37,7 @@ class Moment(msgspec.Struct, frozen=True):
     messages: dict[str, int]
     """Number of the last message of each form of the feed that was asked for."""
     state_hash: str
-    """Of the market."""
+    """Fingerprint of the market."""
     market: Market
     """Its books and accounts, to look at."""
 

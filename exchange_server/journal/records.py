@@ -56,7 +56,7 @@ def find_records(data: bytes, position: int) -> Iterator[int]:
     For what stands behind a broken record, whose length cannot be trusted.
     """
     offset, last = 0, len(data) - FRAME_BYTES
-    # Of a real length the highest of the four bytes is 0 or nearly: this leaves few places where a checksum is made.
+    # The highest of the four bytes of a real length is 0 or nearly: this leaves few places where a checksum is made.
     highest = RECORD_LIMIT_BYTES >> 24
     while offset < last:
         if data[offset + 3] <= highest and (found := record_at(data, offset, position + offset)) is not None:

@@ -29,7 +29,7 @@ class SegmentHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first record of a segment; it never changes."""
 
     version: int
-    """Of the format."""
+    """Version of the format."""
     session: str
     """Name of the session, at most 10 letters and digits."""
     rules: MarketRules
@@ -84,7 +84,7 @@ def encoded_head(head: SegmentHead, unsynced: int) -> bytes:
 
 
 class JournalReader:
-    """Reads a journal, whoever else reads or writes it; changes nothing.
+    """Reads a journal, also while other processes read or write it; changes nothing.
 
     A broken record is one of two things. Bytes that were never known to be on the disk are a *torn tail*: nobody was
     told of what was in them under the policy ``always``, and little under ``interval``; the journal ends before them.
@@ -112,7 +112,7 @@ class JournalReader:
 
     @property
     def head(self) -> SegmentHead:
-        """Of the oldest segment: session and rules, and the first input that is still there."""
+        """Head of the oldest segment: session and rules, and the first input that is still there."""
         return self._first.head
 
     def batches(self, after: int = 0) -> Iterator[tuple[int, list[AnyInput]]]:

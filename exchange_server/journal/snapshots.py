@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All that a market's future depends on, after an input."""
 
     version: int
-    """Of the format."""
+    """Version of the format."""
     session: str
     """Whose it is."""
     inputs: int

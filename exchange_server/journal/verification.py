@@ -32,7 +32,7 @@ class Verified(msgspec.Struct, frozen=True):
     inputs: int
     """The newest."""
     state_hash: str
-    """Of the market after it."""
+    """Fingerprint of the market after it."""
     messages: dict[str, int]
     """Number of the last message of each form of the feed."""
     compared_bytes: dict[str, int]
@@ -40,7 +40,7 @@ class Verified(msgspec.Struct, frozen=True):
     snapshots: tuple[int, ...]
     """The inputs of the snapshots that hold what the market was there."""
     torn_bytes: int
-    """Behind the last whole record: what a start would cut, or what is being written."""
+    """Bytes after the last whole record: a start would cut them, or they are being written."""
     problems: tuple[str, ...]
     """What is not as it should be, where; none if all is well."""
 

@@ -1,4 +1,4 @@
-"""Accounts: who owns orders, and what each may do."""
+"""Accounts: the owners of orders, and what each may do."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Account(msgspec.Struct):
     last_ref: int = 0
     """The highest numeric reference that was used: lower ones are retransmissions."""
     open_notional: int = 0
-    """Of its live orders, ticks times lots."""
+    """Worth of its live orders, ticks times lots."""
     orders: dict[int | bytes, Order] = msgspec.field(default_factory=dict)
     """Its live orders: by reference."""
     next_message: int = 1
     """Number of the next message that it is told."""
     bucket: int = 0
-    """Of the request rate: requests times 10⁹ that may still be sent."""
+    """Bucket of the request rate: requests times 10⁹ that may still be sent."""
     bucket_ns: int = 0
-    """When that was so."""
+    """Time of that value."""
     tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
     """Its newest references that are tokens (OUCH 4.2): one of them again is a repetition …"""
     older_tokens: dict[bytes, None] = msgspec.field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""What the market is asked to do: the records of the journal.
+"""Inputs of the market: the requests that the journal records.
 
-Everything that changes a book is an `Input`, whoever asks: the same inputs in the same order always give the same
-books, the same feed and the same private streams.
+Everything that changes a book is an `Input`, whatever its source: the same inputs in the same order always give the
+same books, the same feed and the same private streams.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class MassCancel(Input, frozen=True, gc=False, array_like=True, tag=6):
     reason: int = 1
     """A `CancelReason`."""
     ref: int = 0
-    """Of a client that asked for it, else 0."""
+    """Reference of a client's request, else 0."""
 
 
 class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
@@ -162,7 +162,7 @@ class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
     """A record of a file that is played; what it does depends on the symbol's replay mode."""
 
     position: int
-    """Of the record in its file, from 1."""
+    """Position of the record in its file, from 1."""
     order_id: int
     """The id in the file."""
     broker_id: int
@@ -179,7 +179,7 @@ class Wire(Input, frozen=True, gc=False, array_like=True, tag=12):
 
     They are journalled as they came and read by the account's protocol inside the market: so reading them costs once,
     and what is wrong with them is part of what can be played again. The n-th message in them has the time
-    `time_ns` + n - 1; whoever gives times leaves room for that.
+    `time_ns` + n - 1; the caller that assigns times leaves room for that.
     """
 
     account: int

@@ -46,9 +46,9 @@ class Levels(Mapping[int, dict[int, Order]]):
         self.sign = sign
         self.queues: dict[int, dict[int, Order]] = {}
         self.ranks: list[int] = []
-        """Of the best prices; not empty while there is any price. Stays the same object."""
+        """Ranks of the best prices; not empty while there is any price. Stays the same object."""
         self._far: SortedList[int] | None = None
-        """Of all others, which are worse; None if there are none."""
+        """Ranks of all other prices, which are worse; None if there are none."""
 
     def open(self, price: int) -> dict[int, Order]:
         """The queue of a price that has none; the caller puts an order into it."""

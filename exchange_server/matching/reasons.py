@@ -55,7 +55,7 @@ class CancelReason(IntEnum):
     """What is left of a market order."""
     TIMEOUT = 4
     SUPERVISORY = 5
-    """By whoever runs the exchange."""
+    """By the operator of the exchange."""
     SELF_TRADE = 6
     COLLAR = 7
     """It would execute outside the collar."""

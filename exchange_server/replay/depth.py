@@ -86,7 +86,7 @@ class _Event(NamedTuple):
     rank: int
     """0 of a trade, which goes before the depth that it changed; 1 of depth."""
     side: _Side
-    """Of the level, or of the resting order of a trade."""
+    """Side of the level, or of the resting order of a trade."""
     price: int
     volume: int
     is_snapshot: bool = False

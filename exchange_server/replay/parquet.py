@@ -52,7 +52,7 @@ class RecordingInfo(msgspec.Struct, frozen=True):
     symbols: tuple[str, ...]
     """Symbols that it may have."""
     version: int = 1
-    """Of this description."""
+    """Version of this description."""
 
 
 def parts_of(path: Path) -> list[Path]:

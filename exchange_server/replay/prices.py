@@ -42,7 +42,7 @@ def bar_time_column(names: list[str]) -> str:
 class _Price(NamedTuple):
     time_ns: int
     side: Literal["B", "S"]
-    """Of the resting order that traded."""
+    """Side of the resting order that traded."""
     price: int
     volume: int
 

@@ -75,7 +75,7 @@ class TextEncoder(Silence):
         self.added(order)
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """Of all orders together; a number of a line says no more than an int64."""
+        """Publish the trade of all orders together; a number of a line holds no more than an int64."""
         self._trade(locate, 0, min(volume, INT64_MAX), price_ticks)
 
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:

@@ -1,4 +1,4 @@
-"""The text face of the exchange: who listens, who trades, and one write each per turn of the reactor."""
+"""The text port of the exchange: listeners, brokers, and one write for each per turn of the reactor."""
 
 from __future__ import annotations
 

@@ -103,14 +103,13 @@ class ItchEncoder(FeedEncoder):
 
     @property
     def timestamp(self) -> int:
-        """Of the market's last input, nanoseconds since its midnight; 0 before the first message."""
+        """Time of the market's last input, nanoseconds since its midnight; 0 before the first message."""
         return max(0, min(self._now.time_ns - self._midnight_ns, LAST_TIMESTAMP)) if self._midnight_ns else 0
 
     # -- time --------------------------------------------------------------------------------------------------
 
     def _is_late(self) -> bool:
-        """Of a message whose time is behind `_until_ns`: whether it is left out. The first message has no time yet to
-        be behind of."""
+        """True if the message is left out because its time is before `_until_ns`; never for the first message."""
         if self.is_over:
             return True
         time_ns = self._now.time_ns
@@ -124,7 +123,7 @@ class ItchEncoder(FeedEncoder):
         return True
 
     def _timestamp(self) -> int | None:
-        """Of a message that is said now; None if it is left out."""
+        """Return the timestamp of a message that is published now; None if the message is left out."""
         time_ns = self._now.time_ns
         if time_ns > self._until_ns and self._is_late():
             return None

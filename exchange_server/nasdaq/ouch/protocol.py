@@ -17,7 +17,7 @@ from exchange_server.nasdaq.ouch.scale import Scales
 __all__ = ["HEAD_BYTES", "SIDES", "OuchProtocol"]
 
 HEAD_BYTES: Final = 3
-"""Of a packet, in front of its message: length and type."""
+"""Bytes of a packet in front of its message: length and type."""
 SIDES: Final[Mapping[bytes, Side]] = {b"B": "B", b"S": "S", b"T": "S", b"E": "S"}
 """Short sales are sales."""
 
@@ -70,7 +70,7 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _end(market: Market, order: Order) -> None:
-        """Of an order whose replacement cannot be."""
+        """End an order whose replacement is impossible."""
         market.cancel(order, order.volume + order.reserve, CancelReason.USER)
 
     @staticmethod

@@ -42,7 +42,7 @@ class OuchConnection(SoupConnection):
     held = b""
     """The beginning of a packet whose end has not come, once it is logged in."""
     index = 0
-    """Of its account in the market."""
+    """Index of its account in the market."""
 
 
 class OuchServer(SoupServer):
