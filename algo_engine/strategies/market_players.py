@@ -157,7 +157,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         return order is not None and order.is_open
 
     def _player(self, quote: Quote, side: Side, behind_ticks: int) -> Player | None:
-        """Return the broker with a wall on this side, ``behind_ticks`` or more from the touch, that shows the other side.
+        """Return a broker with a wall on this side, ``behind_ticks`` or more from the touch, that shows the other side.
 
         With several such brokers it is the one whose wall is nearest to the market.
         """
