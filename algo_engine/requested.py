@@ -12,13 +12,13 @@ from algo_engine.view_link import Lane, ViewLink
 __all__ = ["RequestedViews", "same_sql"]
 
 
-def same_sql(one: str, other: str) -> bool:
+def same_sql(sql: str, other: str) -> bool:
     """Whether two texts are the same query but for blanks.
 
     >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
     True
     """
-    return one.split() == other.split() or " ".join(one.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
+    return sql.split() == other.split() or " ".join(sql.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
 
 
 class _Requested:

@@ -49,11 +49,11 @@ def _trusting(path: str) -> Any:
 
     try:
         parts = Path(path).read_bytes().split(b"-----BEGIN CERTIFICATE-----")[1:]
-        found = [Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + part) for part in parts]
+        certificates = [Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + part) for part in parts]
     except OSError as error:
         raise ParameterError(f"expected a file of certificates, was {path}: {error.strerror}") from None
     except Exception as error:
         raise ParameterError(f"expected certificates in PEM in {path}, was {type(error).__name__}") from error
-    if not found:
+    if not certificates:
         raise ParameterError(f"expected a certificate in PEM in {path}, was none")
-    return BrowserLikePolicyForHTTPS(trustRootFromCertificates(found))
+    return BrowserLikePolicyForHTTPS(trustRootFromCertificates(certificates))

@@ -74,8 +74,8 @@ class LastPrices:
 
     def get(self, symbol: str) -> int | None:
         """In ticks; None before the first trade."""
-        found = self._closes.get(symbol)
-        return None if found is None else found[1]
+        close = self._closes.get(symbol)
+        return None if close is None else close[1]
 
 
 class _Near:
@@ -140,7 +140,7 @@ class NearBooks:
         return BookSums(bids.value, bids.lots, asks.value, asks.lots)
 
     def _side(self, symbol: str, side: str) -> _Near:
-        found = self._sides.get((symbol, side))
-        if found is None:
-            found = self._sides[symbol, side] = _Near()
-        return found
+        near = self._sides.get((symbol, side))
+        if near is None:
+            near = self._sides[symbol, side] = _Near()
+        return near

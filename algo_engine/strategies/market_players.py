@@ -163,8 +163,8 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         """
         brokers = {key[1] for key in self._ladders if key[0] == quote.symbol and key[2] == side.value}
         others = sorted(brokers - {self.context.broker_id})
-        found = [self._judged(quote, side, behind_ticks, broker_id) for broker_id in others]
-        players = [player for player in found if player is not None]
+        judged = [self._judged(quote, side, behind_ticks, broker_id) for broker_id in others]
+        players = [player for player in judged if player is not None]
         return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
 
     def _judged(self, quote: Quote, side: Side, behind_ticks: int, broker_id: int) -> Player | None:
@@ -192,6 +192,6 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
 
 def _touch(quote: Quote, side: Side) -> int:
     """The best price of a side of a quote that has both."""
-    found = quote.bid_price_ticks if side is Side.BUY else quote.ask_price_ticks
-    assert found is not None
-    return found
+    price = quote.bid_price_ticks if side is Side.BUY else quote.ask_price_ticks
+    assert price is not None
+    return price

@@ -68,6 +68,6 @@ class Session:
             clock.call_at(self._answer.arrival_ns(clock.now_ns), self._hear, data)
 
     def _hear(self, data: bytes) -> None:
-        told: Callable[[text.Response], None] = self._desk.told
+        told: Callable[[text.Response], None] = self._desk.receive
         for line in data.splitlines():
             told(text.parse_response(line))

@@ -95,9 +95,9 @@ class Access:
         if origin is not None and origin not in self._origins:
             return 403, f"expected a program, was a page of {origin[:80]}"
         if self._expected:
-            said = (authorization or "").encode("utf-8", "surrogateescape")
+            given = (authorization or "").encode("utf-8", "surrogateescape")
             return (
-                None if hmac.compare_digest(said, self._expected) else (401, "expected the token, was another or none")
+                None if hmac.compare_digest(given, self._expected) else (401, "expected the token, was another or none")
             )
         if not self._names and not is_loopback(host):
             return 403, f"expected a request from this machine, was {host or 'an unknown address'}"
@@ -183,7 +183,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _reason(error: Exception) -> str:
     """What went wrong: the last of a list of OpenSSL's, or the first sentence."""
-    said = error.args[0] if error.args else ""
-    if isinstance(said, list):
-        return str(said[-1][-1]) if said else "not PEM"
-    return str(said).partition(".")[0]
+    reason = error.args[0] if error.args else ""
+    if isinstance(reason, list):
+        return str(reason[-1][-1]) if reason else "not PEM"
+    return str(reason).partition(".")[0]

@@ -42,7 +42,7 @@ class Exposition(Collector):
         self, role: str, run_id: str, collect: Callable[[], Iterator[Metric]], now_s: Callable[[], float] = time.time
     ) -> None:
         """``collect`` makes the role's own metrics; ``now_s`` is the clock that a monitor compares with its own."""
-        self._told = {"version": __version__, "run": run_id, "role": role}
+        self._labels = {"version": __version__, "run": run_id, "role": role}
         self._collect, self._now_s = collect, now_s
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -50,7 +50,7 @@ class Exposition(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client.registry.Collector`."""
-        yield InfoMetricFamily("deltabook_build", "Version, run id and role of the process.", self._told)
+        yield InfoMetricFamily("deltabook_build", "Version, run id and role of the process.", self._labels)
         yield gauge("deltabook_clock_seconds", "The clock of the process, since the UTC epoch.", self._now_s())
         yield from self._collect()
 

@@ -101,23 +101,23 @@ class FrameDecoder:
 
     def __init__(self, limit_bytes: int = FRAME_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Whole frames completed by these bytes; raises `FrameError` for one past the limit or one that is broken."""
-        self._held += data
-        while len(self._held) >= _PREFIX.size:
-            head_bytes, body_bytes = _PREFIX.unpack_from(self._held)
+        self._buffer += data
+        while len(self._buffer) >= _PREFIX.size:
+            head_bytes, body_bytes = _PREFIX.unpack_from(self._buffer)
             if head_bytes + body_bytes > self._limit_bytes:
                 raise FrameError(
                     f"expected a frame of at most {self._limit_bytes} bytes, was {head_bytes + body_bytes}"
                 )
             end = _PREFIX.size + head_bytes + body_bytes
-            if len(self._held) < end:
+            if len(self._buffer) < end:
                 return
-            head = bytes(self._held[_PREFIX.size : _PREFIX.size + head_bytes])
-            body = bytes(self._held[_PREFIX.size + head_bytes : end])
-            del self._held[:end]
+            head = bytes(self._buffer[_PREFIX.size : _PREFIX.size + head_bytes])
+            body = bytes(self._buffer[_PREFIX.size + head_bytes : end])
+            del self._buffer[:end]
             yield _decode(head, body)
 
 

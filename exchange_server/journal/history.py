@@ -71,7 +71,7 @@ class History:
         """
         name = feed_name(form)
         walk = self.walk(
-            lambda found: name in found.streams and found.streams[name].next_number <= number, forms=(form,)
+            lambda moment: name in moment.streams and moment.streams[name].next_number <= number, forms=(form,)
         )
         for _ in walk.each():
             if walk.messages[form] >= number:

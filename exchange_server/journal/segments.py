@@ -132,10 +132,10 @@ class JournalReader:
                 if inputs > after:
                     yield number, batch
             at += 1
-            found = self._segment(self.paths[at], position) if at < len(self.paths) else None
-            if found is None or found.head.first != inputs + 1:
+            following = self._segment(self.paths[at], position) if at < len(self.paths) else None
+            if following is None or following.head.first != inputs + 1:
                 break
-            segment, position = found, found.head.start + found.begin
+            segment, position = following, following.head.start + following.begin
         self.end = self._end(segment, inputs, position, at)
         if inputs < after:
             raise JournalError(f"expected input {after} in {self._directory}, was a journal that ends at {inputs}")
@@ -168,13 +168,13 @@ class JournalReader:
             while True:
                 chunk = self._disk.pread(descriptor, wanted, begin)
                 offset = 0
-                while (found := record_at(chunk, offset, start + begin + offset)) is not None:
+                while (record := record_at(chunk, offset, start + begin + offset)) is not None:
                     try:
-                        batch = decode(memoryview(chunk)[offset + FRAME_BYTES : found[0]])
+                        batch = decode(memoryview(chunk)[offset + FRAME_BYTES : record[0]])
                     except msgspec.MsgspecError as error:
                         where = f"at byte {begin + offset} of {segment.path}"
                         raise JournalError(f"expected inputs, was {error}, {where}") from None
-                    offset = found[0]
+                    offset = record[0]
                     yield number, batch, start + begin + offset
                     number += len(batch)
                 begin += offset
@@ -213,8 +213,8 @@ class JournalReader:
 
     def _start_of(self, path: Path) -> int:
         """Where a segment says that it begins; of one with a broken head nothing will be found anyway."""
-        found = self._segment(path, None)
-        return found.head.start if found else 0
+        segment = self._segment(path, None)
+        return segment.head.start if segment else 0
 
     def _bytes(self, path: Path, begin: int, length: int | None = None) -> bytes:
         """Bytes of a file from a place on."""

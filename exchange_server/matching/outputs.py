@@ -104,7 +104,7 @@ class FeedEncoder(ABC):
         """A trade that a recording tells of, and no order of this market took part in."""
 
     @abstractmethod
-    def imbalance(self, found: Imbalance) -> None:
+    def imbalance(self, imbalance: Imbalance) -> None:
         """How an auction would end now."""
 
     @abstractmethod
@@ -213,7 +213,7 @@ class Silence(FeedEncoder):
 
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None: ...
 
-    def imbalance(self, found: Imbalance) -> None: ...
+    def imbalance(self, imbalance: Imbalance) -> None: ...
 
     def busted(self, locate: int, match_id: int) -> None: ...
 
@@ -314,9 +314,9 @@ class FeedFan(FeedEncoder):
         for encoder in self._encoders:
             encoder.printed(locate, broker_id, volume, price_ticks, match_id)
 
-    def imbalance(self, found: Imbalance) -> None:
+    def imbalance(self, imbalance: Imbalance) -> None:
         for encoder in self._encoders:
-            encoder.imbalance(found)
+            encoder.imbalance(imbalance)
 
     def busted(self, locate: int, match_id: int) -> None:
         for encoder in self._encoders:

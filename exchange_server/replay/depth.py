@@ -313,7 +313,7 @@ def _time_ns(text: str | None, unit_ns: int, latest_ns: int) -> int:
 
 
 def _word(words: dict[str, str], name: str, text: str | None, unknown: str = "") -> _Side:
-    found = words.get((text or "").lower(), unknown)
-    if not found:
+    word = words.get((text or "").lower(), unknown)
+    if not word:
         raise RecordError(f"expected {name} out of {', '.join(words)}, was {text!r}")
-    return "B" if found == "B" else "S"
+    return "B" if word == "B" else "S"

@@ -145,13 +145,13 @@ class ParquetLoader(Loader):
             yield from self._batches_of(parts[0], rows)
             return
         streams = [(record for batch in self._batches_of(part, rows) for record in batch.records()) for part in parts]
-        held: list[Record] = []
+        records: list[Record] = []
         for record in merge(*streams, key=attrgetter("time_ns", "position")):
-            held.append(record)
-            if len(held) == rows:
-                yield RecordColumns.from_records(held, self.symbols)
-                held = []
-        yield RecordColumns.from_records(held, self.symbols)
+            records.append(record)
+            if len(records) == rows:
+                yield RecordColumns.from_records(records, self.symbols)
+                records = []
+        yield RecordColumns.from_records(records, self.symbols)
 
     def _batches_of(self, path: Path, rows: int) -> Iterator[RecordColumns]:
         try:

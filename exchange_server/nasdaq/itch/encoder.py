@@ -290,28 +290,28 @@ class ItchEncoder(FeedEncoder):
             )
         )
 
-    def imbalance(self, found: Imbalance) -> None:
+    def imbalance(self, imbalance: Imbalance) -> None:
         """I; a price without room is 0, as one that there is not."""
-        stock, timestamp = self.stocks[found.locate], self._timestamp()
+        stock, timestamp = self.stocks[imbalance.locate], self._timestamp()
         if stock is None or timestamp is None:
             return
         far, near, reference = (
             units if 0 <= (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
-            for ticks in (found.far_ticks, found.near_ticks, found.reference_ticks)
+            for ticks in (imbalance.far_ticks, imbalance.near_ticks, imbalance.reference_ticks)
         )
         self._append(
             sequenced(
                 "I",
-                stock_locate=found.locate,
+                stock_locate=imbalance.locate,
                 timestamp=timestamp,
-                paired_shares=min(found.paired * stock.lot_shares, _LARGEST_COUNT),
-                imbalance_shares=min(found.volume * stock.lot_shares, _LARGEST_COUNT),
-                imbalance_direction=found.direction,
+                paired_shares=min(imbalance.paired * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_shares=min(imbalance.volume * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_direction=imbalance.direction,
                 stock=stock.listing.symbol,
                 far_price=far,
                 near_price=near,
                 current_reference_price=reference,
-                cross_type=found.kind,
+                cross_type=imbalance.kind,
                 price_variation_indicator=_variation(near, reference),
             )
         )

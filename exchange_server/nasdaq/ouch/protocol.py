@@ -76,7 +76,7 @@ class OuchProtocol(AccountProtocol):
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
         """A wrong request counts for the rate as well."""
-        reason, told = refusal.reason, Rejection(refusal.code, echo)
+        reason, rejection = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
-            reason, told = RefuseReason.RATE, Rejection(None, echo)
-        market.shared.turn_down(account.index, ref, reason, str(refusal), told)
+            reason, rejection = RefuseReason.RATE, Rejection(None, echo)
+        market.shared.turn_down(account.index, ref, reason, str(refusal), rejection)
