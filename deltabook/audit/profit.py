@@ -49,7 +49,7 @@ class Account(msgspec.Struct):
     cost: int = 0
     """Average cost of the open position, with its sign."""
     realised: int = 0
-    """Of what was closed, at average cost; what a division leaves over stays in the cost."""
+    """Profit of closed parts, at average cost; the remainder of a division stays in the cost."""
     fees: int = 0
     """Paid."""
     trades: int = 0

@@ -59,7 +59,7 @@ class SourceFigures(msgspec.Struct, frozen=True):
     symbols: tuple[str, ...]
     """What it plays."""
     sha256: str
-    """Of its bytes."""
+    """SHA-256 of its bytes."""
     records: int
     """Read from it."""
     errors: int

@@ -80,13 +80,13 @@ class OrderStatistics(msgspec.Struct):
     replaced: int = 0
     """Replacements that were carried out."""
     submitted_lots: int = 0
-    """Of all that were not refused, with what replacements added."""
+    """Lots of all orders that were not refused, with those that replacements added."""
     filled_lots: int = 0
     """Executed."""
     fills: int = 0
     """Executions."""
     maker_fills: int = 0
-    """Of orders that rested."""
+    """Fills of orders that rested."""
     maker_lots: int = 0
     """The same in lots."""
     volume: int = 0

@@ -46,9 +46,9 @@ class StrategyFigures(msgspec.Struct, frozen=True):
     profit: int
     """Realised + unrealised - fees."""
     realised: int
-    """Of closed positions."""
+    """Profit of closed positions."""
     unrealised: int
-    """Of what is held at the end, at the price that would close it."""
+    """Profit of the positions at the end, at the price that would close them."""
     fees: int
     """Paid."""
     max_drawdown: int
@@ -67,13 +67,13 @@ class Figures(msgspec.Struct, frozen=True):
     """The run as a whole."""
 
     records: int
-    """Of the files, played."""
+    """Records of the files that were played."""
     feed_messages: int
     """That the market said of them and of own orders."""
     market_trades: int
     """Executions in the market."""
     own_trades: int
-    """Of those, own ones (both sides count where both are own)."""
+    """Own trades of the market (both sides count where both are own)."""
     view_changes: int
     """That strategies were told."""
     begin_ns: int
@@ -81,11 +81,11 @@ class Figures(msgspec.Struct, frozen=True):
     end_ns: int
     """Market time at the end."""
     profit: int
-    """Of all strategies, ticks × lots."""
+    """Profit of all strategies, ticks × lots."""
     fees: int
-    """Of all strategies, ticks × lots."""
+    """Fees of all strategies, ticks × lots."""
     max_drawdown: int
-    """Of the sum of all profits."""
+    """Largest drawdown of the sum of all profits."""
     dropped: dict[str, int]
     """Records without effect, by why."""
 
@@ -98,7 +98,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
     """
 
     format: int
-    """Of this record."""
+    """Format of this record."""
     config: RunConfig
     """What was asked for: a `BacktestConfig` or a `SimulationConfig`."""
     sources: list[SourceFigures]

@@ -77,11 +77,11 @@ class Measures(msgspec.Struct, frozen=True):
     annual_return: float | None
     """Mean return of an interval × intervals a year."""
     volatility: float | None
-    """Of a year."""
+    """Volatility of a year."""
     sharpe: float | None
-    """Of a year."""
+    """Sharpe ratio of a year."""
     sortino: float | None
-    """Of a year."""
+    """Sortino ratio of a year."""
     max_drawdown: Decimal
     """Largest fall of the profit, as money."""
     drawdown_share: float | None

@@ -57,7 +57,7 @@ class Experiment(Protocol):
     """What a sweep repeats: a backtest, or a simulation. Workers find it by the name of its module and its own."""
 
     config_type: type[Any]
-    """Of its configurations, which have ``strategies`` and ``parameters``."""
+    """Class of its configurations, which have ``strategies`` and ``parameters``."""
 
     @staticmethod
     def run(config: Any, classes: Classes) -> Result:
@@ -103,7 +103,7 @@ class Point(msgspec.Struct, frozen=True):
     number: int
     """From 1, the last axis fastest."""
     values: tuple[str, ...]
-    """Of the axes."""
+    """Values of the axes."""
     profit: int = 0
     """After fees."""
     fees: int = 0
@@ -119,9 +119,9 @@ class Point(msgspec.Struct, frozen=True):
     dropped: int = 0
     """Records that had no effect in the market."""
     sharpe: float | None = None
-    """Of a year, see `deltabook.backtest.statistics`; None where there is none."""
+    """Sharpe ratio of a year, see `deltabook.backtest.statistics`; None where there is none."""
     sha256: str = ""
-    """Of the point's ``result.json``."""
+    """SHA-256 of the point's ``result.json``."""
     error: str = ""
     """Why there are no figures, empty where there are."""
 

@@ -29,7 +29,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     """Bytes."""
     sha256: str
-    """Of them, in hexadecimal."""
+    """SHA-256 of the bytes, in hexadecimal."""
 
 
 class PartEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything in a backup but itself."""
 
     version: str
-    """Of the program that made it."""
+    """Version of the program that made the backup."""
     made_ns: int
     """When, nanoseconds since the UTC epoch."""
     parts: list[PartEntry]
@@ -55,7 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: list[FileEntry]
     """In the order of their paths."""
     format: int = _FORMAT
-    """Of this record."""
+    """Format of this record."""
 
     @property
     def size(self) -> int:

@@ -33,7 +33,7 @@ class Probe(msgspec.Struct, frozen=True):
     """How a part is asked."""
 
     path: str
-    """Of its port, whose answer is a JSON object, or a list for Spark's history."""
+    """Path on its port, whose answer is a JSON object, or a list for Spark's history."""
     port: int
     """Where it listens in a container."""
     judge: Callable[[Mapping[str, Any], float], Verdict]

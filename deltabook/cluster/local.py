@@ -5,7 +5,7 @@
 ```
 start ──▶ master ──its address──▶ workers ──all registered──▶ ready
 a worker ends: said, counted, not replaced;  the master ends: the cluster has failed
-stop ──▶ workers, then the master: SIGTERM, and SIGKILL to whoever has not gone in time
+stop ──▶ workers, then the master: SIGTERM, and SIGKILL to those that have not ended in time
 ```
 """
 
@@ -46,17 +46,17 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a cluster of this machine consists of."""
 
     directory: Path
-    """Of its own: a folder for the master and one for each worker."""
+    """Its own directory: a folder for the master and one for each worker."""
     workers: int = 2
     """How many."""
     cores: int = 1
-    """Of each: tasks at a time."""
+    """Cores of each worker: tasks at a time."""
     executor_memory: str = "1g"
-    """Of each: for the heaps of its executors."""
+    """Memory of each worker, for the heaps of its executors."""
     port: int = 0
-    """Of the master, 0 for any."""
+    """Port of the master, 0 for any."""
     ui_port: int = 0
-    """Of its page, 0 for any."""
+    """Port of its page, 0 for any."""
     secret_file: str = ""
     """What all of them have in common; empty for none."""
     metrics: bool = False

@@ -3,7 +3,7 @@
 ```
 DIR (0700)/ exchange.token runtime.token algo.token   what the ports ask for, 43 characters
             spark.secret                              what Spark's processes prove to each other that they know
-            ca.pem                                    the authority: whoever trusts it trusts the services
+            ca.pem                                    the authority: a client that trusts it trusts the services
             exchange.pem exchange.key …               a certificate for each port that speaks TLS, and its key
             ca.key (0600)                             what signs; no container is given it
 ```

@@ -34,7 +34,7 @@ class Refused(DashboardError):
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
         self.status = status
-        """Of HTTP."""
+        """Status of HTTP."""
 
 
 class Asker(Protocol):

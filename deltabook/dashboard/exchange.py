@@ -19,7 +19,7 @@ __all__ = ["Exchange"]
 
 _ROUND_S: Final = 1.0
 _MOST_PAGES: Final = 10
-"""Of the list of symbols."""
+"""Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
 """Symbols whose lot is asked for in one round."""
 

@@ -39,9 +39,9 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     """Market time."""
     mid: float | None
     vwap: float | None
-    """Of recent trades."""
+    """Average price of recent trades."""
     vwap_bid: float | None
-    """Of all resting bids."""
+    """Average price of all resting bids."""
     vwap_ask: float | None
 
 
@@ -82,7 +82,7 @@ class Engine(msgspec.Struct, frozen=True, array_like=True):
     """Figures of the runtime at one moment, for drawing."""
 
     time_s: int
-    """Of this machine's clock."""
+    """Time of this machine's clock."""
     messages_per_s: float | None
     express_lag_ms: float | None
     lag_ms: float | None

@@ -76,7 +76,7 @@ class Market:
         self.known: set[str] = set()
         """Views that have had a snapshot."""
         self.changed: set[str] = set()
-        """Symbols of which something has changed; whoever shows them takes them out."""
+        """Symbols of which something has changed; the code that shows them takes them out."""
         self._symbols: dict[str, None] = {}
         self._enter: dict[str, Callable[[_Row], None]] = {
             "best_quote": self._enter_quote,
@@ -181,7 +181,7 @@ class Market:
                 added.append(row)
             else:
                 remove(row)
-        # Behind what they replace: a key's old row and its new one come in one frame, in any order.
+        # Removed last: a key's old row and its new one come in one frame, in any order.
         for row in added:
             if row[0] in self._symbols or len(self._symbols) < MOST_SYMBOLS:
                 self._symbols[row[0]] = None

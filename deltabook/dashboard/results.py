@@ -58,7 +58,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     failed: str | None = None
     sql: str = ""
     record: Record | None = None
-    """Of an express view: how it stands on Spark; None where Spark does not keep it."""
+    """State of an express view's record on Spark; None where Spark keeps none."""
 
 
 _views: Final = msgspec.json.Decoder(tuple[ViewLine, ...])
@@ -103,7 +103,7 @@ class Results:
         self.clock, self.market = clock, market
         self.link = link
         self.figures: Mapping[str, Any] = {}
-        """Of ``/v1/status``, and of ``/v1/statistics`` what is not there."""
+        """Figures of ``/v1/status``, and those of ``/v1/statistics`` that are missing there."""
         self.views: tuple[ViewLine, ...] = ()
         """In the runtime's order."""
         self.missing: dict[str, str] = {}

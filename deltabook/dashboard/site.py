@@ -29,7 +29,7 @@ from deltabook.wire.pages import PAGE_HEADERS, page_files, read_file
 __all__ = ["dashboard_site"]
 
 MOST_MESSAGE_BYTES: Final = 4_096
-"""Of what a page says at a time."""
+"""Largest size of a message of a page."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
 _TEXT: Final = "text/plain; charset=utf-8"
 

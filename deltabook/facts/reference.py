@@ -52,9 +52,9 @@ class Fact(msgspec.Struct, frozen=True):
     name: str
     """Name of the figure."""
     value: float
-    """Of the market."""
+    """Figure of the market."""
     recorded: float
-    """Of the recording."""
+    """Figure of the recording."""
     band: str
     """Band around the recorded value."""
     is_within: bool
