@@ -158,11 +158,11 @@ class Recorder:
         profits = tuple(tuple(_profit(host, symbol) for symbol in self._symbols) for host in self._hosts)
         positions = tuple(tuple(host.position_lots(symbol) for symbol in self._symbols) for host in self._hosts)
         now_ns = self._now_ns()
-        found = Sample(now_ns, quotes, profits, positions)
+        taken = Sample(now_ns, quotes, profits, positions)
         if self.samples and self.samples[-1].time_ns == now_ns:
-            self.samples[-1] = found
+            self.samples[-1] = taken
         else:
-            self.samples.append(found)
+            self.samples.append(taken)
         if len(self.samples) >= self._points:
             self._step_ns *= 2
             self.samples = self.samples[::2]

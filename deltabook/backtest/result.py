@@ -223,10 +223,10 @@ class StrategyStopped(BacktestError):
 
 
 def _plain(result: Result) -> dict[str, Any]:
-    found = {_NAMES.get(name, name): value for name, value in msgspec.structs.asdict(result).items()}
-    del found["elapsed_s"]
-    found["statistics"] = result.statistics
-    return found
+    plain = {_NAMES.get(name, name): value for name, value in msgspec.structs.asdict(result).items()}
+    del plain["elapsed_s"]
+    plain["statistics"] = result.statistics
+    return plain
 
 
 def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
@@ -303,11 +303,11 @@ def _strategy(
         symbol: max((abs(sample.positions[place][number]) for sample in recorder.samples), default=0)
         for number, symbol in enumerate(symbols)
     }
-    held = dict.fromkeys(symbols, 0)
+    positions = dict.fromkeys(symbols, 0)
     for trade in recorder.trades:
         if trade.strategy == host.name:
-            held[trade.symbol] += trade.volume_lots if trade.side == "B" else -trade.volume_lots
-            largest[trade.symbol] = max(largest[trade.symbol], abs(held[trade.symbol]))
+            positions[trade.symbol] += trade.volume_lots if trade.side == "B" else -trade.volume_lots
+            largest[trade.symbol] = max(largest[trade.symbol], abs(positions[trade.symbol]))
     return StrategyFigures(
         name=host.name,
         broker_id=host.desk.broker_id,
@@ -318,7 +318,7 @@ def _strategy(
         fees=profit.fees,
         max_drawdown=-min(falls(sum(r + u - f for r, u, f in sample.profits[place]) for sample in recorder.samples)),
         max_position_lots=largest,
-        position_lots=held,
+        position_lots=positions,
         orders=recorder.statistics[host.name],
         failure=host.failure,
     )

@@ -68,18 +68,18 @@ class Simulation:
         """Whether nothing more is played."""
         self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
         self._step_ns = step_ns
-        self._held: list[Delta] = []
+        self._waiting: list[Delta] = []
         self._under_way: deque[list[Delta]] = deque()
         self._is_held = bool(step_ns)
-        self._told: dict[int, Callable[[bytes], None]] = {}
+        self._receivers: dict[int, Callable[[bytes], None]] = {}
         self.last_ns = 0
         """The latest time that was given to an input."""
         self._native: NativeMarket | None = None
         self._unplayed: list[Record] = []
 
-    def join(self, account: Account, told: Callable[[bytes], None]) -> None:
+    def join(self, account: Account, receive: Callable[[bytes], None]) -> None:
         """Somebody hears what an account is told."""
-        self._told[account.index] = told
+        self._receivers[account.index] = receive
 
     def next_time_ns(self, count: int = 1) -> int:
         """The time of the next input: now, and later than every time given before; so many are given."""
@@ -182,14 +182,14 @@ class Simulation:
             touched.clear()
             for teller in tellers:
                 data, count = teller.take()
-                told = self._told.get(teller.account.index)
-                if count and told is not None:
-                    told(data)
+                receive = self._receivers.get(teller.account.index)
+                if count and receive is not None:
+                    receive(data)
 
     @property
     def unseen(self) -> list[Delta]:
         """What the market has said and the views do not know yet."""
-        return [*self._held, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
+        return [*self._waiting, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
 
     def _arrive(self) -> None:
         self._arrived(self._under_way.popleft())
@@ -198,12 +198,12 @@ class Simulation:
         if not self._is_held:
             self._on_deltas(deltas)
             return
-        if not self._held:
+        if not self._waiting:
             clock = self.clock
             clock.call_at(clock.now_ns - clock.now_ns % self._step_ns + self._step_ns, self._step)
-        self._held += deltas
+        self._waiting += deltas
 
     def _step(self) -> None:
-        deltas, self._held = self._held, []
+        deltas, self._waiting = self._waiting, []
         if deltas:
             self._on_deltas(deltas)

@@ -70,7 +70,7 @@ class _Socket:
         """A page says something."""
         self._unread_bytes = 0
         if self._page is not None:
-            self._page.said(message.encode("utf-8"))
+            self._page.receive(message.encode("utf-8"))
 
     def bytesMessageReceived(self, data: bytes | bytearray) -> None:
         """No page says that."""

@@ -54,7 +54,7 @@ PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
     "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
 }
-"""Parameters of the strategies. A book with orders all the way down to nothing leans less than what stands near the touch."""
+"""Parameters of the strategies. A book with orders down to a price of 0 leans less than its part near the touch."""
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
     "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),

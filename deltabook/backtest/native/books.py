@@ -296,8 +296,8 @@ class Books(Structure):
     def slot_of(self, order_id: int, locate: int) -> int:
         """Return the slot of an order in a book by its id, or -1. Looks at all orders."""
         orders = self.array(m.ORDERS).reshape(-1, m.STRIDE)
-        found = np.flatnonzero((orders[:, m.O_ID] == order_id) & (orders[:, m.O_SIDE] >> 1 == locate))
-        return int(found[0]) if len(found) else -1
+        slots = np.flatnonzero((orders[:, m.O_ID] == order_id) & (orders[:, m.O_SIDE] >> 1 == locate))
+        return int(slots[0]) if len(slots) else -1
 
     def live_orders(self, locate: int) -> int:
         """Return how many orders a book has."""
@@ -347,18 +347,18 @@ class Books(Structure):
         """Return the rows of BIDS, ASKS and TRADES, in the order in which they came."""
         symbols = ["", *(instrument.symbol for instrument in self._market.rules.instruments)]
         live = self._live()
-        found: list[Delta] = []
+        deltas: list[Delta] = []
         for order in live[np.argsort(live[:, m.O_ID], kind="stable")].tolist():
             row = (
                 order[m.O_TIME], order[m.O_ID], order[m.O_BROKER], order[m.O_VOLUME], order[m.O_PRICE],
                 symbols[order[m.O_SIDE] >> 1],
             )  # fmt: skip
-            found.append(("asks" if order[m.O_SIDE] & 1 else "bids", row, 1))
+            deltas.append(("asks" if order[m.O_SIDE] & 1 else "bids", row, 1))
         for time_ns, number, locate, price, volume, side, resting, broker in self._trades().tolist():
             aggressor = "S" if side else "B"
             trade = (time_ns, number, symbols[locate], price, volume, aggressor, resting, None, broker)
-            found.append(("trades", trade, 1))
-        return found
+            deltas.append(("trades", trade, 1))
+        return deltas
 
 
 class _LiveOrders(dict[int, Order]):
