@@ -28,7 +28,7 @@ class Now:
 
 
 class Imbalance(NamedTuple):
-    """How an auction would end now; the fields are those of ITCH's message, in its order."""
+    """Result of an auction if it ended now; the fields are those of ITCH's message, in its order."""
 
     locate: int
     """The instrument."""
@@ -101,11 +101,11 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
-        """A trade that a recording tells of, and no order of this market took part in."""
+        """A recording has a trade in which no order of this market took part."""
 
     @abstractmethod
     def imbalance(self, imbalance: Imbalance) -> None:
-        """How an auction would end now."""
+        """An auction would end like this now."""
 
     @abstractmethod
     def busted(self, locate: int, match_id: int) -> None:
@@ -113,15 +113,15 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def take(self) -> tuple[bytes, int]:
-        """The records since the last call, and how many they are."""
+        """Return the records since the last call, and their number."""
 
     @abstractmethod
     def state(self) -> object:
-        """What a snapshot keeps of it: plain data that msgpack takes."""
+        """Return the encoder's part of a snapshot: plain data for msgpack."""
 
     @abstractmethod
     def restore(self, state: object) -> None:
-        """Go on where `state` was taken."""
+        """Continue from a `state`."""
 
 
 class Touched(list["Teller"]):
@@ -137,11 +137,14 @@ class Teller(ABC):
 
     @abstractmethod
     def accepted(self, order: Order) -> None:
-        """An order was taken; its `order_id` is given. If it ends at once, what ends it follows."""
+        """An order was accepted and has its `order_id`. If it ends at once, the event that ends it follows."""
 
     @abstractmethod
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """A request has no effect. `detail` says so in words; `item` is the request, for what else is said of it."""
+        """A request has no effect.
+
+        `detail` is the reason in words; `item` is the request, for further fields of the answer.
+        """
 
     @abstractmethod
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
@@ -152,12 +155,12 @@ class Teller(ABC):
 
     @abstractmethod
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """`volume` lots of an order are no more; what is left is `order.volume` + `order.reserve`, 0: it is gone. `ref`
-        is the request's that asked for it, or the order's own."""
+        """`volume` lots of an order were cancelled; `order.volume` + `order.reserve` is left, 0 if it has ended. `ref`
+        is that of the request, or the order's own."""
 
     @abstractmethod
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """The same, in place of a trade of `prevented` lots at a price with an order of the same broker."""
+        """`volume` lots were cancelled in place of a trade of `prevented` lots with an order of the same broker."""
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
@@ -181,7 +184,7 @@ class Teller(ABC):
 
     @abstractmethod
     def take(self) -> tuple[bytes, int]:
-        """The records since the last call, and how many they are."""
+        """Return the records since the last call, and their number."""
 
 
 class Silence(FeedEncoder):
