@@ -86,7 +86,6 @@ class Book:
         self.locate = locate
         self.symbol = symbol
         self.feed = feed
-        self.shared = shared = MarketState(feed) if shared is None else shared
         self.reference_ticks = reference_ticks
         """Reference price before the first trade."""
         self.bids = Levels(1)
@@ -95,6 +94,10 @@ class Book:
         self.hidden_asks = Levels(-1)
         self.orders: dict[int, Order] = {}
         """By id: all orders that rest or wait."""
+        if shared is None:
+            shared = MarketState(feed)
+            shared.register_orders(locate, self.orders)
+        self.shared = shared
         self.waiting: dict[int, Order] = {}
         """Stops and orders for an auction, in order of arrival."""
         self.stops = Stops()

@@ -98,7 +98,6 @@ class Market:
         """By locate."""
         for locate in range(1, len(rules.instruments) + 1):
             self.book_at.append(None)
-            shared.orders_at.append({})
             self.install(self.empty_book(locate))
 
     def empty_book(self, locate: int) -> Book:
@@ -118,7 +117,7 @@ class Market:
     def install(self, book: Book) -> None:
         """Make a book the one of its symbol from now on."""
         self.books[book.symbol] = self.book_at[book.locate] = book
-        self.shared.orders_at[book.locate] = book.orders
+        self.shared.register_orders(book.locate, book.orders)
 
     def apply(self, item: AnyInput) -> int | str:
         """Apply one input and return the id of the order that it left in the book or waiting, 0 if none.

@@ -106,6 +106,11 @@ class MarketState:
         """Executions, crosses and printed trades so far."""
         return self.next_match_id - 1
 
+    def register_orders(self, locate: int, orders: Mapping[int, Order]) -> None:
+        """Make these the live orders of the book of a locate."""
+        self.orders_at.extend({} for _ in range(len(self.orders_at), locate + 1))
+        self.orders_at[locate] = orders
+
     def add_account(self, account: Account, teller: Teller) -> None:
         """Add the account with the next index, and the teller that notifies it."""
         self.accounts.append(account)

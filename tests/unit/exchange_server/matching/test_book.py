@@ -110,3 +110,8 @@ def test_the_rules_of_special_orders_are_plugged_in(feed: SaidFeed) -> None:
     special.flags = IOC
     book.enter(special)
     assert entered == [special]
+
+
+def test_a_book_by_itself_counts_its_live_orders(book: Book) -> None:
+    book.enter(order(1, "B", 5, 100))
+    assert book.shared.live_orders == 1
