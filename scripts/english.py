@@ -1,8 +1,8 @@
-"""``english.py [--list] [--write] [PACKAGE…]``: find patterns of docs/glossary.md's "instead of" in production code.
+"""``english.py [--list] [--write] [PACKAGE…]``: find English in production code that docs/glossary.md advises against.
 
-Reads docstrings, comments and the names that code binds. Prints the findings of each package, fails if a package has
-more than ``english.txt`` beside this file permits, and names the ones that have fewer. ``--list`` prints each finding,
-of the named packages or of all; ``--write`` lowers the numbers of the file to what there is and never raises one.
+Reads docstrings, comments and the names that code binds. Prints the number of findings of each package, and fails if a
+package has more than ``english.txt`` beside this file permits. ``--list`` prints each finding, of the named packages or
+of all; ``--write`` lowers the numbers of the file to the present ones and never raises one.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"english: {package} has {number} findings, may have {left.get(package, 0)}; see --list\n")
     if fewer and "--write" not in flags:
         sys.stdout.write(f"english: fewer than {LEFT.name} says, run with --write: {', '.join(sorted(fewer))}\n")
-    sys.stdout.write(f"english: {counts.total()} findings in {len(counts)} packages\n")
+    numbers = "".join(f", {package} {number}" for package, number in sorted(counts.items()))
+    sys.stdout.write(f"english: {counts.total()} findings{numbers}\n")
     return 1 if grown else 0
 
 
