@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from exchange_server.matching import auctions, requests, snapshots
+from exchange_server.matching import auctions, snapshots
 from exchange_server.matching.account import Account
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import (
@@ -33,6 +33,14 @@ from exchange_server.matching.order import MARKET, Order, Side
 from exchange_server.matching.outputs import FeedEncoder, Now, SilentTeller, Teller, Touched, feed_of
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.matching.recording import apply_recorded
+from exchange_server.matching.requests import (
+    cancel_account,
+    cancel_all,
+    cancel_order,
+    refusal_of,
+    replace_or_reduce,
+    replace_order,
+)
 from exchange_server.matching.special_orders import enter_special, trigger_stops
 
 __all__ = ["AccountProtocol", "Market"]
@@ -293,7 +301,7 @@ class Market:
         """Check every attribute and limit of an order, then accept or refuse it; its reference is used up."""
         shared = self.shared
         book = self.book_at[order.locate] if 0 < order.locate < len(self.book_at) else None
-        refusal = requests.refusal_of(shared, book, order)
+        refusal = refusal_of(shared, book, order)
         if refusal is not None:
             reason, detail = refusal
             if reason == RefuseReason.UNKNOWN_SYMBOL and isinstance(item, Enter):
@@ -318,7 +326,7 @@ class Market:
             return
         book = self.book_at[old.locate]
         assert book is not None
-        requests.replace(book, old, new, item)
+        replace_order(book, old, new, item)
 
     def cancel(
         self, order: Order, volume_off: int, reason: CancelReason = CancelReason.USER, ref: int | bytes = 0
@@ -326,7 +334,7 @@ class Market:
         """Take lots off a live order, which keeps its place; `volume_off` of all its lots ends it."""
         book = self.book_at[order.locate]
         assert book is not None
-        requests.cancel_order(book, order, volume_off, reason, ref)
+        cancel_order(book, order, volume_off, reason, ref)
 
     def modify(self, order: Order, volume_off: int) -> None:
         """Reduce an order as `cancel` does, and notify its owner of a modification."""
@@ -343,10 +351,10 @@ class Market:
         """End all orders of an account (0: of all accounts and agents), of one symbol or (empty) of all."""
         if account:
             locate = self.books[symbol].locate if symbol else 0
-            requests.cancel_account(self.book_at, self.accounts[account], locate, reason, ref)
+            cancel_account(self.book_at, self.accounts[account], locate, reason, ref)
         else:
             books = (self.books[symbol],) if symbol else self.books.values()
-            requests.cancel_all(books, reason, ref)
+            cancel_all(books, reason, ref)
 
     def expire(self) -> None:
         """End the orders whose time has come."""
@@ -441,7 +449,7 @@ def _replace(market: Market, item: Replace) -> int:
         return 0
     book = market.book_at[order.locate]
     assert book is not None
-    return requests.replace_or_reduce(book, order, item)
+    return replace_or_reduce(book, order, item)
 
 
 def _order_to_change(market: Market, item: Reduce | Cancel | Replace) -> Order | None:

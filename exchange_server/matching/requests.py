@@ -37,8 +37,8 @@ __all__ = [
     "cancel_order",
     "has_tokens",
     "refusal_of",
-    "replace",
     "replace_or_reduce",
+    "replace_order",
 ]
 
 Refusal = tuple[RefuseReason, str]
@@ -177,11 +177,11 @@ def replace_or_reduce(book: Book, order: Order, item: Replace) -> int:
         0, 0, order.locate, order.side, price, volume, order.broker_id, order.account, item.ref, order.flags,
         display=order.display, stop_ticks=order.stop_ticks, expire_ns=order.expire_ns, echo=order.echo,
     )  # fmt: skip
-    replace(book, order, new, item)
+    replace_order(book, order, new, item)
     return new.order_id if new.order_id and new.volume > 0 else 0
 
 
-def replace(book: Book, old: Order, new: Order, item: object) -> None:
+def replace_order(book: Book, old: Order, new: Order, item: object) -> None:
     """End `old` and enter `new` in its place, unless `new` is refused; see `Market.replace`."""
     shared = book.shared
     new.flags = new.flags & ~MARKET if new.price_ticks else new.flags | MARKET
