@@ -27,15 +27,19 @@ Market.apply(Enter) ─▶ Market.enter ─┬─ nothing special about it ─�
                                      then special_orders.trigger_stops, for stops that its trades have reached
 ```
 
-| Order | Where its rule is |
-|---|---|
-| limit | `book.Book.enter` |
-| market, immediate-or-cancel, minimum (fill-or-kill), post-only | `special_orders.match_special` |
-| iceberg | `special_orders.show_next_part` |
-| hidden | `book.Book.rest`, `special_orders.match_special` |
-| stop | `triggers.Stops`, `special_orders.trigger_stops` |
-| good till a time | `triggers.Expiries`, `market.Market.expire` |
-| for an auction | `auctions` |
+Where the rule of an order is:
+
+```
+limit                                       Book.enter
+market, immediate-or-cancel, post-only      special_orders.match_special
+minimum, fill-or-kill                       special_orders.match_special
+iceberg                                     Book.rest, special_orders.show_next_part
+hidden                                      Book.rest, special_orders.match_special
+stop                                        triggers.Stops, special_orders.trigger_stops
+that ends at a time                         triggers.Expiries, Market.expire
+for an auction                              auctions.change_phase
+pegged                                      none here: strategies move them, algo_engine.execution.pegs
+```
 
 `Market` is also the library for backtests: it needs no process, no files and no clock. docs/matching.md has the rules.
 """
