@@ -78,9 +78,10 @@ simulate-upstreams: setup ## drive runtimes that feed one through faults, a seed
 simulate-days: setup ## run random simulated days and check journal, orders and lots, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation.closed --seeds $(SEEDS) --start $(START)
 
-lint: setup ## check format, rules and types
+lint: setup ## check format, rules, types and English
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
+	@$(PY) scripts/english.py
 	@$(PY) -m mypy
 
 docs: setup ## build the documentation site in build/docs/html; a warning or a dead link is an error

@@ -45,9 +45,9 @@ __all__ = ["AlgoProcess", "run_process"]
 ROLE: Final = "algo"
 _POLL_S: Final = 0.02
 _VIEWS_FILE: Final = "views.json"
-"""Of the views that strategies have added."""
+"""File name of the views that strategies have added."""
 _KEPT_FILLS: Final = 10_000
-"""So many trades are there for who looks at the status port."""
+"""Number of the latest trades that the status port serves."""
 
 
 class AlgoProcess:

@@ -91,8 +91,8 @@ class Blotter:
 
     def replacements(self) -> list[tuple[Order, Intent]]:
         """Orders that are being replaced, with what was asked for."""
-        found = [(self._open.get(i.target), i) for i in self._pending.values() if i.action == "U"]
-        return [(order, intent) for order, intent in found if order is not None]
+        pairs = [(self._open.get(i.target), i) for i in self._pending.values() if i.action == "U"]
+        return [(order, intent) for order, intent in pairs if order is not None]
 
     def pending(self) -> Iterable[Intent]:
         """Requests without an answer, oldest first."""
@@ -129,7 +129,7 @@ class Blotter:
         Raises `StreamGap` for a message that is not the next of the private stream.
         """
         if isinstance(record, Told):
-            return self._told(record)
+            return self._apply_message(record)
         if isinstance(record, Intent):
             return self._intent(record)
         if isinstance(record, Opened):
@@ -171,10 +171,10 @@ class Blotter:
             self._lost_to = lost_to
         self.last_client_id = max(self.last_client_id, client_id)
 
-    def _count_lost(self, told: Told) -> None:
+    def _count_lost(self, message: Told) -> None:
         """Count a lost request by its first answer: the exchange takes requests in the order of their numbers."""
-        self._lost_from = told.client_id + 1
-        self.sent += told.action == "A"
+        self._lost_from = message.client_id + 1
+        self.sent += message.action == "A"
         if self._reserved_day >= self._day:
             self._count_on_day(self._reserved_day)
 
@@ -201,100 +201,106 @@ class Blotter:
         self._open[order.client_id] = order
         return [OrderEvent(EventKind.SUBMITTED, order)]
 
-    def _told(self, told: Told) -> list[OrderEvent]:
-        if told.sequence:
-            if told.sequence <= self.sequence:
+    def _apply_message(self, message: Told) -> list[OrderEvent]:
+        if message.sequence:
+            if message.sequence <= self.sequence:
                 return []
-            if told.sequence != self.sequence + 1:
+            if message.sequence != self.sequence + 1:
                 raise StreamGap(
                     f"expected message {self.sequence + 1} of broker {self.broker_id}'s private stream, "
-                    f"was {told.sequence}"
+                    f"was {message.sequence}"
                 )
-            self.sequence = told.sequence
-            self.last_client_id = max(self.last_client_id, told.client_id)
-            if self._lost_from <= told.client_id <= self._lost_to:
-                self._count_lost(told)
-        if told.action == "R":
-            return self._refused(told)
-        if told.sequence == 0:
+            self.sequence = message.sequence
+            self.last_client_id = max(self.last_client_id, message.client_id)
+            if self._lost_from <= message.client_id <= self._lost_to:
+                self._count_lost(message)
+        if message.action == "R":
+            return self._refused(message)
+        if message.sequence == 0:
             return []
-        if told.action == "A":
-            return self._accepted(told)
-        if told.action == "U":
-            return self._replaced(told)
-        order = self._open.get(self._by_order_id.get(told.order_id, told.client_id))
+        if message.action == "A":
+            return self._accepted(message)
+        if message.action == "U":
+            return self._replaced(message)
+        order = self._open.get(self._by_order_id.get(message.order_id, message.client_id))
         if order is None:
             self.unmatched += 1
             return []
-        if told.action in ("E", "F"):
-            return self._executed(order, told)
-        if told.action == "T":
-            return [OrderEvent(EventKind.TRIGGERED, order, told.time_ns, sequence=told.sequence)]
+        if message.action in ("E", "F"):
+            return self._executed(order, message)
+        if message.action == "T":
+            return [OrderEvent(EventKind.TRIGGERED, order, message.time_ns, sequence=message.sequence)]
         # What an iceberg displays changes nothing that is kept here.
-        return self._taken_away(order, told) if told.action in ("X", "D") else []
+        return self._taken_away(order, message) if message.action in ("X", "D") else []
 
-    def _accepted(self, told: Told) -> list[OrderEvent]:
-        self._pending.pop(told.client_id, None)
-        known = self._open.get(told.client_id)
-        if known is None and told.detail not in (Side.BUY, Side.SELL):
+    def _accepted(self, message: Told) -> list[OrderEvent]:
+        self._pending.pop(message.client_id, None)
+        known = self._open.get(message.client_id)
+        if known is None and message.detail not in (Side.BUY, Side.SELL):
             self.unmatched += 1
             return []
         # An order of this broker that this journal has not sent: its fills and its rest are ours all the same.
-        order = known or Order(told.client_id, told.symbol, Side(told.detail), told.volume_lots, told.price_ticks)
+        order = known or Order(
+            message.client_id, message.symbol, Side(message.detail), message.volume_lots, message.price_ticks
+        )
         is_news = known is None or known.status is OrderStatus.UNKNOWN
-        order = order.accepted(told.order_id)
+        order = order.accepted(message.order_id)
         self._ended.pop(order.client_id, None)
         self._open[order.client_id] = order
-        self._by_order_id[told.order_id] = order.client_id
+        self._by_order_id[message.order_id] = order.client_id
         kind = EventKind.RECONCILED if is_news else EventKind.ACCEPTED
-        return [OrderEvent(kind, order, told.time_ns, sequence=told.sequence)]
+        return [OrderEvent(kind, order, message.time_ns, sequence=message.sequence)]
 
-    def _replaced(self, told: Told) -> list[OrderEvent]:
+    def _replaced(self, message: Told) -> list[OrderEvent]:
         """An order has another in its place: ours under another number, also where we have not asked for it."""
-        asked = self._pending.pop(told.client_id, None)
-        client_id = self._by_order_id.pop(int(told.detail), None) if told.detail.isdigit() else None
+        asked = self._pending.pop(message.client_id, None)
+        client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
         if client_id is None:
             self.unmatched += 1
             return []
-        after = self._open[client_id].replaced(told.order_id, told.volume_lots, told.price_ticks)
-        self._by_order_id[told.order_id] = client_id
+        after = self._open[client_id].replaced(message.order_id, message.volume_lots, message.price_ticks)
+        self._by_order_id[message.order_id] = client_id
         self._keep(after)
         kind = EventKind.RECONCILED if asked is None else EventKind.REPLACED
-        return [OrderEvent(kind, after, told.time_ns, sequence=told.sequence)]
+        return [OrderEvent(kind, after, message.time_ns, sequence=message.sequence)]
 
-    def _executed(self, order: Order, told: Told) -> list[OrderEvent]:
-        after = order.executed(told.volume_lots, last=told.action == "F")
+    def _executed(self, order: Order, message: Told) -> list[OrderEvent]:
+        after = order.executed(message.volume_lots, last=message.action == "F")
         self.fills += 1
         self.filled_orders += after.status is OrderStatus.FILLED
         self._keep(after)
         kind = EventKind.FILLED if after.status is OrderStatus.FILLED else EventKind.PARTIALLY_FILLED
-        lots, price_ticks, liquidity = told.volume_lots, told.price_ticks, told.detail
-        return [OrderEvent(kind, after, told.time_ns, lots, price_ticks, liquidity, told.sequence, told.fee)]
+        lots, price_ticks, liquidity = message.volume_lots, message.price_ticks, message.detail
+        return [OrderEvent(kind, after, message.time_ns, lots, price_ticks, liquidity, message.sequence, message.fee)]
 
-    def _taken_away(self, order: Order, told: Told) -> list[OrderEvent]:
-        if told.action == "X":
-            asked = self._pending.pop(told.client_id, None)
+    def _taken_away(self, order: Order, message: Told) -> list[OrderEvent]:
+        if message.action == "X":
+            asked = self._pending.pop(message.client_id, None)
             # A replacement at the same price with fewer lots is carried out as a reduction.
             kind = EventKind.REPLACED if asked is not None and asked.action == "U" else EventKind.REDUCED
-            after = order.reduced(told.volume_lots)
+            after = order.reduced(message.volume_lots)
         else:
-            self._answer_change(order.client_id, told.detail)
-            after, kind = order.cancelled(told.detail), EventKind.CANCELLED
+            self._answer_change(order.client_id, message.detail)
+            after, kind = order.cancelled(message.detail), EventKind.CANCELLED
         self._keep(after)
         if after.status is OrderStatus.CANCELLED:
             kind = EventKind.CANCELLED
         elif after.status is OrderStatus.EXPIRED:
             kind = EventKind.EXPIRED
-        return [OrderEvent(kind, after, told.time_ns, told.volume_lots, reason=told.detail, sequence=told.sequence)]
+        return [
+            OrderEvent(
+                kind, after, message.time_ns, message.volume_lots, reason=message.detail, sequence=message.sequence
+            )
+        ]
 
-    def _refused(self, told: Told) -> list[OrderEvent]:
-        intent = self._pending.pop(told.client_id, None)
+    def _refused(self, message: Told) -> list[OrderEvent]:
+        intent = self._pending.pop(message.client_id, None)
         if intent is None:
             return []
         if intent.is_fence:
             # A retransmitted fence (sequence 0) has its place in the order of requests as well.
             return self._drop_before(intent.client_id)
-        return self._end_request(intent, OrderStatus.REJECTED, told.detail, told.time_ns, told.sequence)
+        return self._end_request(intent, OrderStatus.REJECTED, message.detail, message.time_ns, message.sequence)
 
     def _drop_before(self, fence_id: int) -> list[OrderEvent]:
         if fence_id > self._lost_to:

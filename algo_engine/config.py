@@ -39,7 +39,7 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fees: FeeSchedule = FREE
     """What an execution costs."""
     first_broker_id: int = 9001
-    """Of the first strategy; the others follow."""
+    """Broker of the first strategy; the others have the following numbers."""
     on_restart: Literal["cancel", "adopt"] = "cancel"
     """What becomes of orders that an earlier run left in the market."""
     order_fsync: Literal["before", "behind"] = "behind"
@@ -47,7 +47,7 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_views: bool = False
     """Whether views that strategies have added stay when they stop."""
     http_port: int | None = None
-    """Of the status port, 0 for any; None for no such port."""
+    """Number of the status port, 0 for any free one; None for no status port."""
     http_interface: str = "127.0.0.1"
     """Where it listens."""
     security: PortSecurity = PortSecurity()

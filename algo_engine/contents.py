@@ -65,13 +65,13 @@ class ViewContents:
 
     def apply(self, rows: list[_Cells], weights: list[int]) -> None:
         """Add weighted rows; rows whose weight becomes 0 are gone. O(rows × indexes)."""
-        held, indexes = self._rows, self._indexes
+        weight_of, indexes = self._rows, self._indexes
         for cells, weight in zip(rows, weights, strict=True):
-            total = held.get(cells, 0) + weight
+            total = weight_of.get(cells, 0) + weight
             if total:
-                held[cells] = total
+                weight_of[cells] = total
             else:
-                held.pop(cells, None)
+                weight_of.pop(cells, None)
             for key, index in indexes.items():
                 self._enter(index, key, cells, present=bool(total))
 
@@ -93,8 +93,8 @@ class ViewContents:
 
     def find(self, **key: Any) -> dict[str, Any] | None:
         """The only row with these values, or None; of several, one of them."""
-        found = self.select(**key)
-        return found[0] if found else None
+        rows = self.select(**key)
+        return rows[0] if rows else None
 
     def as_row(self, cells: _Cells) -> dict[str, Any]:
         """Cells under their column names."""
@@ -107,13 +107,13 @@ class ViewContents:
         if present:
             index.setdefault(at, {})[cells] = None
             return
-        held = index.get(at, {})
-        held.pop(cells, None)
-        if not held:
+        rows = index.get(at, {})
+        rows.pop(cells, None)
+        if not rows:
             index.pop(at, None)
 
     def _check(self) -> None:
         """Assert that no row has weight 0 and that every index holds exactly the rows."""
         assert all(self._rows.values()), "rows of weight 0 are not held"
         for index in self._indexes.values():
-            assert {cells for held in index.values() for cells in held} == set(self._rows)
+            assert {cells for rows in index.values() for cells in rows} == set(self._rows)

@@ -207,7 +207,7 @@ class Desk:
     # Told by the connection.
 
     def login(self) -> InteractiveLogin:
-        """Who we are, and from which message on the private stream is wanted."""
+        """Return the login: the broker, and the first message wanted of the private stream."""
         return InteractiveLogin(self.broker_id, self._blotter.session, self._blotter.sequence + 1)
 
     def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
@@ -230,7 +230,7 @@ class Desk:
         self._fence_id = blotter.last_client_id + 1
         self._request(Intent(self._fence_id, "D", 0, 0, ""))
 
-    def told(self, response: Response) -> None:
+    def receive(self, response: Response) -> None:
         """One message of the private stream; raises `StreamGap`."""
         r = response
         if r.action == "H" or (r.sequence and r.broker_id != self.broker_id):

@@ -1,4 +1,4 @@
-"""The engine: hosts, their desks, the mirror of the views, and who may act when."""
+"""The engine: hosts, their desks, the mirror of the views, and which of them may act when."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Engine:
             host.on_view_wanted = partial(self._view_wanted, host)
 
     def start(self) -> None:
-        """Ask for the views that strategies bring along; what is given begins to be followed by whoever gives it."""
+        """Ask for the views that strategies bring along; the owner of the mirror subscribes to the given ones."""
         for host in self.hosts:
             for view, sql in host.queries.items():
                 self._view_wanted(host, view, sql, "express")
@@ -202,7 +202,7 @@ class Engine:
         self._resume()
 
     def _resume(self) -> None:
-        """Whoever reads nothing that is stale may send orders."""
+        """Let strategies send orders whose views are not stale."""
         for host in self.hosts:
             if host.views <= self._fresh:
                 host.desk.suspended = ""

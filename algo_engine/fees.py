@@ -1,7 +1,7 @@
 """What an execution costs: exact integers, from a text or a file.
 
 A fee is ``rate × notional / 1,000,000 + per_lot × lots``, in ticks × lots, where the notional is price × lots. The one
-division is rounded up, towards whoever takes the fee: a fee is never less than the exact figure and a rebate never
+division is rounded up, in favour of the exchange: a fee is never less than the exact figure and a rebate never
 more, by less than one tick × lot per execution. Auctions' executions cost what taking does.
 """
 
@@ -23,12 +23,12 @@ _OTHERS: Final = "*"
 
 
 class Fees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of one symbol; a negative figure is a rebate."""
+    """Fees of one symbol; a negative figure is a rebate."""
 
     maker_millionths: int = 0
-    """Of the notional, for executions of orders that rested."""
+    """Millionths of the notional, for executions of orders that rested."""
     taker_millionths: int = 0
-    """Of the notional, for all others."""
+    """Millionths of the notional, for all other executions."""
     maker_per_lot: int = 0
     """Ticks × lots for each lot."""
     taker_per_lot: int = 0
@@ -51,7 +51,7 @@ class FeeSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """By symbol, ``*`` for all others; none: free."""
 
     def fee(self, symbol: str, liquidity: str, volume_lots: int, price_ticks: int) -> int:
-        """Of one execution, ticks × lots; ``liquidity`` is maker, taker or cross."""
+        """Return the fee of one execution, ticks × lots; ``liquidity`` is maker, taker or cross."""
         fees = self.symbols.get(symbol) or self.symbols.get(_OTHERS)
         if fees is None:
             return 0
@@ -73,7 +73,10 @@ _WORDS: Final = {
 
 
 def read_fees(given: str) -> FeeSchedule:
-    """Of a command line: a TOML file with a table per symbol, or the text of `parse_fees`; raises `ParameterError`."""
+    """Read the option of a command: a TOML file with a table per symbol, or text for `parse_fees`.
+
+    Raises `ParameterError`.
+    """
     if not given.endswith(".toml"):
         return parse_fees(given)
     try:

@@ -248,5 +248,5 @@ class StrategyHost(Context):
 
     def log(self, message: str, **fields: Any) -> None:
         """See `Context.log`."""
-        said = " ".join([message, *(f"{key}={value}" for key, value in fields.items())])
-        self._log.info("{name}: {said}", name=self.name, said=said)
+        text = " ".join([message, *(f"{key}={value}" for key, value in fields.items())])
+        self._log.info("{name}: {said}", name=self.name, said=text)

@@ -54,16 +54,16 @@ def load_strategies(
     """
     classes: dict[str, type[Strategy[Any]]] = {}
     for specification in specifications:
-        name, found = _find(specification)
+        name, strategy_class = _find(specification)
         if name in classes:
             raise StrategyNotFound(f"expected each strategy once, was {name} twice")
-        classes[name] = found
+        classes[name] = strategy_class
     given = _grouped(parameters, classes)
     loaded = []
-    for name, found in classes.items():
+    for name, strategy_class in classes.items():
         own = {key: value for key, value in given[name].items() if not key.startswith(_RISK + ".")}
         risk = {key.removeprefix(_RISK + "."): value for key, value in given[name].items() if key not in own}
-        strategy = found(_converted(name, own, found.parameters_type))
+        strategy = strategy_class(_converted(name, own, strategy_class.parameters_type))
         loaded.append(LoadedStrategy(name, strategy, _converted(f"{name}.{_RISK}", risk, RiskLimits)))
     return loaded
 
@@ -102,15 +102,15 @@ def _checked_class(given: object) -> tuple[str, type[Strategy[Any]]]:
 
 
 def _only_strategy(module: ModuleType, where: str) -> type[Strategy[Any]]:
-    found = [
+    classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Strategy) and value.__module__ == module.__name__
     ]
-    if len(found) != 1:
-        names = ", ".join(value.__name__ for value in found) or "none"
+    if len(classes) != 1:
+        names = ", ".join(value.__name__ for value in classes) or "none"
         raise StrategyNotFound(f"expected one subclass of Strategy in {where}, was {names}")
-    return found[0]
+    return classes[0]
 
 
 def _grouped(parameters: Iterable[str], names: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -67,7 +67,7 @@ class ViewMirror:
         )
 
     def snapshot(self, view: str) -> ViewChange:
-        """All rows of a view as a change, for who begins to follow it now."""
+        """Return all rows of a view as a change, for a new subscriber."""
         contents = self._views[view]
         return ViewChange(view, True, 0, contents.epoch, tuple(contents.rows()), ())
 

@@ -170,13 +170,13 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     volume_lots: int = 0
     """Executed or taken away by this step."""
     price_ticks: int = 0
-    """Of an execution."""
+    """Price of an execution."""
     reason: str = ""
     """Why, for refusals and cancellations; maker or taker for executions."""
     sequence: int = 0
     """Position in the private stream, 0 for our own steps."""
     fee: int = 0
-    """Of an execution, ticks × lots; negative for a rebate."""
+    """Fee of an execution, ticks × lots; negative for a rebate."""
 
     @property
     def is_fill(self) -> bool:

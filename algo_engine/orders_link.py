@@ -24,7 +24,7 @@ __all__ = ["OrdersConnection", "OrdersLink", "PrivateStreamReader"]
 
 
 class PrivateStreamReader(Protocol):
-    """Who logs in and reads the private stream; see `algo_engine.desk.Desk`."""
+    """Owner of a login that reads its private stream: `algo_engine.desk.Desk`."""
 
     def login(self) -> InteractiveLogin:
         """The first line to send."""
@@ -34,7 +34,7 @@ class PrivateStreamReader(Protocol):
         """The login holds; raises `LoginRefused`."""
         ...
 
-    def told(self, response: Response) -> None:
+    def receive(self, response: Response) -> None:
         """One message; raises `StreamGap`."""
         ...
 
@@ -71,7 +71,7 @@ class OrdersConnection(LineOnlyReceiver):
         """The login's reply first, responses after it."""
         try:
             if self._is_open:
-                self._reader.told(text.parse_response(line))
+                self._reader.receive(text.parse_response(line))
             else:
                 self._opened(text.parse_login_reply(line))
         except (WireError, StreamGap) as error:
@@ -85,8 +85,8 @@ class OrdersConnection(LineOnlyReceiver):
         """Tell the desk, and try again."""
         self._watchdog.stop()
         self._reader.lost()
-        said = "closed by the exchange" if isinstance(reason.value, ConnectionDone) else reason.getErrorMessage()
-        self._link.disconnected(said)
+        cause = "closed by the exchange" if isinstance(reason.value, ConnectionDone) else reason.getErrorMessage()
+        self._link.disconnected(cause)
 
     def close(self) -> None:
         """Close when everything is sent."""

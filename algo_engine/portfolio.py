@@ -35,26 +35,26 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
         Holding(position_lots=1, cost=100, realised=20, fees=0)
         """
         fees = self.fees + fee
-        held, signed = self.position_lots, side.sign * volume_lots
-        if held * signed >= 0:
-            return Holding(held + signed, self.cost + signed * price_ticks, self.realised, fees)
-        closed = min(abs(held), volume_lots)
-        released = abs(self.cost) * closed // abs(held)
+        position, signed = self.position_lots, side.sign * volume_lots
+        if position * signed >= 0:
+            return Holding(position + signed, self.cost + signed * price_ticks, self.realised, fees)
+        closed = min(abs(position), volume_lots)
+        released = abs(self.cost) * closed // abs(position)
         # A long position has positive cost, a short one negative (prices are positive).
         released = released if self.cost >= 0 else -released
         proceeds = -side.sign * closed * price_ticks
         opened = side.sign * (volume_lots - closed)
         rest = self.cost - released
-        return Holding(held + signed, rest + opened * price_ticks, self.realised + proceeds - released, fees)
+        return Holding(position + signed, rest + opened * price_ticks, self.realised + proceeds - released, fees)
 
 
 class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
     """Profit in ticks × lots."""
 
     realised: int
-    """Of closed parts, before fees."""
+    """Profit of closed parts, before fees."""
     unrealised: int
-    """Of the open position at its mark; 0 where there is no mark."""
+    """Profit of the open position at its mark; 0 where there is no mark."""
 
     fees: int = 0
     """Paid so far."""

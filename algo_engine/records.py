@@ -38,7 +38,7 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
     target: int = 0
     """Our own number of that order; 0 in a D is a fence (see `algo_engine.blotter`)."""
     options: str = ""
-    """Of B and S, as on the wire."""
+    """Options of an order (B, S), as on the wire."""
     time_ns: int = 0
     """When it was asked for, by our own clock."""
 
@@ -70,7 +70,7 @@ class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     detail: str
     """See `deltabook.wire.text.Response`."""
     fee: int = 0
-    """Of an execution, ticks × lots, by the schedule of the moment at which it was told."""
+    """Fee of an execution, ticks × lots, by the schedule in force when it arrived."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
@@ -121,7 +121,7 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     sent: int = 0
     """Requests to buy or sell so far."""
     rejected: int = 0
-    """Of those, refused by the exchange."""
+    """Orders refused by the exchange."""
     day: int = 0
     """Day of the newest request to buy, sell or replace, counted from the UTC epoch."""
     sent_on_day: int = 0

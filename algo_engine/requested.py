@@ -1,4 +1,4 @@
-"""Views that strategies ask for while they run, or bring along: who wants which, and which SQL it stands for."""
+"""Views that strategies ask for while they run, or bring along: their subscribers and their SQL."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from algo_engine.view_link import Lane, ViewLink
 __all__ = ["RequestedViews", "same_sql"]
 
 
-def same_sql(one: str, other: str) -> bool:
+def same_sql(sql: str, other: str) -> bool:
     """Whether two texts are the same query but for blanks.
 
     >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
     True
     """
-    return one.split() == other.split() or " ".join(one.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
+    return sql.split() == other.split() or " ".join(sql.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
 
 
 class _Requested:
@@ -61,7 +61,7 @@ class RequestedViews:
             host.change(self._mirror.snapshot(view))
 
     def changed(self, change: ViewChange) -> None:
-        """A frame has come: who asked for the view follows it from now on."""
+        """Pass on the first frame of a view: the strategies that asked for it subscribe to it."""
         known = self._views.get(change.view)
         if known is not None:
             for host in known.hosts:

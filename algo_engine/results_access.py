@@ -31,7 +31,7 @@ class ResultsAgent:
         check_way_of_token(token, address, is_encrypted=bool(access.ca_file))
         self._headers = {"Authorization": [f"Bearer {token}"]} if token else {}
         self.scheme = "https" if access.ca_file else "http"
-        """Of the addresses that it is asked for."""
+        """Scheme of the URLs."""
 
     def request(self, method: bytes, uri: bytes, headers: Headers | None = None, body: Any = None) -> Deferred[Any]:
         """As `twisted.web.client.Agent.request`."""
@@ -43,17 +43,17 @@ class ResultsAgent:
 
 
 def _trusting(path: str) -> Any:
-    # Who needs no TLS need not load OpenSSL.
+    # Without TLS, OpenSSL is not loaded.
     from twisted.internet.ssl import Certificate, trustRootFromCertificates
     from twisted.web.client import BrowserLikePolicyForHTTPS
 
     try:
         parts = Path(path).read_bytes().split(b"-----BEGIN CERTIFICATE-----")[1:]
-        found = [Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + part) for part in parts]
+        certificates = [Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + part) for part in parts]
     except OSError as error:
         raise ParameterError(f"expected a file of certificates, was {path}: {error.strerror}") from None
     except Exception as error:
         raise ParameterError(f"expected certificates in PEM in {path}, was {type(error).__name__}") from error
-    if not found:
+    if not certificates:
         raise ParameterError(f"expected a certificate in PEM in {path}, was none")
-    return BrowserLikePolicyForHTTPS(trustRootFromCertificates(found))
+    return BrowserLikePolicyForHTTPS(trustRootFromCertificates(certificates))

@@ -95,15 +95,15 @@ class _Frames(Protocol):
 
 def _body(response: Any) -> Deferred[bytes]:
     if response.code in _NOT_LET_IN:
-        said: Deferred[bytes] = readBody(response)
-        return said.addCallback(_not_let_in, response.code)
+        body: Deferred[bytes] = readBody(response)
+        return body.addCallback(_not_let_in, response.code)
     if response.code != 200:
         raise ConnectionError(f"HTTP {response.code}")
     return readBody(response)
 
 
-def _not_let_in(said: bytes, code: int) -> bytes:
-    lines = said[:_REASON_BYTES].decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+def _not_let_in(body: bytes, code: int) -> bytes:
+    lines = body[:_REASON_BYTES].decode("utf-8", "replace").strip().splitlines() or ["nothing"]
     raise ResultsRefused(f"expected the runtime to let us in (--results-token-file), was HTTP {code}: {lines[0]}")
 
 

@@ -219,9 +219,9 @@ class _Worst:
 
     def add(self, exposure: Exposure, orders: Sequence[Order]) -> None:
         """One symbol, with all orders of it; every lot is worth the mark."""
-        held, mark = exposure.position_lots, exposure.mark_ticks or 0
-        long = held + sum(order.remaining_lots for order in orders if order.side is Side.BUY)
-        short = held - sum(order.remaining_lots for order in orders if order.side is Side.SELL)
+        position, mark = exposure.position_lots, exposure.mark_ticks or 0
+        long = position + sum(order.remaining_lots for order in orders if order.side is Side.BUY)
+        short = position - sum(order.remaining_lots for order in orders if order.side is Side.SELL)
         self.gross += max(long, -short) * mark
         self._long += long * mark
         self._short += short * mark

@@ -35,7 +35,7 @@ __all__ = ["RuntimeViews"]
 _REASON_BYTES: Final = 1_000
 _WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
-"""The runtime's answer to who asks too often: later it may say something else."""
+"""Status of the runtime's answer to too many requests; a later request may be accepted."""
 _MOST_SECONDS: Final = 60.0
 """How long the runtime may take for the first version of a view before it answers."""
 
@@ -101,14 +101,14 @@ class RuntimeViews:
 
         def ask() -> None:
             sent = self._request(b"POST", "/v1/views", body)
-            sent.addCallback(self._said).addCallbacks(answered, unreachable)
+            sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
 
         def unreachable(failure: Failure) -> None:
             if view in self._retries:
                 retry.again(ask, failure.getErrorMessage())
 
         def answered(answer: tuple[int, str]) -> None:
-            code, said = answer
+            code, reason = answer
             if view not in self._retries:
                 if code < 400:
                     # Nobody wants it any more: it was dropped while it was being added.
@@ -116,12 +116,12 @@ class RuntimeViews:
                     self.drop(view)
                 return
             if code >= 500 or code == _TOO_MANY:
-                retry.again(ask, said)
+                retry.again(ask, reason)
             elif code >= 400 and not same_sql(self._owned.get(view, sql), sql):
-                # Of a run before this one, which was killed.
+                # The view is that of an earlier run, which was killed.
                 self._remove(view).addCallbacks(lambda _: ask(), unreachable)
             elif code >= 400:
-                self._compare(view, sql, said, finish)
+                self._compare(view, sql, reason, finish)
             else:
                 self._owned[view] = sql
                 self._write()
@@ -189,7 +189,7 @@ class RuntimeViews:
             finish("" if view in offers and is_same else refusal)
 
         sent = self._request(b"GET", "/v1/views")
-        sent.addCallback(self._said, most_bytes=None).addCallbacks(listed, lambda _: finish(refusal))
+        sent.addCallback(self._read_answer, most_bytes=None).addCallbacks(listed, lambda _: finish(refusal))
 
     def _request(self, method: bytes, path: str, body: bytes | None = None) -> Deferred[Any]:
         headers = Headers({"Content-Type": ["application/json"]} if body else {})
@@ -198,7 +198,7 @@ class RuntimeViews:
         )
         return sent
 
-    def _said(self, response: Any, most_bytes: int | None = _REASON_BYTES) -> Deferred[tuple[int, str]]:
+    def _read_answer(self, response: Any, most_bytes: int | None = _REASON_BYTES) -> Deferred[tuple[int, str]]:
         read: Deferred[bytes] = readBody(response)
         return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
 
@@ -212,7 +212,7 @@ class RuntimeViews:
             self._write()
 
         sent = self._request(b"DELETE", f"/v1/views/{quote(view, safe='')}")
-        return sent.addCallback(self._said).addCallback(answered)
+        return sent.addCallback(self._read_answer).addCallback(answered)
 
     def _write(self) -> None:
         hidden = self._file.with_suffix(".new")

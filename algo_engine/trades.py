@@ -47,7 +47,7 @@ class Trade(msgspec.Struct, frozen=True, gc=False):
     sequence: int
     """Position in the broker's private stream."""
     strategy: str
-    """Who traded."""
+    """Name of the strategy that traded."""
     broker_id: int
     """As which broker."""
     symbol: str
@@ -113,7 +113,7 @@ class FileSpool:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._strategy, self._broker_id = strategy, broker_id
         self._last, end = _last_line(path)
-        # Unbuffered: fills are few, and whoever looks at the list of trades wants to see the newest.
+        # Unbuffered: fills are few, and a reader of the list of trades wants to see the latest.
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "wb", buffering=0)
         self._file.truncate(end)
         self._file.seek(end)

@@ -84,8 +84,8 @@ _ORIGINS = {
 def __getattr__(name: str) -> Any:
     for module, names in _ORIGINS.items():
         if name in names:
-            found = globals()[name] = getattr(_import_module(module), name)
-            return found
+            value = globals()[name] = getattr(_import_module(module), name)
+            return value
     raise AttributeError(f"expected one of {', '.join(__all__)} in deltabook, was {name}")
 
 

@@ -46,8 +46,8 @@ extensions = [
 # Pages of other folders keep their place; the pages are read from these places alone, and no other folder is walked.
 root_doc = "docs/index"
 CODE: Final = ("algo_engine", "deltabook", "exchange_server", "runtime")
-PAGES: Final = ("docs", "bench", "examples")
-include_patterns = ["docs/**.md", "bench/README.md", "examples/*.ipynb"]
+PAGES: Final = ("docs", "bench", "examples", "CONTRIBUTING.md")
+include_patterns = ["docs/**.md", "bench/README.md", "examples/*.ipynb", "CONTRIBUTING.md"]
 exclude_patterns = [path.name for path in ROOT.iterdir() if path.name not in PAGES] + [
     f"bench/{path.name}" for path in (ROOT / "bench").iterdir() if path.is_dir()
 ]

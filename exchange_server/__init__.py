@@ -5,13 +5,13 @@
  OUCH clients ──▶ nasdaq/ouch/ ──┤                                   ├──▶ nasdaq/itch, mold, glimpse ──▶ listeners
  agents/, replay/ ───────────────┼─▶ Input ─▶ exchange.py ─▶ streams ┤
  day.py  ticks, phases ──────────┤                │                  └──▶ nasdaq/ouch/ ──▶ OUCH clients
- admin/  the operator ───────────┘                │   (readers.py, audience.py, tail.py: whoever reads a stream)
+ admin/  the operator ───────────┘                │   (readers.py, audience.py, tail.py: readers of streams)
                                                   ▼
                  journal/  inputs (the truth), snapshots, streams ◀──▶ matching/  the market, pure
  logins/  users and passwords      config.py  settings      app.py  the process      clock.py  market time
  faces.py  the ports               upkeep.py  snapshots, syncs                       wakefulness.py  busy polling
 ```
 
-Nothing is imported here: `exchange_server.matching` is the market alone, for whoever wants it in process, and
+Nothing is imported here: `exchange_server.matching` is the market alone, for use in process, and
 `exchange_server.app` runs the whole.
 """

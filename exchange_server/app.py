@@ -70,7 +70,7 @@ def _loader(replay: ReplayConfig) -> Loader:
 
 
 def _admin_access(config: ExchangeConfig) -> Access:
-    """Who may use the admin port; raises `ExchangeConfigurationError` for files that are not what they should be."""
+    """Return the access to the admin port; raises `ExchangeConfigurationError` for unusable files."""
     try:
         config.admin_security.check(config.admin_interface)
         return config.admin_security.access()
@@ -187,7 +187,7 @@ class App:
     # -- figures -----------------------------------------------------------------------------------------------
 
     def figures(self) -> dict[str, int | float | str | None]:
-        """Of the moment, for status lines."""
+        """Return the figures of the moment, for status lines."""
         market, messages = self.exchange.market, self._messages()
         figures: dict[str, int | float | str | None] = {
             "sequence": messages.get("text", messages.get("itch", 0)),
@@ -280,7 +280,7 @@ class App:
         self._reactor.callLater(_LAST_TURN_S, self._reactor.stop)
 
     def finish(self) -> None:
-        """Behind the reactor's end: write a last snapshot and close the journal.
+        """After the reactor's end: write a last snapshot and close the journal.
 
         Raises `ExchangeError` if the end was a failure.
         """
@@ -302,7 +302,7 @@ def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
     """Run an exchange until it is stopped; raises `ExchangeError` with one clear line if it cannot go on."""
     reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
-    # Before anybody is told that the process is there: whoever reads that may stop it at once.
+    # Before the process announces itself: a reader of the announcement may stop it at once.
     stop_on_signals(reactor, app.stop)
     try:
         app.start()

@@ -1,4 +1,4 @@
-"""Who follows a stream: all that is appended in a turn of the reactor is one burst, the same bytes for everybody."""
+"""Followers of a stream: all that is appended in a turn of the reactor is one burst, the same bytes for everybody."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ C = TypeVar("C")
 
 
 class SequencedStream(Protocol):
-    """Numbered records, from 1, and who hears of new ones."""
+    """Numbered records, from 1, and the listeners for new ones."""
 
     @property
     def records(self) -> Records:
@@ -36,7 +36,7 @@ class Audience(Generic[C]):
         self.stream = stream
         """What they follow."""
         self.connections: set[C] = set()
-        """Who follows it."""
+        """Connections that follow the stream."""
         self.heartbeat = heartbeat
         """What says that there is no more."""
         self._burst: list[bytes] = []

@@ -58,7 +58,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     symbol: str = "REPLAY"
     """Instrument that it becomes."""
     stocks: tuple[str, ...] = ()
-    """Of a file of ITCH, those that are played, under their own names in place of `symbol`."""
+    """Stocks of an ITCH file that are played, under their own names in place of `symbol`."""
     day: str = ""
     """Day of a file whose times count from midnight, as YYYY-MM-DD."""
     orderbook: str | None = None
@@ -82,13 +82,13 @@ class PortLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """What each server puts up with."""
 
     text: TextLimits = TextLimits()
-    """Of the text protocol, with what its brokers may do."""
+    """Limits of the text protocol and of its brokers."""
     itch: ItchLimits = ItchLimits()
-    """Of ITCH over SoupBinTCP."""
+    """Limits of ITCH over SoupBinTCP."""
     glimpse: GlimpseLimits = GlimpseLimits()
-    """Of snapshots."""
+    """Limits of snapshots."""
     ouch: OuchLimits = OuchLimits()
-    """Of OUCH; what its users may do is in their file."""
+    """Limits of OUCH; those of its users are in their file."""
     mold: RequestLimits = RequestLimits()
     """How much is sent again to receivers of datagrams."""
 
@@ -102,7 +102,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Everything an exchange process is told. A port is a number, 0 for any free one, None for none."""
 
     directory: str
-    """Of the journal; a new one begins a new session."""
+    """Directory of the journal; a new one begins a new session."""
     port: int | None = 0
     """TCP port of the text protocol."""
     itch_port: int | None = None
@@ -138,7 +138,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     agent_settings: AgentSettings = AgentSettings()
     """What they do."""
     seed: int = 1
-    """Of the agents."""
+    """Seed of the agents."""
     rate_per_s: float = 2_000.0
     """Orders of all agents together."""
     replay: ReplayConfig | None = None
@@ -265,7 +265,7 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
 
 
 def _beginning(path: Path) -> str:
-    """Of a recording, to know it again; nothing of one that cannot be read, which its loader says better."""
+    """Return a hash of the beginning of a recording; empty for an unreadable file, whose error the loader reports."""
     try:
         with path.open("rb") as file:
             return blake2b(file.read(_BEGINNING_BYTES), digest_size=8).hexdigest()

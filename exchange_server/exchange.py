@@ -15,8 +15,8 @@ from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream
 from exchange_server.journal.recovery import MarketStarts
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import AnyInput
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["Exchange"]
 
@@ -82,7 +82,7 @@ class Exchange:
         market, snapshot = self._starts.nearest(
             journal.reader.head,
             journal.snapshots,
-            missing=lambda found: journal.streams.missing(_needed(found, encoders)),
+            missing=lambda snapshot: journal.streams.missing(_needed(snapshot, encoders)),
         )
         for why in self._starts.passed_over:
             self._log.warn("journal: passed over a snapshot, {why}", why=why)

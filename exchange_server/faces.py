@@ -119,12 +119,12 @@ class Faces:
 
     @property
     def listeners(self) -> int:
-        """Of the feed, in whatever form."""
+        """Listeners of the feed, in all its forms."""
         return sum(self.tcp[name][1].listeners for name in ("text", "itch") if name in self.tcp)
 
     @property
     def itch_listeners(self) -> int:
-        """Of the ITCH feed over SoupBinTCP."""
+        """Listeners of the ITCH feed over SoupBinTCP."""
         return int(self.tcp["itch"][1].listeners) if "itch" in self.tcp else 0
 
     @property

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Final, Literal
 
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol
+from exchange_server.matching.outputs import FeedEncoder, Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42
 from exchange_server.text import TextEncoder, TextProtocol
@@ -34,5 +35,5 @@ def protocols_of(rules: MarketRules) -> tuple[AccountProtocol, ...]:
 
 
 def all_outputs(rules: MarketRules, now: Now) -> tuple[dict[str, FeedEncoder], tuple[AccountProtocol, ...]]:
-    """All of both: what may be read of a journal, whoever wrote it."""
+    """Return all encoders and protocols, to read a journal of any exchange."""
     return encoders_of(rules, now, FORMS), protocols_of(rules)

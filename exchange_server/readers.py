@@ -1,4 +1,4 @@
-"""Readers over connections, whatever their protocol: who is let in, what each is sent, and who is cut."""
+"""Readers over connections, whatever their protocol: admission, sending, and the cut of slow ones."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Readers(Generic[C]):
             self.deliveries.add(self._clock.seconds() - announced_s)
 
     def spread(self, connections: Iterable[C], records: Records, burst: bytes, heartbeat: bytes) -> None:
-        """Send what was just appended: one write for each, of the same bytes; who is too far behind is cut."""
+        """Send what was just appended: one write for each, of the same bytes; a reader too far behind is cut."""
         start, data, now_s = records.size_bytes - len(burst), burst + heartbeat, self._clock.seconds()
         for connection in tuple(connections):
             tail = connection.reader.tail
@@ -230,5 +230,5 @@ def farthest_behind_bytes(connections: Iterable[ReaderConnection]) -> int:
 
 
 def peer_of(address: IAddress | None) -> str:
-    """Who connects, for the log."""
+    """Return the peer's address, for the log."""
     return f"{getattr(address, 'host', '?')}:{getattr(address, 'port', 0)}"

@@ -10,7 +10,7 @@ from deltabook.wire.prompt import prompt_write
 __all__ = ["CHUNK_BYTES", "Records", "Sink", "Tail"]
 
 CHUNK_BYTES: Final = 128 * 1024
-"""Of a gap fill: more than a transport's buffer holds, so that it asks for a pause after every chunk."""
+"""Size of a chunk of a gap fill: more than a transport's buffer holds, so that it asks for a pause after each."""
 
 
 class Records(Protocol):
@@ -103,7 +103,7 @@ class Tail:
         """Read on until the transport wants a pause or everything is sent."""
         while not self.paused and self.lag_bytes:
             chunk = self.records.piece(self.offset, CHUNK_BYTES)
-            if not chunk:  # a file that lost its end: whoever waits for it is cut for its lag, and nothing hangs
+            if not chunk:  # a file that lost its end: a reader that waits for it is cut for its lag, and nothing hangs
                 return
             self.offset += len(chunk)
             self.written_s = now_s

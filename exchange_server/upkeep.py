@@ -131,7 +131,7 @@ class Upkeep:
         self._has_written(self._since_s - begin_s)
 
     def finish(self) -> None:
-        """Behind the last request: a snapshot, if there was any since the newest one."""
+        """After the last request: write a snapshot, if there was a request since the latest one."""
         self.stop()
         if self._exchange.inputs > self._exchange.snapshot_inputs:
             try:

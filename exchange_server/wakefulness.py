@@ -19,8 +19,8 @@ class Counted(Protocol):
 class Wakefulness:
     """Lets the reactor poll without sleeping for `awake_s` after the newest request, and sleep otherwise.
 
-    To wake a process that sleeps takes the system 30-40 µs, three times what an order takes here; whoever wants answers
-    sooner than that pays with a processor that is busy while requests come. Requests behind a pause of more than
+    To wake a process that sleeps takes the system 30-40 µs, three times what an order takes here; faster answers
+    cost a processor that is busy while requests come. Requests behind a pause of more than
     `awake_s` find the reactor asleep, and it stays awake from the next look on.
     """
 

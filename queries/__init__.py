@@ -27,7 +27,7 @@ def query_path(name: str) -> Path:
     """The file of this query; raises `FileNotFoundError` that names those there are."""
     path = QUERIES_DIR / f"{name}.sql"
     if not path.is_file():
-        known = ", ".join(sorted(found.stem for found in QUERIES_DIR.glob("*.sql")))
+        known = ", ".join(sorted(path.stem for path in QUERIES_DIR.glob("*.sql")))
         raise FileNotFoundError(f"expected one of the queries {known}, was {name!r}")
     return path
 

@@ -159,7 +159,7 @@ class Entry(msgspec.Struct, frozen=True):
     price_ticks: int = 0
     """Limit; 0 enters at the market."""
     options: OrderOptions = PLAIN
-    """Of the entry's order."""
+    """Options of the entry's order."""
 
 
 class _EntryOrder(Composite):

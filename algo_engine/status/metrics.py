@@ -51,17 +51,17 @@ class AlgoMetrics:
         """The text for a monitor that accepts some types, and its type."""
 
     def _collect(self) -> Iterator[Metric]:
-        told = self._reports.strategies()
+        report = self._reports.strategies()
         what = "1 while the changes of all views that strategies read arrive."
-        yield gauge(f"{_PREFIX}_views_connected", what, told.views_connected)
+        yield gauge(f"{_PREFIX}_views_connected", what, report.views_connected)
         yield counter(f"{_PREFIX}_view_changes", "Changes of views that arrived.", self._reports.view_changes)
         lost = [((peer,), float(count)) for peer, count in self._reconnects().items()]
         what = "Times that the way to a peer was lost and looked for again."
         yield labelled(CounterMetricFamily, f"{_PREFIX}_reconnects", what, ("peer",), lost)
         yield from self._of_stages()
-        yield from _of_strategies(told.strategies)
-        held = [(line.name, position) for line in told.strategies for position in line.positions]
-        yield from _of_positions(list(islice(held, MOST_POSITIONS)))
+        yield from _of_strategies(report.strategies)
+        positions = [(line.name, position) for line in report.strategies for position in line.positions]
+        yield from _of_positions(list(islice(positions, MOST_POSITIONS)))
 
     def _of_stages(self) -> Iterator[Metric]:
         stages = self._stages
@@ -89,7 +89,7 @@ def _of_strategies(lines: tuple[StrategyLine, ...]) -> Iterator[Metric]:
     )
 
 
-def _of_positions(held: list[tuple[str, PositionLine]]) -> Iterator[Metric]:
-    values = [((name, position.symbol), float(position.position_lots)) for name, position in held]
+def _of_positions(positions: list[tuple[str, PositionLine]]) -> Iterator[Metric]:
+    values = [((name, position.symbol), float(position.position_lots)) for name, position in positions]
     what = "What a strategy holds of a symbol, below 0 for a short position."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_position_lots", what, ("strategy", "symbol"), values)

@@ -4,12 +4,12 @@
 sobi.py            trades when one side's volume stands much nearer to the last price          ─┐
 volatile_sobi.py   the same, measured by how far the price moves anyway                         ├ take at the touch
 timed_sobi.py      trades when one side's best orders are much older than the other's          ─┘
-market_players.py  steps in front of who hides what he wants                                   ─┐ rest in the book
+market_players.py  steps in front of a broker that hides its aim                                   ─┐ rest in the book
 market_maker.py    quotes both sides around the middle, shifted against its inventory          ─┘
-_taking.py         when who takes looks, how much he takes, and when he rests
+_taking.py         when a taker looks, how much it takes, when it rests
 _shape.py          what reads the shape of the book: _distances.py, from the last price
 _resting.py        own orders, each brought to where it should stand
-_pace.py           how often who rests looks
+_pace.py           how often a maker looks
 _ladders.py        rows of a view by price level
 _sizing.py         sizes and limits, given per symbol or relative to the visible size at the touch
 ```

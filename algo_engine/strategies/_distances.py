@@ -19,7 +19,7 @@ NEAR_VIEW: Final = "book_depth"
 
 
 class Distances(msgspec.Struct, frozen=True, gc=False):
-    """Of the bids below the last price and of the asks above it, each in ticks × ``scale``."""
+    """Distances of the bids below the last price and of the asks above it, in ticks × ``scale``."""
 
     below: int
     """Last price less the bids' volume-weighted price, at least 0."""
@@ -51,7 +51,7 @@ class BookSums(msgspec.Struct, frozen=True, gc=False):
 
 
 def whole_sums(contents: ViewContents, symbol: str) -> BookSums | None:
-    """Of all that rests, out of ``vwap_book``; None where a side is empty."""
+    """Return the sums of all resting orders, from ``vwap_book``; None where a side is empty."""
     rows = {row["side"]: row for row in contents.select(symbol=symbol)}
     bids, asks = rows.get(Side.BUY.value), rows.get(Side.SELL.value)
     if not (bids and asks and bids["volume"] and asks["volume"]):
@@ -74,8 +74,8 @@ class LastPrices:
 
     def get(self, symbol: str) -> int | None:
         """In ticks; None before the first trade."""
-        found = self._closes.get(symbol)
-        return None if found is None else found[1]
+        close = self._closes.get(symbol)
+        return None if close is None else close[1]
 
 
 class _Near:
@@ -140,7 +140,7 @@ class NearBooks:
         return BookSums(bids.value, bids.lots, asks.value, asks.lots)
 
     def _side(self, symbol: str, side: str) -> _Near:
-        found = self._sides.get((symbol, side))
-        if found is None:
-            found = self._sides[symbol, side] = _Near()
-        return found
+        near = self._sides.get((symbol, side))
+        if near is None:
+            near = self._sides[symbol, side] = _Near()
+        return near

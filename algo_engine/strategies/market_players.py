@@ -1,10 +1,10 @@
-"""Market players: finds who only pretends, and steps in front of him.
+"""Market players: finds a broker that only pretends, and steps in front of it.
 
-A broker who at once sells a little just above the market and bids much below it wants to buy: his small offer is there
-to keep the price down while his bids wait. They hold the price up for whoever stands before them, and who buys there
-can sell to him again. So: bid one tick above the largest of his bids; what was bought is offered one tick below his
-small offer, that is in front of him again. When he has gone, nothing holds the price any more: sell at the market.
-And the reverse for one who bids a little and offers much.
+A broker that at once sells a little just above the market and bids much below it wants to buy: its small offer is there
+to keep the price down while its bids wait. They support the price for orders in front of them, whose owner can sell to
+the broker again. So: bid one tick above the largest of its bids; offer the lots bought one tick below its small offer,
+that is in front of it again. When the broker has gone, nothing supports the price any more: sell at the market. And the
+reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         near_ticks = _touch(quote, side)
         price_ticks = 0
         if player is not None:
-            # Behind the touch of the other side by a tick at least: the order is to rest.
+            # At least a tick behind the touch of the other side: the order is to rest.
             price_ticks = side.sign * max(side.sign * player.shown_ticks - 1, side.sign * near_ticks + 1)
         target = Target(symbol, back, held_lots if player else 0, price_ticks, held_lots)
         is_waiting = self._orders.bring(self.context, (symbol, side, "leave"), target)
@@ -157,12 +157,14 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         return order is not None and order.is_open
 
     def _player(self, quote: Quote, side: Side, behind_ticks: int) -> Player | None:
-        """Who wants to trade this side, so far behind the touch or farther, and shows the other; of several, whose wall
-        is nearest to the market."""
+        """Return a broker with a wall on this side, ``behind_ticks`` or more from the touch, that shows the other side.
+
+        With several such brokers it is the one whose wall is nearest to the market.
+        """
         brokers = {key[1] for key in self._ladders if key[0] == quote.symbol and key[2] == side.value}
         others = sorted(brokers - {self.context.broker_id})
-        found = [self._judged(quote, side, behind_ticks, broker_id) for broker_id in others]
-        players = [player for player in found if player is not None]
+        judged = [self._judged(quote, side, behind_ticks, broker_id) for broker_id in others]
+        players = [player for player in judged if player is not None]
         return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
 
     def _judged(self, quote: Quote, side: Side, behind_ticks: int, broker_id: int) -> Player | None:
@@ -190,6 +192,6 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
 
 def _touch(quote: Quote, side: Side) -> int:
     """The best price of a side of a quote that has both."""
-    found = quote.bid_price_ticks if side is Side.BUY else quote.ask_price_ticks
-    assert found is not None
-    return found
+    price = quote.bid_price_ticks if side is Side.BUY else quote.ask_price_ticks
+    assert price is not None
+    return price

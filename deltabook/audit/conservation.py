@@ -20,7 +20,7 @@ from deltabook.wire.text import Response
 __all__ = ["Audit", "AuditedStrategy", "audit"]
 
 _MOST_PROBLEMS = 20
-"""Of each strategy; the rest is counted."""
+"""Problems listed for each strategy; the rest is counted."""
 
 
 class AuditedStrategy(msgspec.Struct, frozen=True):
@@ -33,13 +33,13 @@ class AuditedStrategy(msgspec.Struct, frozen=True):
     messages: int
     """That the exchange has told it."""
     unheard: int
-    """Of those, not in its journal yet: it was killed, or still runs."""
+    """Answers that are not in its journal yet: it was killed, or still runs."""
     orders: int
     """That the exchange has accepted."""
     fills: int
     """Executions of them."""
     open_orders: int
-    """Of them, still in the market."""
+    """Orders that are still in the market."""
     accounts: dict[str, Account]
     """By symbol, recomputed from its list of trades."""
     problems: tuple[str, ...]
@@ -50,7 +50,7 @@ class Audit(msgspec.Struct, frozen=True):
     """The outcome."""
 
     session: str
-    """Of the exchange."""
+    """Session of the exchange."""
     strategies: tuple[AuditedStrategy, ...]
     """By name."""
 

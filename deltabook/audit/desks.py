@@ -40,8 +40,8 @@ class Believed:
                     order = event.order
                     portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
         self.holdings: dict[str, Holding] = portfolio.holdings
-        # Behind the journal and before the exchange: of strategies that run, it holds at least what the first does, and
-        # nothing that the exchange has not said.
+        # Read after the journal and before the exchange: for running strategies it has at least what the journal has,
+        # and nothing that the exchange has not published.
         self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
         """Its list of trades."""
 

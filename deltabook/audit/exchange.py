@@ -24,13 +24,13 @@ def replay_private_streams(directory: Path, brokers: Collection[int], take: Call
     names = {private_name(account_name(broker), PROTOCOL): broker for broker in brokers}
     walk = history.walk(lambda _: False, forms=())
 
-    def said(name: str, data: bytes) -> None:
+    def on_output(name: str, data: bytes) -> None:
         broker = names.get(name)
         if broker is not None:
             for line in data.splitlines():
                 take(broker, parse_response(line))
 
-    walk.on_output = said
+    walk.on_output = on_output
     for _ in walk.each():
         pass
     return history.reader.head.session

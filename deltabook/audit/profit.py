@@ -49,7 +49,7 @@ class Account(msgspec.Struct):
     cost: int = 0
     """Average cost of the open position, with its sign."""
     realised: int = 0
-    """Of what was closed, at average cost; what a division leaves over stays in the cost."""
+    """Profit of closed parts, at average cost; the remainder of a division stays in the cost."""
     fees: int = 0
     """Paid."""
     trades: int = 0
@@ -77,13 +77,13 @@ def recompute(trades: Iterable[TradeRow]) -> dict[str, Account]:
         account.trades += 1
         account.fees += trade.fee
         account.cash -= lots * trade.price_ticks
-        held = account.position_lots
-        if held == 0 or (held > 0) == (lots > 0):
+        position = account.position_lots
+        if position == 0 or (position > 0) == (lots > 0):
             account.cost += lots * trade.price_ticks
         else:
-            closed = min(abs(held), abs(lots))
-            part = abs(account.cost) * closed // abs(held)
-            if held > 0:
+            closed = min(abs(position), abs(lots))
+            part = abs(account.cost) * closed // abs(position)
+            if position > 0:
                 account.realised += closed * trade.price_ticks - part
                 account.cost -= part
             else:
@@ -91,5 +91,5 @@ def recompute(trades: Iterable[TradeRow]) -> dict[str, Account]:
                 account.cost += part
             left = abs(lots) - closed
             account.cost += (left if lots > 0 else -left) * trade.price_ticks
-        account.position_lots = held + lots
+        account.position_lots = position + lots
     return accounts

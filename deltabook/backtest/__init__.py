@@ -28,10 +28,9 @@ from deltabook.backtest.errors import (
     ConfigurationError,
     EpochPassedError,
     PlottingError,
-    StrategyStopped,
     SweepError,
 )
-from deltabook.backtest.result import Figures, Result, StrategyFigures
+from deltabook.backtest.result import Figures, Result, StrategyFigures, StrategyStopped
 
 __all__ = [
     "Backtest",

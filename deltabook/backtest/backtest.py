@@ -26,7 +26,7 @@ from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
 from deltabook.backtest.link import RunViews
 from deltabook.backtest.native import NativeLoop
 from deltabook.backtest.recorder import Recorder
-from deltabook.backtest.result import Result, make_result
+from deltabook.backtest.result import Result, Totals, result_of
 from deltabook.backtest.session import Session
 from deltabook.backtest.simulation import Simulation
 from deltabook.backtest.views import BacktestViews, Change, find_views
@@ -181,7 +181,27 @@ class Backtest:
         self._start()
         simulation.play(flow)
         self._stop()
-        return make_result(self, self._flow.sources() if self._flow else [], time.perf_counter() - begin_s)
+        return self._result(time.perf_counter() - begin_s)
+
+    def _result(self, elapsed_s: float) -> Result:
+        market, encoder = self.market, self.encoder
+        return result_of(
+            self.config,
+            recorder=self.recorder,
+            hosts=self.hosts,
+            totals=Totals(
+                records=self.simulation.records,
+                feed_messages=encoder.messages,
+                market_trades=encoder.trades,
+                view_changes=self.engine.view_changes,
+                dropped=dict(sorted(market.replay_counts.items())),
+            ),
+            instruments=market.rules.instruments,
+            views=self.views,
+            sources=self._flow.sources() if self._flow else [],
+            failure=self.failure,
+            elapsed_s=elapsed_s,
+        )
 
     def _choose_market(self, *, is_short: bool) -> None:
         """Play the records through a kernel if there is one for this configuration; see `deltabook.backtest.native`."""
@@ -192,7 +212,14 @@ class Backtest:
             return
         kernel = NativeLoop.kernel(self._kernels, graph, 0.0 if is_short else _LONGEST_WAIT_S)
         if kernel is not None:
-            self.simulation.play_natively(graph, lambda changes: self._publish(self.views.took(changes)), kernel)
+            loop = NativeLoop(
+                self.simulation,
+                self.encoder,
+                graph,
+                lambda changes: self._publish(self.views.took(changes)),
+                kernel,
+            )
+            self.simulation.play_natively(loop)
 
     def _start(self) -> None:
         """Connect the strategies: views first, then the market."""

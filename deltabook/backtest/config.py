@@ -16,7 +16,7 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A recorded file that is played as orders."""
 
     path: Path
-    """Of the file, perhaps compressed (gzip, xz, bzip2)."""
+    """Path of the file, perhaps compressed (gzip, xz, bzip2)."""
     format: RecordingFormat | Literal[""] = ""
     """What it is written in; empty: found out by name and beginning."""
     symbol: str = "REPLAY"
@@ -86,13 +86,13 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency: str = "zero"
     """See `deltabook.backtest.latency`."""
     seed: int = 1
-    """Of the latencies that are drawn."""
+    """Seed of the latencies that are drawn."""
     step_us: int = 0
     """0: views change with every request; else so often in market time."""
     fees: str = ""
     """As of `deltabook algo run`: a text or a TOML file; empty: none."""
     first_broker_id: int = 9001
-    """Of the first strategy; the others follow."""
+    """Broker of the first strategy; the others have the following numbers."""
     warm_up_records: int = 0
     """So many records make the books before the strategies see anything."""
     limit_records: int = 0

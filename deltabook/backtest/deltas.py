@@ -114,12 +114,12 @@ class DeltaEncoder(Silence):
         self, symbol: str, price: int, volume: int, side: str | None, resting_id: int | None, broker_id: int | None
     ) -> None:
         self.trades += 1
-        time_ns, held, limits = self._now.time_ns, self._trades, self.retention
+        time_ns, trades, limits = self._now.time_ns, self._trades, self.retention
         row = (time_ns, self.messages, symbol, price, volume, side, resting_id, None, broker_id)
         self.deltas.append((_TRADES, row, 1))
-        held.append(row)
-        while len(held) > limits.rows or held[0][0] < time_ns - limits.time_ns:
-            self.deltas.append((_TRADES, held.popleft(), -1))
+        trades.append(row)
+        while len(trades) > limits.rows or trades[0][0] < time_ns - limits.time_ns:
+            self.deltas.append((_TRADES, trades.popleft(), -1))
 
     def resume(self, rows: Sequence[Delta], epoch_ns: int | None) -> None:
         """Go on from rows of the relations, in the order in which they came; ``epoch_ns``: the last epoch's time."""

@@ -1,11 +1,6 @@
-"""What a backtest can refuse or fail with."""
+"""Errors of backtests; `StrategyStopped`, which carries a result, is beside `Result`."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from deltabook.backtest.result import Result
 
 __all__ = [
     "BacktestError",
@@ -13,7 +8,6 @@ __all__ = [
     "CrossedDataError",
     "EpochPassedError",
     "PlottingError",
-    "StrategyStopped",
     "SweepError",
 ]
 
@@ -32,14 +26,6 @@ class CrossedDataError(BacktestError, ValueError):
 
 class SweepError(BacktestError):
     """No point of a sweep could be run."""
-
-
-class StrategyStopped(BacktestError):
-    """A run ended before its data; ``result`` is what it found until then, and the cause what the strategy raised."""
-
-    def __init__(self, reason: str, result: Result) -> None:
-        super().__init__(reason)
-        self.result = result
 
 
 class EpochPassedError(BacktestError, LookupError):

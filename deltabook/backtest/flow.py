@@ -34,8 +34,8 @@ from exchange_server.replay import (
 from exchange_server.replay._tables import column_names, is_parquet
 from exchange_server.replay.bitstamp import is_header
 from exchange_server.replay.depth import depth_layout, trades_layout
+from exchange_server.replay.loader import READ_ERRORS, open_recorded
 from exchange_server.replay.prices import bar_time_column
-from exchange_server.replay.record import READ_ERRORS, open_recorded
 
 __all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
 
@@ -59,7 +59,7 @@ class SourceFigures(msgspec.Struct, frozen=True):
     symbols: tuple[str, ...]
     """What it plays."""
     sha256: str
-    """Of its bytes."""
+    """SHA-256 of its bytes."""
     records: int
     """Read from it."""
     errors: int

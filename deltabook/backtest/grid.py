@@ -27,9 +27,9 @@ def parse_axis(text: str) -> Axis:
     """
     key, equals, rest = text.partition("=")
     values: tuple[str, ...] = tuple(filter(None, rest.split(",")))
-    found = _RANGE.fullmatch(rest)
-    if found is not None:
-        first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
+    match = _RANGE.fullmatch(rest)
+    if match is not None:
+        first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
         if not step or (last - first) // step >= MOST_POINTS:
             raise ConfigurationError(f"expected a range of at most {MOST_POINTS} values, was {text!r}")
         values = tuple(map(str, range(first, last + 1, step)))

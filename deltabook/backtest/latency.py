@@ -131,10 +131,10 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
 
 def _distant(distance: str, jitter_ns: int, seed: int, way: Way) -> Callable[[], Latency]:
     """Light's time in fibre, and the size of a normal deviation on top of it."""
-    found = _DISTANCE.fullmatch(distance)
-    if found is None:
+    match = _DISTANCE.fullmatch(distance)
+    if match is None:
         raise ConfigurationError(f"expected a distance as in 1200km, was {distance!r}")
-    travel_ns = int(found[1]) * _FIBRE_NS_PER_KM
+    travel_ns = int(match[1]) * _FIBRE_NS_PER_KM
     if jitter_ns:
         return _drawn(seed, way, lambda rng: travel_ns + round(abs(rng.gauss(0.0, jitter_ns))))
     return lambda: Latency((lambda: travel_ns) if travel_ns else None)
@@ -173,11 +173,11 @@ def _chosen(seed: int, way: Way, times: list[int]) -> Callable[[], Latency]:
 
 
 def _time_ns(text: str) -> int:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise ConfigurationError(f"expected a time as in 50us or 1.5ms, was {text!r}")
-    whole, _, part = found[1].partition(".")
-    unit = _UNITS_NS[found[2]]
+    whole, _, part = match[1].partition(".")
+    unit = _UNITS_NS[match[2]]
     time_ns = int(whole) * unit + (int(part) * unit // 10 ** len(part) if part else 0)
     if time_ns > _LONGEST_NS:
         raise ConfigurationError(f"expected a time of at most an hour, was {text!r}")

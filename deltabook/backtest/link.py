@@ -38,7 +38,7 @@ class ViewedRun(Protocol):
         ...
 
     def show(self, name: str) -> None:
-        """Send a snapshot of a view to whoever may read it."""
+        """Send a snapshot of a view to the strategies that may read it."""
         ...
 
 

@@ -57,9 +57,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
 
-def _is_importable(found: type) -> bool:
-    module = sys.modules.get(found.__module__)
-    return found.__module__ != "__main__" and getattr(module, found.__qualname__, None) is found
+def _is_importable(class_: type) -> bool:
+    module = sys.modules.get(class_.__module__)
+    return class_.__module__ != "__main__" and getattr(module, class_.__qualname__, None) is class_
 
 
 def _parts_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -111,8 +111,8 @@ def _draw_profit(axis: Axes, times: Any, data: dict[str, Any], unit: str) -> Non
 
 
 def _draw_positions(axis: Axes, times: Any, data: dict[str, Any], symbol: str) -> None:
-    for place, held in enumerate(data["symbols"][symbol]["position"]):
-        axis.step(times, held, where="post", color=_LINES[place % len(_LINES)], linewidth=1.1)
+    for place, position in enumerate(data["symbols"][symbol]["position"]):
+        axis.step(times, position, where="post", color=_LINES[place % len(_LINES)], linewidth=1.1)
     axis.axhline(0, color=_QUIET, linewidth=0.8)
     axis.set_ylabel("position")
 

@@ -80,13 +80,13 @@ class OrderStatistics(msgspec.Struct):
     replaced: int = 0
     """Replacements that were carried out."""
     submitted_lots: int = 0
-    """Of all that were not refused, with what replacements added."""
+    """Lots of all orders that were not refused, with those that replacements added."""
     filled_lots: int = 0
     """Executed."""
     fills: int = 0
     """Executions."""
     maker_fills: int = 0
-    """Of orders that rested."""
+    """Fills of orders that rested."""
     maker_lots: int = 0
     """The same in lots."""
     volume: int = 0
@@ -158,11 +158,11 @@ class Recorder:
         profits = tuple(tuple(_profit(host, symbol) for symbol in self._symbols) for host in self._hosts)
         positions = tuple(tuple(host.position_lots(symbol) for symbol in self._symbols) for host in self._hosts)
         now_ns = self._now_ns()
-        found = Sample(now_ns, quotes, profits, positions)
+        taken = Sample(now_ns, quotes, profits, positions)
         if self.samples and self.samples[-1].time_ns == now_ns:
-            self.samples[-1] = found
+            self.samples[-1] = taken
         else:
-            self.samples.append(found)
+            self.samples.append(taken)
         if len(self.samples) >= self._points:
             self._step_ns *= 2
             self.samples = self.samples[::2]

@@ -180,9 +180,9 @@ class _Player:
     def _step(self) -> dict[str, ViewDelta]:
         counts, self._standing = self._standing, {}
         for view, rows, numbers in self._views.step(self._pending):
-            held = counts.setdefault(view, {})
+            by_row = counts.setdefault(view, {})
             for row, number in zip(rows, numbers, strict=True):
-                held[row] = held.get(row, 0) + number
+                by_row[row] = by_row.get(row, 0) + number
         self._pending.clear()
         return {name: self._delta(name, counts.get(name, {})) for name in self._names}
 

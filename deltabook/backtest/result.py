@@ -14,6 +14,7 @@ from pyarrow import csv
 
 from algo_engine.trades import Trade, write_trades
 from deltabook.backtest.config import RunConfig
+from deltabook.backtest.errors import BacktestError
 from deltabook.backtest.flow import SourceFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Recorder, Sample
 from deltabook.backtest.statistics import Statistics, falls, statistics_of
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from algo_engine.host import StrategyHost
-    from deltabook.backtest.backtest import Backtest
     from deltabook.backtest.views import BacktestViews
 
-__all__ = ["Figures", "Result", "StrategyFigures", "Totals", "make_result", "result_of"]
+__all__ = ["Figures", "Result", "StrategyFigures", "StrategyStopped", "Totals", "result_of"]
 
 FORMAT: Final = 2
 _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
@@ -46,9 +46,9 @@ class StrategyFigures(msgspec.Struct, frozen=True):
     profit: int
     """Realised + unrealised - fees."""
     realised: int
-    """Of closed positions."""
+    """Profit of closed positions."""
     unrealised: int
-    """Of what is held at the end, at the price that would close it."""
+    """Profit of the positions at the end, at the price that would close them."""
     fees: int
     """Paid."""
     max_drawdown: int
@@ -67,13 +67,13 @@ class Figures(msgspec.Struct, frozen=True):
     """The run as a whole."""
 
     records: int
-    """Of the files, played."""
+    """Records of the files that were played."""
     feed_messages: int
     """That the market said of them and of own orders."""
     market_trades: int
     """Executions in the market."""
     own_trades: int
-    """Of those, own ones (both sides count where both are own)."""
+    """Own trades of the market (both sides count where both are own)."""
     view_changes: int
     """That strategies were told."""
     begin_ns: int
@@ -81,11 +81,11 @@ class Figures(msgspec.Struct, frozen=True):
     end_ns: int
     """Market time at the end."""
     profit: int
-    """Of all strategies, ticks × lots."""
+    """Profit of all strategies, ticks × lots."""
     fees: int
-    """Of all strategies, ticks × lots."""
+    """Fees of all strategies, ticks × lots."""
     max_drawdown: int
-    """Of the sum of all profits."""
+    """Largest drawdown of the sum of all profits."""
     dropped: dict[str, int]
     """Records without effect, by why."""
 
@@ -98,7 +98,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
     """
 
     format: int
-    """Of this record."""
+    """Format of this record."""
     config: RunConfig
     """What was asked for: a `BacktestConfig` or a `SimulationConfig`."""
     sources: list[SourceFigures]
@@ -214,11 +214,19 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return written
 
 
+class StrategyStopped(BacktestError):
+    """A run ended before its data; ``result`` is its result up to then, and the cause the error of the strategy."""
+
+    def __init__(self, reason: str, result: Result) -> None:
+        super().__init__(reason)
+        self.result = result
+
+
 def _plain(result: Result) -> dict[str, Any]:
-    found = {_NAMES.get(name, name): value for name, value in msgspec.structs.asdict(result).items()}
-    del found["elapsed_s"]
-    found["statistics"] = result.statistics
-    return found
+    plain = {_NAMES.get(name, name): value for name, value in msgspec.structs.asdict(result).items()}
+    del plain["elapsed_s"]
+    plain["statistics"] = result.statistics
+    return plain
 
 
 def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
@@ -238,28 +246,6 @@ class Totals(msgspec.Struct, frozen=True):
     market_trades: int
     view_changes: int
     dropped: dict[str, int]
-
-
-def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: float) -> Result:
-    """What a backtest that has been run found."""
-    market, encoder = backtest.market, backtest.encoder
-    return result_of(
-        backtest.config,
-        recorder=backtest.recorder,
-        hosts=backtest.hosts,
-        totals=Totals(
-            records=backtest.simulation.records,
-            feed_messages=encoder.messages,
-            market_trades=encoder.trades,
-            view_changes=backtest.engine.view_changes,
-            dropped=dict(sorted(market.replay_counts.items())),
-        ),
-        instruments=market.rules.instruments,
-        views=backtest.views,
-        sources=sources,
-        failure=backtest.failure,
-        elapsed_s=elapsed_s,
-    )
 
 
 def result_of(
@@ -317,11 +303,11 @@ def _strategy(
         symbol: max((abs(sample.positions[place][number]) for sample in recorder.samples), default=0)
         for number, symbol in enumerate(symbols)
     }
-    held = dict.fromkeys(symbols, 0)
+    positions = dict.fromkeys(symbols, 0)
     for trade in recorder.trades:
         if trade.strategy == host.name:
-            held[trade.symbol] += trade.volume_lots if trade.side == "B" else -trade.volume_lots
-            largest[trade.symbol] = max(largest[trade.symbol], abs(held[trade.symbol]))
+            positions[trade.symbol] += trade.volume_lots if trade.side == "B" else -trade.volume_lots
+            largest[trade.symbol] = max(largest[trade.symbol], abs(positions[trade.symbol]))
     return StrategyFigures(
         name=host.name,
         broker_id=host.desk.broker_id,
@@ -332,7 +318,7 @@ def _strategy(
         fees=profit.fees,
         max_drawdown=-min(falls(sum(r + u - f for r, u, f in sample.profits[place]) for sample in recorder.samples)),
         max_position_lots=largest,
-        position_lots=held,
+        position_lots=positions,
         orders=recorder.statistics[host.name],
         failure=host.failure,
     )

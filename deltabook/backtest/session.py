@@ -42,7 +42,7 @@ class Session:
         market.apply(OpenAccount(self._simulation.next_time_ns(), name, PROTOCOL, login.broker_id))
         account = self._account = market.account_named(name)
         assert account is not None
-        self._simulation.join(account, self.told)
+        self._simulation.join(account, self.deliver)
         self._desk.opened(text.Accepted(SESSION, account.next_message, account.last_ref), self._send)
 
     def _send(self, data: bytes) -> None:
@@ -59,8 +59,8 @@ class Session:
         time_ns = self._simulation.next_time_ns(len(requests))
         self._simulation.submit([input_of(request, account, time_ns + n) for n, request in enumerate(requests)])
 
-    def told(self, data: bytes) -> None:
-        """The market says something to this account."""
+    def deliver(self, data: bytes) -> None:
+        """Deliver messages of the market to this account, after the latency of answers."""
         clock = self._simulation.clock
         if self._answer.is_zero:
             self._hear(data)
@@ -68,6 +68,6 @@ class Session:
             clock.call_at(self._answer.arrival_ns(clock.now_ns), self._hear, data)
 
     def _hear(self, data: bytes) -> None:
-        told: Callable[[text.Response], None] = self._desk.told
+        receive: Callable[[text.Response], None] = self._desk.receive
         for line in data.splitlines():
-            told(text.parse_response(line))
+            receive(text.parse_response(line))

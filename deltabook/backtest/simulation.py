@@ -14,21 +14,38 @@ the answers come before the change of the views.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Protocol
 
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.latency import Latency
-from deltabook.backtest.native.loop import NativeLoop
 from exchange_server.matching import AnyInput, Market, Recorded
 from exchange_server.matching.account import Account
 from exchange_server.replay import Record
-from runtime.views.shard import Change as ViewChange
-from runtime.views.shard import DrivenGraph
 
 __all__ = ["Simulation"]
+
+
+class NativeMarket(Protocol):
+    """Market of a kernel that takes the place of the pure-Python one: `deltabook.backtest.native.NativeLoop`."""
+
+    def play(self, records: Iterator[Record], number: int = 0) -> int:
+        """Play so many records at most (0: all), and return how many were played."""
+        ...
+
+    def step(self) -> None:
+        """Update the views after requests."""
+        ...
+
+    def takes(self, batch: Sequence[AnyInput]) -> bool:
+        """Return True if the kernel supports all of these requests."""
+        ...
+
+    def hand_over(self) -> None:
+        """Give the pure-Python market the state of the books, and call `Simulation.leave_native`."""
+        ...
 
 
 class Simulation:
@@ -51,18 +68,18 @@ class Simulation:
         """Whether nothing more is played."""
         self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
         self._step_ns = step_ns
-        self._held: list[Delta] = []
+        self._waiting: list[Delta] = []
         self._under_way: deque[list[Delta]] = deque()
         self._is_held = bool(step_ns)
-        self._told: dict[int, Callable[[bytes], None]] = {}
+        self._receivers: dict[int, Callable[[bytes], None]] = {}
         self.last_ns = 0
         """The latest time that was given to an input."""
-        self._native: NativeLoop | None = None
+        self._native: NativeMarket | None = None
         self._unplayed: list[Record] = []
 
-    def join(self, account: Account, told: Callable[[bytes], None]) -> None:
+    def join(self, account: Account, receive: Callable[[bytes], None]) -> None:
         """Somebody hears what an account is told."""
-        self._told[account.index] = told
+        self._receivers[account.index] = receive
 
     def next_time_ns(self, count: int = 1) -> int:
         """The time of the next input: now, and later than every time given before; so many are given."""
@@ -121,14 +138,9 @@ class Simulation:
         self._step()
         clock.run_turn()
 
-    def play_natively(
-        self,
-        graph: DrivenGraph,
-        on_changes: Callable[[list[ViewChange]], None],
-        kernel: Callable[[Any], int],
-    ) -> None:
-        """Play records through a kernel from the first one on; see `NativeLoop`."""
-        self._native = NativeLoop(self, self._encoder, graph, on_changes, kernel)
+    def play_natively(self, market: NativeMarket) -> None:
+        """Play records through a kernel from the first one on."""
+        self._native = market
 
     @property
     def is_native(self) -> bool:
@@ -170,14 +182,14 @@ class Simulation:
             touched.clear()
             for teller in tellers:
                 data, count = teller.take()
-                told = self._told.get(teller.account.index)
-                if count and told is not None:
-                    told(data)
+                receive = self._receivers.get(teller.account.index)
+                if count and receive is not None:
+                    receive(data)
 
     @property
     def unseen(self) -> list[Delta]:
         """What the market has said and the views do not know yet."""
-        return [*self._held, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
+        return [*self._waiting, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
 
     def _arrive(self) -> None:
         self._arrived(self._under_way.popleft())
@@ -186,12 +198,12 @@ class Simulation:
         if not self._is_held:
             self._on_deltas(deltas)
             return
-        if not self._held:
+        if not self._waiting:
             clock = self.clock
             clock.call_at(clock.now_ns - clock.now_ns % self._step_ns + self._step_ns, self._step)
-        self._held += deltas
+        self._waiting += deltas
 
     def _step(self) -> None:
-        deltas, self._held = self._held, []
+        deltas, self._waiting = self._waiting, []
         if deltas:
             self._on_deltas(deltas)

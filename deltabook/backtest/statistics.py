@@ -77,11 +77,11 @@ class Measures(msgspec.Struct, frozen=True):
     annual_return: float | None
     """Mean return of an interval × intervals a year."""
     volatility: float | None
-    """Of a year."""
+    """Volatility of a year."""
     sharpe: float | None
-    """Of a year."""
+    """Sharpe ratio of a year."""
     sortino: float | None
-    """Of a year."""
+    """Sortino ratio of a year."""
     max_drawdown: Decimal
     """Largest fall of the profit, as money."""
     drawdown_share: float | None
@@ -147,11 +147,11 @@ class Statistics(msgspec.Struct, frozen=True):
 
 def falls(profits: Iterable[int]) -> list[int]:
     """Return how far each profit is below the highest one before it, as numbers up to 0; the first highest one is 0."""
-    highest, found = 0, []
+    highest, drops = 0, []
     for profit in profits:
         highest = max(highest, profit)
-        found.append(profit - highest)
-    return found
+        drops.append(profit - highest)
+    return drops
 
 
 def money_digits(instruments: Sequence[Instrument]) -> int:
@@ -300,9 +300,9 @@ class _Run:
     def _walk(self) -> None:
         """Go through samples and executions in the order of their times; executions first where they are equal."""
         width = len(self._symbols)
-        self._held = [Holding()] * (len(self._names) * width)
+        self._holdings = [Holding()] * (len(self._names) * width)
         self._marks: list[int | None] = [None] * width
-        self._worth = [0] * len(self._held)
+        self._worth = [0] * len(self._holdings)
         strategies = {name: place for place, name in enumerate(self._names)}
         symbols = {symbol: place for place, symbol in enumerate(self._symbols)}
         fills = iter(self._result.fills)
@@ -319,8 +319,8 @@ class _Run:
         self._begin_day(fill.time_ns)
         place, factor = strategy * len(self._symbols) + symbol, self._factors[symbol]
         side = Side.BUY if fill.side == "B" else Side.SELL
-        before = self._held[place]
-        after = self._held[place] = before.after(side, fill.volume_lots, fill.price_ticks)
+        before = self._holdings[place]
+        after = self._holdings[place] = before.after(side, fill.volume_lots, fill.price_ticks)
         closes = before.position_lots * side.sign < 0
         turnover = fill.volume_lots * fill.price_ticks * factor
         for flow in self._flows(strategy, symbol):
@@ -338,9 +338,9 @@ class _Run:
         self._begin_day(sample.time_ns)
         for symbol, (bid, ask) in enumerate(sample.quotes):
             for strategy in range(len(self._names)):
-                held = self._held[strategy * len(self._symbols) + symbol].position_lots
-                mark = mark_ticks(bid, ask, held)
-                if held and mark is not None:
+                position = self._holdings[strategy * len(self._symbols) + symbol].position_lots
+                mark = mark_ticks(bid, ask, position)
+                if position and mark is not None:
                     self._value(sample.time_ns, strategy, symbol, mark)
         for flow in self._all_flows():
             flow.settle()
@@ -349,7 +349,7 @@ class _Run:
         """What a strategy holds of a symbol is worth another sum now."""
         place = strategy * len(self._symbols) + symbol
         old = self._worth[place]
-        new = self._worth[place] = self._held[place].position_lots * price_ticks * self._factors[symbol]
+        new = self._worth[place] = self._holdings[place].position_lots * price_ticks * self._factors[symbol]
         if new != old:
             for flow in self._flows(strategy, symbol):
                 flow.shift(time_ns, abs(new) - abs(old), new - old)
@@ -376,13 +376,13 @@ class _Run:
 
     def _grid_points(self, interval_ns: int) -> list[int]:
         """Places of the samples that the grid's points see: the last ones not after them."""
-        found = list(self._targets(interval_ns, _MOST_POINTS + 1))
-        if len(found) > _MOST_POINTS:
+        points = list(self._targets(interval_ns, _MOST_POINTS + 1))
+        if len(points) > _MOST_POINTS:
             raise ConfigurationError(
                 f"expected at most {_MOST_POINTS:,} intervals, was an interval of {self._interval_s:g} s in a run of "
                 f"{(self._times[-1] - self._times[0]) / _NS:,.0f} s"
             )
-        return found
+        return points
 
     def _targets(self, interval_ns: int, most: int) -> Iterator[int]:
         times = self._times

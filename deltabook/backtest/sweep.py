@@ -57,7 +57,7 @@ class Experiment(Protocol):
     """What a sweep repeats: a backtest, or a simulation. Workers find it by the name of its module and its own."""
 
     config_type: type[Any]
-    """Of its configurations, which have ``strategies`` and ``parameters``."""
+    """Class of its configurations, which have ``strategies`` and ``parameters``."""
 
     @staticmethod
     def run(config: Any, classes: Classes) -> Result:
@@ -103,7 +103,7 @@ class Point(msgspec.Struct, frozen=True):
     number: int
     """From 1, the last axis fastest."""
     values: tuple[str, ...]
-    """Of the axes."""
+    """Values of the axes."""
     profit: int = 0
     """After fees."""
     fees: int = 0
@@ -119,9 +119,9 @@ class Point(msgspec.Struct, frozen=True):
     dropped: int = 0
     """Records that had no effect in the market."""
     sharpe: float | None = None
-    """Of a year, see `deltabook.backtest.statistics`; None where there is none."""
+    """Sharpe ratio of a year, see `deltabook.backtest.statistics`; None where there is none."""
     sha256: str = ""
-    """Of the point's ``result.json``."""
+    """SHA-256 of the point's ``result.json``."""
     error: str = ""
     """Why there are no figures, empty where there are."""
 
@@ -274,8 +274,8 @@ class Sweep:
             raise SweepError(f"expected a file at {unseen}, was none")
         target, place = "" if folder is None else str(folder.resolve()), str(Path.cwd())
         tasks = [(self.config_of(values), n, values, target, place) for n, values in enumerate(self.points, 1)]
-        found = self._run_tasks(tasks, spark or SparkConfig(), on_progress, jobs)
-        points = sorted(found, key=lambda point: point.number)
+        unordered = self._run_tasks(tasks, spark or SparkConfig(), on_progress, jobs)
+        points = sorted(unordered, key=lambda point: point.number)
         if all(point.error for point in points):
             raise SweepError(f"expected a point that can be run, was none: {points[0].error}")
         return SweepResult(self.config, self.axes, points, time.perf_counter() - begin_s)
@@ -383,8 +383,8 @@ def _task(data: bytes) -> bytes:
 
 def _experiment_named(name: str) -> type[Experiment]:
     module, _, attribute = name.partition(":")
-    found: type[Experiment] = getattr(importlib.import_module(module), attribute)
-    return found
+    experiment: type[Experiment] = getattr(importlib.import_module(module), attribute)
+    return experiment
 
 
 def _point_at(  # noqa: PLR0917 - what a task is made of
@@ -419,12 +419,12 @@ def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int,
     """Collect on a thread of its own, as that says nothing before the end, and look how many tasks are done."""
     from pyspark import InheritableThread
 
-    found: list[bytes] = []
+    collected: list[bytes] = []
     failures: list[Exception] = []
 
     def collect() -> None:
         try:
-            found.extend(rows.collect())
+            collected.extend(rows.collect())
         except Exception as error:  # noqa: BLE001 - whatever Spark raises is said on the caller's thread
             failures.append(error)
 
@@ -440,4 +440,4 @@ def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int,
     if failures:
         raise SweepError(f"expected Spark to run {number} points, was {str(failures[0]).splitlines()[0]}")
     on_progress(number, number)
-    return [msgspec.msgpack.decode(each, type=Point) for each in found]
+    return [msgspec.msgpack.decode(each, type=Point) for each in collected]

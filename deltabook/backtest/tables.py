@@ -48,15 +48,15 @@ class _Scales:
 
     def price(self, symbols: Sequence[str], ticks: Iterable[int | None]) -> pa.Array:
         """Ticks as prices."""
-        return self._column(symbols, ticks, lambda one: Decimal(one.tick_size))
+        return self._column(symbols, ticks, lambda instrument: Decimal(instrument.tick_size))
 
     def quantity(self, symbols: Sequence[str], lots: Iterable[int | None]) -> pa.Array:
         """Lots as quantities."""
-        return self._column(symbols, lots, lambda one: Decimal(one.lot_size))
+        return self._column(symbols, lots, lambda instrument: Decimal(instrument.lot_size))
 
     def money(self, symbols: Sequence[str], sums: Iterable[int | None]) -> pa.Array:
         """Ticks × lots as money."""
-        return self._column(symbols, sums, lambda one: Decimal(one.tick_size) * Decimal(one.lot_size))
+        return self._column(symbols, sums, lambda each: Decimal(each.tick_size) * Decimal(each.lot_size))
 
     def _column(
         self, symbols: Sequence[str], values: Iterable[int | None], unit_of: Callable[[Instrument], Decimal]
@@ -165,9 +165,9 @@ def positions_table(result: Result) -> pa.Table:
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
     bids, asks = ([sample.quotes[number][side] for sample, _, _, number, _ in rows] for side in (0, 1))
-    lots = [held for _, _, _, _, held in rows]
-    marks = [mark_ticks(bid, ask, held) for bid, ask, held in zip(bids, asks, lots, strict=True)]
-    exposures = [None if mark is None else mark * held for mark, held in zip(marks, lots, strict=True)]
+    lots = [position for _, _, _, _, position in rows]
+    marks = [mark_ticks(bid, ask, position) for bid, ask, position in zip(bids, asks, lots, strict=True)]
+    exposures = [None if mark is None else mark * position for mark, position in zip(marks, lots, strict=True)]
     return pa.table(
         {
             **_keys(result, rows),
@@ -194,17 +194,18 @@ def daily_table(result: Result) -> pa.Table:
     last = {sample.time_ns // _DAY_NS: sample for sample in result.curve}
     rows: list[tuple[int, str, str, int, int, int, int, int, int]] = []
     before: dict[tuple[int, int], tuple[int, int, int]] = {}
-    held: dict[tuple[int, int], int] = {}
+    position: dict[tuple[int, int], int] = {}
     for day in sorted({*last, *(day for day, _, _ in fills)}):
         for place, strategy in enumerate(result.strategies):
             for number, instrument in enumerate(result.instruments):
                 key = place, number
                 then = before.get(key, (0, 0, 0))
                 now = last[day].profits[place][number] if day in last else then
-                held[key] = last[day].positions[place][number] if day in last else held.get(key, 0)
+                position[key] = last[day].positions[place][number] if day in last else position.get(key, 0)
                 count, lots = fills.get((day, strategy.name, instrument.symbol), (0, 0))
                 realised, unrealised, fees = (after - earlier for after, earlier in zip(now, then, strict=True))
-                rows.append((day, strategy.name, instrument.symbol, realised, unrealised, fees, count, lots, held[key]))
+                row = (day, strategy.name, instrument.symbol, realised, unrealised, fees, count, lots, position[key])
+                rows.append(row)
                 before[key] = now
     scales, symbols = _Scales(result.instruments), [row[2] for row in rows]
     return pa.table(

@@ -38,15 +38,15 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
 
     Raises `ConfigurationError`.
     """
-    found: list[NamedSelect] = []
+    selects: list[NamedSelect] = []
     wanted = sorted(dict.fromkeys(names))
     relations = {relation.name for relation in MARKET_RELATIONS}
     while wanted:
-        found += _find(wanted, given, folder)
-        read = {name for select in found for name in _read(select)} - relations - {select.name for select in found}
+        selects += _find(wanted, given, folder)
+        read = {name for select in selects for name in _read(select)} - relations - {select.name for select in selects}
         # The compiler says where a name stands that is no view's.
         wanted = sorted(name for name in read if name in given or (folder / f"{name}.sql").is_file())
-    return found
+    return selects
 
 
 def _read(select: NamedSelect) -> tuple[str, ...]:
@@ -57,10 +57,10 @@ def _read(select: NamedSelect) -> tuple[str, ...]:
 
 
 def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[NamedSelect]:
-    found = []
+    chosen = []
     for name in names:
         if name in given:
-            found.append(NamedSelect(name, given[name], lane="express"))
+            chosen.append(NamedSelect(name, given[name], lane="express"))
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
@@ -79,8 +79,8 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
         selects = [select for select in script.selects if select.name == name]
         if len(selects) != 1:
             raise ConfigurationError(f"expected one SELECT named {name} in {path}, was {len(selects)}")
-        found += selects
-    return found
+        chosen += selects
+    return chosen
 
 
 class _Group:
@@ -189,8 +189,8 @@ class BacktestViews:
 
     def snapshot(self, name: str) -> tuple[list[Row], list[int]]:
         """A view's rows now, and how often each is there."""
-        held = self._group_of[name].result(name)
-        return list(held), list(held.values())
+        rows = self._group_of[name].result(name)
+        return list(rows), list(rows.values())
 
     def step(self, deltas: list[Delta]) -> list[Change]:
         """What deltas that come together change."""
@@ -221,16 +221,16 @@ class BacktestViews:
         first = changes[0][0]
         if changes[-1][0] == first and len({change[0] for change in changes}) == 1:
             return [(first, [change[1] for change in changes], [change[2] for change in changes])]
-        found: dict[str, Change] = {}
+        by_view: dict[str, Change] = {}
         for view, row, number in changes:
-            change = found.get(view)
+            change = by_view.get(view)
             if change is None:
-                found[view] = (view, [row], [number])
+                by_view[view] = (view, [row], [number])
             else:
                 change[1].append(row)
                 change[2].append(number)
         place = self._place
-        return sorted(found.values(), key=lambda change: place[change[0]])
+        return sorted(by_view.values(), key=lambda change: place[change[0]])
 
 
 def _compiled(selects: Sequence[NamedSelect], standing: Sequence[View]) -> Program:

@@ -17,7 +17,7 @@ from deltabook.backup.parts import Part
 __all__ = ["copy_algo"]
 
 _BESIDE: Final = ("views.json",)
-"""Of all strategies together."""
+"""Files of all strategies together."""
 
 
 def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:

@@ -35,7 +35,7 @@ def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
     try:
         reader = JournalReader(stage.path("inputs"))
         snapshots = SnapshotDirectory(stage.path("snapshots")).newest()
-        newest = next((found for found in snapshots if found.session == reader.head.session), None)
+        newest = next((snapshot for snapshot in snapshots if snapshot.session == reader.head.session), None)
         first = reader.head.first
         if first > 1 and (newest is None or newest.inputs + 1 < first):
             raise MovedError(f"the requests before {first} are gone, and no snapshot stands for them")

@@ -94,11 +94,11 @@ def _copy_state(source: Path, stage: Stage) -> None:
     try:
         with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
-        said = str(error)
-    if said != "ok":
-        raise BackupError(f"expected a sound database at {source / STATE}, was: {said}")
+        verdict = str(error)
+    if verdict != "ok":
+        raise BackupError(f"expected a sound database at {source / STATE}, was: {verdict}")
 
 
 def _head(path: Path) -> bytes:
@@ -160,8 +160,8 @@ def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str 
         log = EpochLog(stage.path("epochs"))
         log.recover(recovered.record)
         first, epoch = log.first(), recovered.record.epoch
-        for one in range(first, epoch + 1):
-            log.read(one).verify()
+        for number in range(first, epoch + 1):
+            log.read(number).verify()
         if not log.control(recovered.control):
             raise MovedError(f"the catalogue of epoch {recovered.control} is gone")
         snapshots = SnapshotDirectory(stage.path("snapshots"))

@@ -23,7 +23,7 @@ def is_archive(path: Path) -> bool:
 
 
 def write_archive(path: Path, directory: Path, names: list[str]) -> None:
-    """Write these files of a directory in this order; nothing of who owned them is kept."""
+    """Write these files of a directory in this order, without their owners."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0

@@ -61,8 +61,8 @@ def _report(part: Part) -> PartReport:
         facts = say(part.directory)
     except (EpochLogError, JournalDamaged, JournalError, ValueError) as error:
         facts = {"damaged": str(error)}
-    held = _bytes(part.directory)
-    return PartReport(part.kind, str(part.directory), {**facts, "bytes": held})
+    size = _bytes(part.directory)
+    return PartReport(part.kind, str(part.directory), {**facts, "bytes": size})
 
 
 def _algo(directory: Path) -> Facts:
@@ -140,8 +140,8 @@ def _user(lock: Path) -> str:
         lines: Iterable[str] = _LOCKS.read_text("ascii").splitlines()
     except OSError:
         return ""
-    held = [fields for line in lines if (fields := line.split())[-3].endswith(f":{number}") and "->" not in fields]
-    return f"process {held[0][-4]}" if held else ""
+    holders = [fields for line in lines if (fields := line.split())[-3].endswith(f":{number}") and "->" not in fields]
+    return f"process {holders[0][-4]}" if holders else ""
 
 
 def _bytes(directory: Path) -> int:

@@ -29,7 +29,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     """Bytes."""
     sha256: str
-    """Of them, in hexadecimal."""
+    """SHA-256 of the bytes, in hexadecimal."""
 
 
 class PartEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything in a backup but itself."""
 
     version: str
-    """Of the program that made it."""
+    """Version of the program that made the backup."""
     made_ns: int
     """When, nanoseconds since the UTC epoch."""
     parts: list[PartEntry]
@@ -55,7 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: list[FileEntry]
     """In the order of their paths."""
     format: int = _FORMAT
-    """Of this record."""
+    """Format of this record."""
 
     @property
     def size(self) -> int:
@@ -70,9 +70,9 @@ class _Format(msgspec.Struct):
 def decode_manifest(data: bytes, where: str) -> Manifest:
     """A manifest that can be trusted to name only files below it; raises `BackupError`."""
     try:
-        found = msgspec.json.decode(data, type=_Format).format
-        if found != _FORMAT:
-            raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was format {found}")
+        version = msgspec.json.decode(data, type=_Format).format
+        if version != _FORMAT:
+            raise BackupError(f"expected a backup of format {_FORMAT} at {where}, was format {version}")
         manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
         raise BackupError(f"expected the manifest of a backup at {where}, was: {error}") from None
@@ -85,11 +85,11 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
 
 def digest(file: IO[bytes]) -> tuple[int, str]:
     """Size and SHA-256 of what is left of a file."""
-    found, size = hashlib.sha256(), 0
+    sha256, size = hashlib.sha256(), 0
     while chunk := file.read(_CHUNK_BYTES):
-        found.update(chunk)
+        sha256.update(chunk)
         size += len(chunk)
-    return size, found.hexdigest()
+    return size, sha256.hexdigest()
 
 
 def files_below(directory: Path) -> Iterator[Path]:

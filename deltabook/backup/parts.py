@@ -77,11 +77,11 @@ def _consumers_first(parts: list[Part]) -> list[Part]:
 
 def _readers(directory: Path) -> set[Path]:
     """The run directories that read the log of this one."""
-    found: set[Path] = set()
+    readers: set[Path] = set()
     for path in (directory / _CONSUMERS).glob("*.json"):
         try:
-            told = msgspec.json.decode(path.read_bytes(), type=_Consumer).directory
+            reader = msgspec.json.decode(path.read_bytes(), type=_Consumer).directory
         except (OSError, msgspec.DecodeError):
             continue
-        found.add(Path(told))
-    return found
+        readers.add(Path(reader))
+    return readers

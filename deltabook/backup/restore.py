@@ -95,14 +95,14 @@ def _written(backup: Path, stage: Path) -> Manifest:
 def _write(backup: Path, entry: FileEntry, data: IO[bytes], stage: Path) -> None:
     target = stage / entry.path
     target.parent.mkdir(parents=True, exist_ok=True)
-    found, size = hashlib.sha256(), 0
+    sha256, size = hashlib.sha256(), 0
     with target.open("xb") as file:
         while chunk := data.read(_CHUNK_BYTES):
-            found.update(chunk)
+            sha256.update(chunk)
             size += len(chunk)
             file.write(chunk)
-    if (size, found.hexdigest()) != (entry.size, entry.sha256):
+    if (size, sha256.hexdigest()) != (entry.size, entry.sha256):
         raise BackupError(
             f"expected {entry.size} bytes with SHA-256 {entry.sha256} as {entry.path} of {backup}, "
-            f"was {size} with {found.hexdigest()}"
+            f"was {size} with {sha256.hexdigest()}"
         )

@@ -26,14 +26,14 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
 
     if out.suffix not in {".csv", ".parquet"}:
         raise OptionError(f"expected a .csv or .parquet file for --out, was {out}")
-    found = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}
-    if not found:
+    spools = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}
+    if not spools:
         raise ConfigurationError(f"expected the --dir of `deltabook algo run`, was {directory}, which has no strategy")
-    unknown = [name for name in names if name not in found]
+    unknown = [name for name in names if name not in spools]
     if unknown:
-        raise ConfigurationError(f"expected strategies out of {', '.join(found)}, was {', '.join(unknown)}")
+        raise ConfigurationError(f"expected strategies out of {', '.join(spools)}, was {', '.join(unknown)}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    count = write_trades(out, read_trades([path for name, path in found.items() if not names or name in names]))
+    count = write_trades(out, read_trades([path for name, path in spools.items() if not names or name in names]))
     click.echo(f"{count} trades in {out}")
 
 
@@ -54,9 +54,9 @@ def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_j
 
     schedule = read_fees(fees) if fees else None
     with progress("applying the exchange's requests"):
-        found = audit(directory, exchange, schedule, is_running=while_running)
+        report = audit(directory, exchange, schedule, is_running=while_running)
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
         columns = ("strategy", "broker", "messages", "unheard", "orders", "fills", "open", "symbols", "problems")
         rows = [
@@ -64,11 +64,11 @@ def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_j
                 line.name, line.broker_id, line.messages, line.unheard, line.orders, line.fills, line.open_orders,
                 len(line.accounts), len(line.problems),
             )
-            for line in found.strategies
+            for line in report.strategies
         ]  # fmt: skip
         print_table(f"strategies in {directory}, exchange in {exchange}", columns, rows, left=("strategy",))
-        for strategy in found.strategies:
+        for strategy in report.strategies:
             for problem in strategy.problems:
                 click.echo(f"{strategy.name}: {problem}", err=True)
-    if not found.agrees:
+    if not report.agrees:
         raise click.exceptions.Exit(1)

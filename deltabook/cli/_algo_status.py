@@ -42,22 +42,22 @@ def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval:
     if not console.is_terminal:
         console.width = _WIDEST
 
-    def found() -> Strategies:
+    def strategies_now() -> Strategies:
         return asked.get(strategies.STATUS_PATH, Strategies)
 
     if as_json or not watch or not console.is_terminal:
         while True:
-            print_json(found()) if as_json else console.print(show(found(), asked.where))
+            print_json(strategies_now()) if as_json else console.print(show(strategies_now(), asked.where))
             if not watch:
                 return
             time.sleep(interval)
-    with Live(show(found(), asked.where), console=console, auto_refresh=False, screen=False) as live:
+    with Live(show(strategies_now(), asked.where), console=console, auto_refresh=False, screen=False) as live:
         while True:
             time.sleep(interval)
-            live.update(show(found(), asked.where), refresh=True)
+            live.update(show(strategies_now(), asked.where), refresh=True)
 
 
-def show(found: Strategies, where: str) -> Group:
+def show(report: Strategies, where: str) -> Group:
     """Two tables, the strategies and what they hold. Columns in which there is nothing to see are left out."""
     lines = [
         (
@@ -65,25 +65,25 @@ def show(found: Strategies, where: str) -> Group:
             f"{line.orders_sent:,}", f"{line.orders_open:,}", _some(line.orders_rejected),
             _some(line.orders_refused), f"{line.fills:,}", f"{line.profit:,}", f"{line.fees:,}",
         )
-        for line in found.strategies
+        for line in report.strategies
     ]  # fmt: skip
-    held = [
+    positions = [
         (
             line.name, position.symbol, f"{position.position_lots:,}",
             "–" if position.mark_ticks is None else f"{position.mark_ticks:,}", f"{position.realised:,}",
             f"{position.unrealised:,}", f"{position.fees:,}",
         )
-        for line in found.strategies
+        for line in report.strategies
         for position in line.positions
     ]  # fmt: skip
-    views = "" if found.views_connected else ", without views"
+    views = "" if report.views_connected else ", without views"
     parts: list[Text | _Fitting] = [
-        Text(f"strategies at {where}, up {found.up_s:,.0f} s{views}; prices in ticks, money in ticks × lots")
+        Text(f"strategies at {where}, up {report.up_s:,.0f} s{views}; prices in ticks, money in ticks × lots")
     ]
     parts.append(_Fitting(_STRATEGIES, lines))
-    parts += [Text(f"{line.name} is {line.state}: {line.reason}") for line in found.strategies if line.reason]
-    if held:
-        parts.append(_Fitting(_POSITIONS, held))
+    parts += [Text(f"{line.name} is {line.state}: {line.reason}") for line in report.strategies if line.reason]
+    if positions:
+        parts.append(_Fitting(_POSITIONS, positions))
     return Group(*parts)
 
 

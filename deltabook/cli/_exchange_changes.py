@@ -38,11 +38,11 @@ def _change(port: LazyPort, change: admin.Change, as_json: bool) -> None:
         click.echo(done.what)
 
 
-def _reason(context: click.Context, option: click.Parameter, said: str) -> str:
+def _reason(context: click.Context, option: click.Parameter, text: str) -> str:
     del context, option
-    if len(said) > admin.LONGEST_REASON or not (said.isascii() and said.isprintable()):
-        raise click.BadParameter(f"expected up to {admin.LONGEST_REASON} ASCII characters, was {said!r}")
-    return said
+    if len(text) > admin.LONGEST_REASON or not (text.isascii() and text.isprintable()):
+        raise click.BadParameter(f"expected up to {admin.LONGEST_REASON} ASCII characters, was {text!r}")
+    return text
 
 
 def _to_phase(name: str, phase: Any, line: str) -> click.Command:
@@ -92,13 +92,13 @@ def sessions() -> None:
 @admin_options
 def list_sessions(port: LazyPort, as_json: bool) -> None:
     """List the connections."""
-    found = port().get(admin.SESSIONS_PATH, admin.Sessions)
+    answer = port().get(admin.SESSIONS_PATH, admin.Sessions)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    rows = [(line.session, line.account, "yes" if line.follows else "no", line.lag_bytes) for line in found.sessions]
+    rows = [(line.session, line.account, "yes" if line.follows else "no", line.lag_bytes) for line in answer.sessions]
     columns = ("session", "account", "is sent a stream", "bytes behind")
-    print_table(f"{found.total} sessions", columns, rows, left=("session", "account"))
+    print_table(f"{answer.total} sessions", columns, rows, left=("session", "account"))
 
 
 @sessions.command("cut")
@@ -123,12 +123,12 @@ def list_accounts(port: LazyPort, as_json: bool) -> None:
     lines: list[admin.AccountLine] = []
     while True:
         path = f"{admin.ACCOUNTS_PATH}?after={quote(lines[-1].name, safe='')}" if lines else admin.ACCOUNTS_PATH
-        found = asked.get(path, admin.Accounts)
-        lines += found.accounts
-        if not found.accounts or len(lines) >= found.total:
+        answer = asked.get(path, admin.Accounts)
+        lines += answer.accounts
+        if not answer.accounts or len(lines) >= answer.total:
             break
     if as_json:
-        print_json(admin.Accounts(tuple(lines), found.total))
+        print_json(admin.Accounts(tuple(lines), answer.total))
         return
     columns = ("account", "protocol", "broker", "trades", "live orders", "open notional", "self-trade", "messages")
     rows = [
@@ -145,7 +145,7 @@ def list_accounts(port: LazyPort, as_json: bool) -> None:
         for line in lines
     ]
     left = ("account", "protocol", "trades", "self-trade")
-    print_table(f"{found.total} accounts; notional in ticks times lots", columns, rows, left=left)
+    print_table(f"{answer.total} accounts; notional in ticks times lots", columns, rows, left=left)
 
 
 @accounts.command("kill")
@@ -185,14 +185,14 @@ def replay() -> None:
 @admin_options
 def show_replay(port: LazyPort, as_json: bool) -> None:
     """Show the position of the replay."""
-    found = port().get(admin.REPLAY_PATH, admin.Replay)
+    replay = port().get(admin.REPLAY_PATH, admin.Replay)
     if as_json:
-        print_json(found)
+        print_json(replay)
         return
-    pace = "as fast as possible" if found.speed is None else f"at {found.speed:g} times real time"
-    state = "has ended" if found.finished else f"is paused, {pace}" if found.paused else f"is played {pace}"
-    click.echo(f"{found.file} {state}, as {found.symbol}, last record {found.position}")
-    for name, count in sorted(found.counts.items()):
+    pace = "as fast as possible" if replay.speed is None else f"at {replay.speed:g} times real time"
+    state = "has ended" if replay.finished else f"is paused, {pace}" if replay.paused else f"is played {pace}"
+    click.echo(f"{replay.file} {state}, as {replay.symbol}, last record {replay.position}")
+    for name, count in sorted(replay.counts.items()):
         click.echo(f"  {count} {name.replace('_', ' ')}")
 
 

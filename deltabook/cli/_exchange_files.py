@@ -49,23 +49,23 @@ def verify(directory: Path, as_json: bool) -> None:
     from exchange_server.outputs import all_outputs
 
     with progress("checking the journal"):
-        found = verify_journal(directory, all_outputs)
+        report = verify_journal(directory, all_outputs)
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
         rows = [
-            ("session", found.session),
-            ("requests", f"{found.first} to {found.inputs}"),
-            ("hash", found.state_hash),
-            *((f"messages as {form}", count) for form, count in found.messages.items()),
-            *((f"bytes of {name}", size) for name, size in sorted(found.compared_bytes.items())),
-            ("good snapshots", ", ".join(map(str, found.snapshots)) or "none"),
-            ("torn bytes at the end", found.torn_bytes),
+            ("session", report.session),
+            ("requests", f"{report.first} to {report.inputs}"),
+            ("hash", report.state_hash),
+            *((f"messages as {form}", count) for form, count in report.messages.items()),
+            *((f"bytes of {name}", size) for name, size in sorted(report.compared_bytes.items())),
+            ("good snapshots", ", ".join(map(str, report.snapshots)) or "none"),
+            ("torn bytes at the end", report.torn_bytes),
         ]
         print_table(f"journal in {directory}", ("", "value"), rows, left=("", "value"))
-        for problem in found.problems:
+        for problem in report.problems:
             click.echo(problem, err=True)
-    if found.problems:
+    if report.problems:
         raise click.exceptions.Exit(1)
 
 

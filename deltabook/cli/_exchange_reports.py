@@ -30,18 +30,18 @@ def _price(ticks: int | None, tick_size: str) -> Decimal | None:
 @admin_options
 def status(port: LazyPort, as_json: bool) -> None:
     """Show the configuration and the state of a running exchange."""
-    found = port().get(admin.STATUS_PATH, admin.Status)
+    report = port().get(admin.STATUS_PATH, admin.Status)
     if as_json:
-        print_json(found)
+        print_json(report)
         return
     rows = [
-        ("session", found.session),
-        ("market time", _time(found.time_ns)),
-        ("process", f"{found.pid}, up {found.up_s:,.0f} s"),
-        ("directory", found.directory),
-        ("ports", ", ".join(f"{purpose} {number}" for purpose, number in found.ports.items())),
-        ("phases", ", ".join(f"{count} {phase}" for phase, count in found.phases.items())),
-        *((name.replace("_", " "), value) for name, value in found.figures.items() if name != "session"),
+        ("session", report.session),
+        ("market time", _time(report.time_ns)),
+        ("process", f"{report.pid}, up {report.up_s:,.0f} s"),
+        ("directory", report.directory),
+        ("ports", ", ".join(f"{purpose} {number}" for purpose, number in report.ports.items())),
+        ("phases", ", ".join(f"{count} {phase}" for phase, count in report.phases.items())),
+        *((name.replace("_", " "), value) for name, value in report.figures.items() if name != "session"),
     ]
     print_table(f"exchange at {port().where}", ("", "value"), rows, left=("", "value"))
 
@@ -51,19 +51,21 @@ def status(port: LazyPort, as_json: bool) -> None:
 def statistics(port: LazyPort, as_json: bool) -> None:
     """Show the totals of the session and a line for each symbol."""
     asked = port()
-    found = asked.get(admin.STATISTICS_PATH, admin.Statistics)
-    symbols = list(found.symbols)
-    while len(symbols) < found.total_symbols:
+    report = asked.get(admin.STATISTICS_PATH, admin.Statistics)
+    symbols = list(report.symbols)
+    while len(symbols) < report.total_symbols:
         path = f"{admin.STATISTICS_PATH}?after={quote(symbols[-1].symbol, safe='')}"
         more = asked.get(path, admin.Statistics).symbols
         if not more:
             break
         symbols += more
     if as_json:
-        print_json(msgspec.structs.replace(found, symbols=tuple(symbols)))
+        print_json(msgspec.structs.replace(report, symbols=tuple(symbols)))
         return
-    counts = f"{found.inputs} requests, {found.orders} orders, {found.trades} trades, {found.live_orders} live orders"
-    refused = ", ".join(f"{count} {reason}" for reason, count in found.refused.items())
+    counts = (
+        f"{report.inputs} requests, {report.orders} orders, {report.trades} trades, {report.live_orders} live orders"
+    )
+    refused = ", ".join(f"{count} {reason}" for reason, count in report.refused.items())
     columns = ("symbol", "phase", "bid", "bid lots", "ask", "ask lots", "last", "live orders")
     rows = [
         (
@@ -78,7 +80,7 @@ def statistics(port: LazyPort, as_json: bool) -> None:
         )
         for line in symbols
     ]
-    title = f"{counts}; refused: {refused or 'none'}; {_time(found.time_ns)}"
+    title = f"{counts}; refused: {refused or 'none'}; {_time(report.time_ns)}"
     print_table(title, columns, rows, left=("symbol", "phase"))
 
 
@@ -88,26 +90,26 @@ def statistics(port: LazyPort, as_json: bool) -> None:
 @admin_options
 def book(port: LazyPort, as_json: bool, symbol: str, depth: int) -> None:
     """Show the displayed book of SYMBOL."""
-    found = port().get(f"{admin.BOOK_PATH}{quote(symbol, safe='')}?depth={depth}", admin.Book)
+    report = port().get(f"{admin.BOOK_PATH}{quote(symbol, safe='')}?depth={depth}", admin.Book)
     if as_json:
-        print_json(found)
+        print_json(report)
         return
     rows = []
-    for at in range(max(len(found.bids), len(found.asks))):
-        bid = found.bids[at] if at < len(found.bids) else None
-        ask = found.asks[at] if at < len(found.asks) else None
+    for at in range(max(len(report.bids), len(report.asks))):
+        bid = report.bids[at] if at < len(report.bids) else None
+        ask = report.asks[at] if at < len(report.asks) else None
         rows.append(
             (
                 bid.orders if bid else None,
                 bid.volume if bid else None,
-                _price(bid.price_ticks, found.tick_size) if bid else None,
-                _price(ask.price_ticks, found.tick_size) if ask else None,
+                _price(bid.price_ticks, report.tick_size) if bid else None,
+                _price(ask.price_ticks, report.tick_size) if ask else None,
                 ask.volume if ask else None,
                 ask.orders if ask else None,
             )
         )
-    last = _price(found.last_ticks, found.tick_size)
-    title = f"{found.symbol}: {found.phase}, last {last if last is not None else 'none'}, {_time(found.time_ns)}"
+    last = _price(report.last_ticks, report.tick_size)
+    title = f"{report.symbol}: {report.phase}, last {last if last is not None else 'none'}, {_time(report.time_ns)}"
     print_table(title, ("orders", "lots", "bid", "ask", "lots ", "orders "), rows, left=("ask",))
 
 
@@ -130,14 +132,14 @@ def show_hash(  # noqa: PLR0917 - click passes every option by name
     if journal is None:
         if at is not None or at_message is not None:
             raise click.UsageError("expected the directory of a journal with --at-request and --at-message, was none")
-        found = port().get(admin.HASH_PATH, admin.StateHash)
+        report = port().get(admin.HASH_PATH, admin.StateHash)
     else:
         from deltabook.cli._exchange_files import hash_of
 
         if at is not None and at_message is not None:
             raise click.UsageError("expected --at-request or --at-message, was both")
-        found = hash_of(journal, at, at_message, feed)
+        report = hash_of(journal, at, at_message, feed)
     if as_json:
-        print_json(found)
+        print_json(report)
     else:
-        click.echo(f"{found.hash} after {found.inputs} requests, {_time(found.time_ns)}")
+        click.echo(f"{report.hash} after {report.inputs} requests, {_time(report.time_ns)}")

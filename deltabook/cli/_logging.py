@@ -96,7 +96,7 @@ def json_line(event: LogEvent, origin: LogOrigin = _NOWHERE, figures: Mapping[st
 
 
 def _fields(event: LogEvent) -> dict[str, object]:
-    """Of our own events: what is simple enough to be looked for."""
+    """Return the fields of an event of our own that are simple values, which can be searched for."""
     if not _is_ours(event):
         return {}
     named = ((name, value) for name, value in event.items() if not name.startswith("log_"))

@@ -19,9 +19,9 @@ __all__ = [
 ]
 
 FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet")
-"""Of recorded files."""
+"""Formats of recorded files."""
 BACKTEST_FORMATS: Final = (*FORMATS, "trades", "bars")
-"""Of files that a backtest plays: also those without a book."""
+"""Formats of files that a backtest plays: also those without a book."""
 QUEUE_MODELS: Final = ("back", "front", "prorata")
 """How the levels of a file of depth shrink."""
 REPLAY_MODES: Final = ("as-recorded", "as-orders")

@@ -61,10 +61,10 @@ def ask(
             data: bytes = answer.read()
             return data
     except urllib.error.HTTPError as error:
-        said = error.read().decode("utf-8", "replace").strip() or str(error)
-        if is_other_port(error.code, said):
+        answer = error.read().decode("utf-8", "replace").strip() or str(error)
+        if is_other_port(error.code, answer):
             raise ConfigurationError(f"expected {what} at {where}, was another port") from None
-        raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
+        raise ConfigurationError(f"{answer} (--token-file)" if error.code == _NO_TOKEN else answer) from None
     except http.client.HTTPException:
         raise ConfigurationError(f"expected {what} at {where}, was another port") from None
     except (urllib.error.URLError, OSError, ValueError) as error:
@@ -72,9 +72,9 @@ def ask(
         raise ConfigurationError(f"expected {what} at {where}, was: {reason}") from None
 
 
-def is_other_port(code: int, said: str) -> bool:
+def is_other_port(code: int, answer: str) -> bool:
     """Whether a refusal is that of a port of ours which is for something else: it names the paths that it has."""
-    return code == _NOT_FOUND and said.startswith(("expected one of /", "expected to get one of /"))
+    return code == _NOT_FOUND and answer.startswith(("expected one of /", "expected to get one of /"))
 
 
 def _trusting(ca: Path) -> urllib.request.HTTPSHandler:

@@ -46,7 +46,8 @@ class ResultsPort:
     """Client of one runtime's results service."""
 
     def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
-        """``where`` is HOST:PORT. With ``ca_file``, a PEM file of who signed its certificate, it is spoken to by TLS.
+        """``where`` is HOST:PORT. With ``ca_file``, a PEM file of the signers of its certificate, the connection uses
+        TLS.
 
         Raises `ConfigurationError` for no address and for files that are not what they should be.
         """
@@ -88,12 +89,12 @@ class ResultsPort:
             answer: http.client.HTTPResponse = self._opener.open(request, timeout=timeout)
             return answer
         except urllib.error.HTTPError as error:
-            said = error.read().decode("utf-8", "replace").strip() or str(error)
-            if is_other_port(error.code, said):
+            text = error.read().decode("utf-8", "replace").strip() or str(error)
+            if is_other_port(error.code, text):
                 raise ConfigurationError(
                     f"expected a runtime's results service at {self.where}, was another port"
                 ) from None
-            raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
+            raise ConfigurationError(f"{text} (--token-file)" if error.code == _NO_TOKEN else text) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise ConfigurationError(f"expected a runtime's results service at {self.where}, was: {reason}") from None

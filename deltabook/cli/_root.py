@@ -77,9 +77,9 @@ class _Root(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         check_command(self, ctx, args)
-        name, found, rest = super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
         self._role = name if name in _ROLES else ""
-        return name, found, rest
+        return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx

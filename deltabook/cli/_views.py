@@ -65,8 +65,8 @@ def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -
 
 def running_views(results: ResultsPort) -> list[dict[str, Any]]:
     """The views of a runtime."""
-    found: list[dict[str, Any]] = msgspec.json.decode(results.get(VIEWS_PATH))
-    return found
+    views: list[dict[str, Any]] = msgspec.json.decode(results.get(VIEWS_PATH))
+    return views
 
 
 def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:

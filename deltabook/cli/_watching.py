@@ -135,8 +135,8 @@ class WatchScreen:
         rate = f"{len(watched.changes) / _RATE_SPAN_S:.1f} changes/s  {watched.last}"
         version = f"epoch {contents.epoch}{step}  {rows:,} row{'s' * (rows != 1)}"
         # What does not fit goes from the end, and in one line: a second one would push the last table out of sight.
-        said = f"  {version}  {age}" + ("" if watched.state else f"  {rate}  {kind}")
-        yield Text.assemble(title, said, no_wrap=not watched.state, overflow="fold" if watched.state else "ellipsis")
+        details = f"  {version}  {age}" + ("" if watched.state else f"  {rate}  {kind}")
+        yield Text.assemble(title, details, no_wrap=not watched.state, overflow="fold" if watched.state else "ellipsis")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("", width=1)
         texts = {column["name"] for column in about["columns"] if column["type"] == "string"}

@@ -64,12 +64,12 @@ def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     from deltabook.backtest.sources import source_lines
 
     with progress("reading the records"):
-        found = [inspect_file(_file(path, options)) for path in files]
+        reports = [inspect_file(_file(path, options)) for path in files]
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(reports), indent=1) + b"\n")
         sys.stdout.buffer.flush()
         return
-    for each in found:
+    for each in reports:
         for line in source_lines(each.source):
             click.echo(line)
         names = ["symbol", "tick", "lot", "records", *_ACTIONS.values(), "lowest price", "highest price"]

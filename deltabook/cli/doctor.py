@@ -46,7 +46,7 @@ class Check(msgspec.Struct, frozen=True):
     status: Literal["ok", "warning", "missing"]
     """`missing`: Deltabook does not run without it; `warning`: it runs, but not well."""
     found: str
-    """What is there."""
+    """Description of the present state."""
     mend: str = ""
     """What to do; empty when the check is ok."""
 
@@ -60,11 +60,11 @@ def _graded(name: str, value: int, unit: str, *, needed: int, wanted: int, mend:
 
 def check_python(version: tuple[int, ...] = tuple(sys.version_info[:2])) -> Check:
     """Python 3.11 or later."""
-    found = f"{platform.python_version()} at {sys.executable}"
+    state = f"{platform.python_version()} at {sys.executable}"
     if version >= (3, 11):
-        return Check("python", "ok", found)
+        return Check("python", "ok", state)
     how = "; make setup PYTHON=/path/to/python3.11" if IS_CHECKOUT else ""
-    return Check("python", "missing", found, f"install Python 3.11 or later{how}")
+    return Check("python", "missing", state, f"install Python 3.11 or later{how}")
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
@@ -72,9 +72,9 @@ def check_java(environ: Mapping[str, str]) -> Check:
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
-        found = f"{str(error).partition(';')[0]}: views run on the express lane alone"
+        state = f"{str(error).partition(';')[0]}: views run on the express lane alone"
         mend = f"run {install_command('java')}, or install Java 17 or 21 and set JAVA_HOME"
-        return Check("java", "warning", found, mend)
+        return Check("java", "warning", state, mend)
     return Check("java", "ok", f"version {java.version} from {java.source}: {java.path}")
 
 
@@ -86,33 +86,33 @@ def check_spark() -> Check:
             versions[package] = metadata.version(package)
             import_module(module)
         except metadata.PackageNotFoundError:
-            found = f"no package {package}: views run on the express lane alone"
-            return Check("spark", "warning", found, f"run {install_command('spark')}")
+            state = f"no package {package}: views run on the express lane alone"
+            return Check("spark", "warning", state, f"run {install_command('spark')}")
         except Exception as error:  # noqa: BLE001 (whatever a package that is not whole raises)
-            found = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
-            return Check("spark", "missing", found, f"pip install --force-reinstall {package}")
-    found = ", ".join(f"{package} {version}" for package, version in versions.items())
+            state = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
+            return Check("spark", "missing", state, f"pip install --force-reinstall {package}")
+    state = ", ".join(f"{package} {version}" for package, version in versions.items())
     if int(versions["pandas"].split(".")[0]) >= 3:
-        return Check("spark", "missing", found, "pip install 'pandas<3': this Spark does not take pandas 3")
-    return Check("spark", "ok", found)
+        return Check("spark", "missing", state, "pip install 'pandas<3': this Spark does not take pandas 3")
+    return Check("spark", "ok", state)
 
 
 def check_ports() -> Check:
     """Free ports on the loopback interface."""
-    held: list[socket.socket] = []
+    listeners: list[socket.socket] = []
     try:
         for _ in range(_PORTS_NEEDED):
             listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            held.append(listener)
+            listeners.append(listener)
             listener.bind(("127.0.0.1", 0))
             listener.listen(1)
-        with socket.create_connection(held[0].getsockname(), timeout=5):
+        with socket.create_connection(listeners[0].getsockname(), timeout=5):
             pass
     except OSError as error:
         mend = "allow connections to 127.0.0.1 (firewall, container settings, open file limit)"
-        return Check("loopback ports", "missing", f"{error.strerror or error} at port {len(held)}", mend)
+        return Check("loopback ports", "missing", f"{error.strerror or error} at port {len(listeners)}", mend)
     finally:
-        for listener in held:
+        for listener in listeners:
             listener.close()
     return Check("loopback ports", "ok", f"{_PORTS_NEEDED} free ports opened on 127.0.0.1")
 
@@ -145,10 +145,10 @@ def check_disk(folder: Path) -> Check:
 def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.system()) -> Check:
     """A file system in memory for state that is mapped; without it a temporary folder serves."""
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        found = f"no writable {folder}, a temporary folder serves"
+        state = f"no writable {folder}, a temporary folder serves"
         if system == "Linux":
-            return Check("shared memory", "warning", found, f"mount a tmpfs at {folder}: it is faster")
-        return Check("shared memory", "ok", found)
+            return Check("shared memory", "warning", state, f"mount a tmpfs at {folder}: it is faster")
+        return Check("shared memory", "ok", state)
     mend = f"give {folder} more room (with Docker: --shm-size=256m)"
     mebibytes = shutil.disk_usage(folder).free // _MIB
     return _graded("shared memory", mebibytes, "MiB", needed=0, wanted=_SHARED_MEMORY_WANTED_MIB, mend=mend)
@@ -175,13 +175,13 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
         return Check(name, "ok", f"off, views are interpreted: {status.reason}; {where}")
     mend = f"make the folder writable by its owner alone, or name another one in {FOLDER_VARIABLE}"
     if not status.is_on:
-        found = f"off, views are interpreted: {status.reason}; {where}"
-        return Check(name, "warning", found, mend if status.llvmlite else f"run {install_command()}")
+        state = f"off, views are interpreted: {status.reason}; {where}"
+        return Check(name, "warning", state, mend if status.llvmlite else f"run {install_command()}")
     if trouble:
         return Check(name, "warning", f"views that are not compiled yet are interpreted: {trouble}; {where}", mend)
     if damaged:
-        found = f"on: {where}; of {len(damaged)} the file cannot be used: {damaged[0]}"
-        return Check(name, "warning", found, "run deltabook kernels; other views are compiled again when they are kept")
+        state = f"on: {where}; of {len(damaged)} the file cannot be used: {damaged[0]}"
+        return Check(name, "warning", state, "run deltabook kernels; other views are compiled again when they are kept")
     return Check(name, "ok", f"on: {where}")
 
 
@@ -196,9 +196,9 @@ def check_classes(environ: Mapping[str, str], folder: Path | None = None) -> Che
     except FileNotFoundError:  # no Java, or no Spark
         return Check(name, "warning", "nothing to archive", "see java and spark")
     if not path.is_file():
-        found = f"Spark starts some 6 s later: no archive at {path}"
+        state = f"Spark starts some 6 s later: no archive at {path}"
         is_ours = os.access(folder or sys.prefix, os.W_OK)
-        return Check(name, "warning", found, "run deltabook classes") if is_ours else Check(name, "ok", found)
+        return Check(name, "warning", state, "run deltabook classes") if is_ours else Check(name, "ok", state)
     return Check(name, "ok", f"{path.stat().st_size // _MIB} MB in {path}")
 
 

@@ -52,10 +52,10 @@ def shipped_sources(folder: Path | None = None) -> ShippedSources:
     lanes = (EXPRESS, [view for view in VIEWS if view not in EXPRESS])
     together = [[selects[name] for name in sorted(lane) if name in selects] for lane in lanes]
     programs += [compile_program(views, MARKET_RELATIONS) for views in together if views]
-    found: dict[str, None] = {KERNEL_SOURCE: None, RESULT_KERNEL_SOURCE: None}
+    sources: dict[str, None] = {KERNEL_SOURCE: None, RESULT_KERNEL_SOURCE: None}
     for program in programs:
-        found |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])
-    return ShippedSources(list(found), skipped)
+        sources |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])
+    return ShippedSources(list(sources), skipped)
 
 
 def _and_more(others: int) -> str:

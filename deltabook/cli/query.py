@@ -243,7 +243,8 @@ def add(
     """Add the views and derived streams of a file to a running runtime and wait until they are published."""
     selects, derived = _new_selects(file, sql, name)
     views = [
-        NewView(one.name, one.sql, one.file, one.line, one.column, _new_lane(one, lane), readers) for one in selects
+        NewView(select.name, select.sql, select.file, select.line, select.column, _new_lane(select, lane), readers)
+        for select in selects
     ]
     streams = [_new_stream(each) for each in derived]
     body = msgspec.json.encode(AddViews(tuple(views), timeout, tuple(streams)))
@@ -293,7 +294,7 @@ def _new_selects(
         if len(selects) != 1:
             raise OptionError(f"expected one SELECT in {where} for --name, was {len(selects)}")
         return [replace(selects[0], name=name.lower())], script.derived
-    if unnamed := [one for one in selects if one.name.startswith(_NO_FILE)]:
+    if unnamed := [select for select in selects if select.name.startswith(_NO_FILE)]:
         raise OptionError(f"expected --name for the view of --sql, was none for {unnamed[0].sql!r}")
     return selects, script.derived
 
@@ -384,7 +385,7 @@ def _compiled(
         scripts.append(read_script(file, data_dir=data_dir))
     if not any(script.derived for script in scripts):
         _check_selects([select for script in scripts for select in script.selects], files)
-    found: list[tuple[Program, View]] = []
+    views: list[tuple[Program, View]] = []
     standing: dict[str, View] = {}
     for script in (script for script in scripts if script.selects or script.derived):
         names = {select.name for select in script.selects}
@@ -397,9 +398,9 @@ def _compiled(
             mode,
             standing=before,
         )
-        found += [(program, view) for view in (*stream_views(program).views, *program.views)]
+        views += [(program, view) for view in (*stream_views(program).views, *program.views)]
         standing |= {} if script.relations else {view.name: view for view in program.views}
-    return found
+    return views
 
 
 def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, query: str) -> None:

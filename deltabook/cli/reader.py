@@ -174,10 +174,10 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _column(text: str) -> NewColumn:
-    found = _COLUMN.fullmatch(text.strip())
-    if found is None:
+    match = _COLUMN.fullmatch(text.strip())
+    if match is None:
         raise OptionError(f"expected --column 'NAME TYPE[(SCALE)] [null]', was {text!r}")
-    name, type_, scale, null = found.groups()
+    name, type_, scale, null = match.groups()
     try:
         return msgspec.convert(
             {

@@ -87,7 +87,7 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
 
 
 def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
-    found = []
+    upstreams = []
     for each in given:
         name, _, directory = each.partition("=")
         if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or name == FEED or not directory:
@@ -95,8 +95,8 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
                 f"expected NAME=DIR for --upstream, with a name of lower-case letters, digits and _ that is not "
                 f"{FEED!r}, was {each!r}"
             )
-        found.append(UpstreamConfig(name, Path(directory)))
-    return tuple(found)
+        upstreams.append(UpstreamConfig(name, Path(directory)))
+    return tuple(upstreams)
 
 
 @click.command()

@@ -37,11 +37,11 @@ def command() -> None:
 @_JSON
 def consumers(directory: Path, is_json: bool) -> None:
     """List the runtimes that read the log in DIR; epochs that they have not committed are kept for them."""
-    found = Consumers(directory).list()
+    registered = Consumers(directory).list()
     if is_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(registered))
         return
-    rows = [(each.identity, each.directory, each.host, each.epoch, _time(each.written_ns)) for each in found]
+    rows = [(each.identity, each.directory, each.host, each.epoch, _time(each.written_ns)) for each in registered]
     title = f"{len(rows)} consumers of {directory}"
     print_table(title, ("consumer", "directory", "host", "epoch", "reported at"), rows, left=("consumer", "directory"))
 
@@ -65,11 +65,11 @@ def forget(directory: Path, consumer: str) -> None:
 @_JSON
 def sessions(directory: Path, is_json: bool) -> None:
     """List the sessions of feeds that runtimes with DIR as their --system read."""
-    found = SessionClaims(directory).list()
+    claims = SessionClaims(directory).list()
     if is_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(claims))
         return
-    rows = [(each.session, each.directory, str(each.holder)) for each in found]
+    rows = [(each.session, each.directory, str(each.holder)) for each in claims]
     columns = ("session", "log", "claimed by")
     print_table(f"{len(rows)} sessions of {directory}", columns, rows, left=columns)
 

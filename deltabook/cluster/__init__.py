@@ -7,5 +7,5 @@ local      a master and workers as processes of this machine, watched
 secrets    what the processes of a cluster share: tokens, Spark's secret, certificates
 ```
 
-`deltabook.cli.cluster` are the commands. Who uses the cluster is the runtime: `runtime.spark.session` with its master.
+`deltabook.cli.cluster` are the commands. The runtime uses the cluster: `runtime.spark.session` with its master.
 """

@@ -59,13 +59,13 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interface: str = "127.0.0.1"
     """Where it listens and what others call it: a name or an address, or `AUTO`."""
     port: int = 0
-    """Of its calls, 0 for any; a history server has none."""
+    """Port of its calls, 0 for any; a history server has none."""
     ui_interface: str = "127.0.0.1"
     """Where its page is served."""
     ui_port: int = 0
-    """Of its page, 0 for any."""
+    """Port of its page, 0 for any."""
     directory: str = ""
-    """Of its own: what a master recovers from, what executors of a worker write; empty for a fresh one."""
+    """Its own directory: a master recovers from it, executors of a worker write to it; empty for a fresh one."""
     secret_file: str = ""
     """The secret that all processes of the cluster have; empty for none."""
     memory: str = "512m"
@@ -75,7 +75,7 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: bool = False
     """Whether its page has its figures for a monitor."""
     run_id: str = ""
-    """Of all that was started together."""
+    """Run id of all processes that were started together."""
     logs_json: bool = False
     """Whether log lines are JSON."""
     settings: dict[str, str] = {}
@@ -196,7 +196,7 @@ def _settings(config: DaemonConfig, directory: Path) -> dict[str, str]:
 def _master(config: DaemonConfig, directory: Path) -> dict[str, str]:
     del config
     return {
-        "spark.master.rest.enabled": "false",  # who submits needs no secret there
+        "spark.master.rest.enabled": "false",  # a submission needs no secret there
         "spark.master.ui.decommission.allow.mode": "DENY",
         "spark.worker.timeout": str(SILENT_SECONDS),
         # An application whose executors end again and again waits for its machines to be mended.

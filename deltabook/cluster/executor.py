@@ -35,7 +35,7 @@ def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
     if missing := [name for name in (*_ARGUMENTS.values(), _MEMORY) if not environ.get(name)]:
         raise ClusterError(f"expected the variables that Spark gives an executor's pod, was none of {missing[0]}")
     home = spark_home()
-    numbered = {int(found[1]): value for name, value in environ.items() if (found := _OPTION.fullmatch(name))}
+    numbered = {int(match[1]): value for name, value in environ.items() if (match := _OPTION.fullmatch(name))}
     places = [f"{environ.get('SPARK_CONF_DIR', '/opt/spark/conf')}", f"{home}/jars/*"]
     command = [
         str(find_java(environ).path / "bin" / "java"),

@@ -33,7 +33,7 @@ class Probe(msgspec.Struct, frozen=True):
     """How a part is asked."""
 
     path: str
-    """Of its port, whose answer is a JSON object, or a list for Spark's history."""
+    """Path on its port, whose answer is a JSON object, or a list for Spark's history."""
     port: int
     """Where it listens in a container."""
     judge: Callable[[Mapping[str, Any], float], Verdict]
@@ -74,9 +74,9 @@ def _algo(status: Mapping[str, Any], most_behind_s: float) -> Verdict:
 def _dashboard(status: Mapping[str, Any], most_behind_s: float) -> Verdict:
     del most_behind_s
     states = {name: status[name] for name in ("results", "algo", "exchange")}
-    said = ", ".join(f"{name} {state}" for name, state in states.items())
+    summary = ", ".join(f"{name} {state}" for name, state in states.items())
     # It shows what it knows, and says what it waits for: a page that can be looked at is healthy.
-    return True, f"{status['pages']} pages; {said}"
+    return True, f"{status['pages']} pages; {summary}"
 
 
 def _spark_master(status: Mapping[str, Any], most_behind_s: float) -> Verdict:

@@ -5,7 +5,7 @@
 ```
 start ──▶ master ──its address──▶ workers ──all registered──▶ ready
 a worker ends: said, counted, not replaced;  the master ends: the cluster has failed
-stop ──▶ workers, then the master: SIGTERM, and SIGKILL to whoever has not gone in time
+stop ──▶ workers, then the master: SIGTERM, and SIGKILL to those that have not ended in time
 ```
 """
 
@@ -46,17 +46,17 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a cluster of this machine consists of."""
 
     directory: Path
-    """Of its own: a folder for the master and one for each worker."""
+    """Its own directory: a folder for the master and one for each worker."""
     workers: int = 2
     """How many."""
     cores: int = 1
-    """Of each: tasks at a time."""
+    """Cores of each worker: tasks at a time."""
     executor_memory: str = "1g"
-    """Of each: for the heaps of its executors."""
+    """Memory of each worker, for the heaps of its executors."""
     port: int = 0
-    """Of the master, 0 for any."""
+    """Port of the master, 0 for any."""
     ui_port: int = 0
-    """Of its page, 0 for any."""
+    """Port of its page, 0 for any."""
     secret_file: str = ""
     """What all of them have in common; empty for none."""
     metrics: bool = False
@@ -82,8 +82,8 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalCluster:
     """Runs the processes of one cluster. Everything happens on the reactor's thread.
 
-    ``on_failure`` is called once, with one line, when the cluster cannot go on; `stop` must still be called. ``told``
-    gets every line that a process writes, and its name.
+    ``on_failure`` is called once, with one line, when the cluster cannot go on; `stop` must still be called.
+    ``on_line`` gets every line that a process writes, and its name.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class LocalCluster:
         config: LocalConfig,
         environ: Mapping[str, str],
         on_failure: Callable[[str], None],
-        told: Callable[[str, bytes], None],
+        on_line: Callable[[str, bytes], None],
     ) -> None:
         self._reactor, self._config, self._environ = reactor, config, environ
-        self._on_failure, self._told = on_failure, told
+        self._on_failure, self._on_line = on_failure, on_line
         self._log = Logger()
         self._master: _Process | None = None
         self._workers: list[_Process] = []
@@ -150,14 +150,14 @@ class LocalCluster:
         return {"workers": alive, "cores": alive * self._config.cores, "lost_workers": self.lost_workers}
 
     def _run(
-        self, name: str, config: DaemonConfig, said: Callable[[bytes], None], ended: Callable[[str], None]
+        self, name: str, config: DaemonConfig, on_text: Callable[[bytes], None], ended: Callable[[str], None]
     ) -> _Process:
         launch = prepare(config, self._environ)
         shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # of one that could not tidy up
 
         def line(text: bytes) -> None:
-            self._told(name, text)
-            said(text)
+            self._on_line(name, text)
+            on_text(text)
 
         process = _Process(line, ended)
         process.start(self._reactor, launch)
@@ -166,8 +166,8 @@ class LocalCluster:
 
     def _master_said(self, line: bytes) -> None:
         for name, pattern in _PORTS.items():
-            if found := pattern.search(line):
-                self._ports[name] = int(found[1])
+            if match := pattern.search(line):
+                self._ports[name] = int(match[1])
         if not self._workers and len(self._ports) == len(_PORTS):
             self._start_workers()
 
@@ -183,13 +183,13 @@ class LocalCluster:
             self._workers.append(worker)
 
     def _worker_says(self, number: int) -> Callable[[bytes], None]:
-        def said(line: bytes) -> None:
+        def read(line: bytes) -> None:
             if _REGISTERED.search(line):
                 self._workers[number - 1].is_registered = True
                 if not self._is_ready and all(worker.is_registered for worker in self._workers):
                     self._ready()
 
-        return said
+        return read
 
     def _worker_ends(self, number: int) -> Callable[[str], None]:
         def ended(how: str) -> None:

@@ -3,7 +3,7 @@
 ```
 DIR (0700)/ exchange.token runtime.token algo.token   what the ports ask for, 43 characters
             spark.secret                              what Spark's processes prove to each other that they know
-            ca.pem                                    the authority: whoever trusts it trusts the services
+            ca.pem                                    the authority: a client that trusts it trusts the services
             exchange.pem exchange.key …               a certificate for each port that speaks TLS, and its key
             ca.key (0600)                             what signs; no container is given it
 ```
@@ -150,12 +150,12 @@ class _Folder:
         path = self._directory / shown
         names = ("localhost", *dict.fromkeys(hosts))
         if path.exists() and (self._directory / hidden).exists():
-            found = _read_certificate(path)
-            lasts = found.not_valid_after_utc - self._now > timedelta(days=_LEAST_DAYS)
-            is_whole = _read_key(self._directory / hidden).public_key() == found.public_key()
-            if lasts and is_whole and _is_of(authority, found) and set(names) <= set(_names(found)):
+            present = _read_certificate(path)
+            lasts = present.not_valid_after_utc - self._now > timedelta(days=_LEAST_DAYS)
+            is_whole = _read_key(self._directory / hidden).public_key() == present.public_key()
+            if lasts and is_whole and _is_of(authority, present) and set(names) <= set(_names(present)):
                 self.kept += [shown, hidden]
-                return found.not_valid_after_utc
+                return present.not_valid_after_utc
         own = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         made = (
@@ -209,13 +209,13 @@ class _Folder:
 def _general_names(names: Sequence[str]) -> list[x509.GeneralName]:
     from ipaddress import ip_address
 
-    found: list[x509.GeneralName] = []
+    general: list[x509.GeneralName] = []
     for name in ("127.0.0.1", *names):
         try:
-            found.append(x509.IPAddress(ip_address(name)))
+            general.append(x509.IPAddress(ip_address(name)))
         except ValueError:
-            found.append(x509.DNSName(name))
-    return found
+            general.append(x509.DNSName(name))
+    return general
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs a program that is asked to end when whoever started it has ended: ``python tied.py PROGRAM ARGUMENT…``.
+"""Runs a program that is asked to end when its parent has ended: ``python tied.py PROGRAM ARGUMENT…``.
 
 A process that is killed cannot stop its children. Linux can tell a child of it, through all programs that the child
 turns into; elsewhere this only runs the program.

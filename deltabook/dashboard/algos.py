@@ -53,14 +53,14 @@ class Algos:
         self._rounds.stop()
 
     async def _round(self) -> None:
-        found = _strategies.decode(await self._asker.ask(STATUS_PATH))
-        if found.run != self._run:
+        report = _strategies.decode(await self._asker.ask(STATUS_PATH))
+        if report.run != self._run:
             # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
-            self._run, self._after = found.run, 0
+            self._run, self._after = report.run, 0
             self.fills.clear()
             self._unplaced.clear()
             self._round_number = 0
-        while found.last_fill > self._after:
+        while report.last_fill > self._after:
             fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
             if fills.run != self._run or not fills.fills:
                 break
@@ -71,8 +71,8 @@ class Algos:
         if self._round_number % _ORDERS_EVERY == 0:
             self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
         self._round_number += 1
-        self.strategies = found
-        self.link.up(found.up_s)
+        self.strategies = report
+        self.link.up(report.up_s)
         self.link.live()
         self._on_round()
 

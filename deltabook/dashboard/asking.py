@@ -34,7 +34,7 @@ class Refused(DashboardError):
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
         self.status = status
-        """Of HTTP."""
+        """Status of HTTP."""
 
 
 class Asker(Protocol):
@@ -80,10 +80,10 @@ class HttpAsker:
             raise UnreachableError(f"expected {self._peer.name} in {self._peer.listed_in}, was not there yet")
         check_way_of_token(self._token, where, is_encrypted=bool(self._peer.ca_file))
         url = f"{'https' if self._peer.ca_file else 'http'}://{where}{path}"
-        found: Deferred[Any] = self._agent.request(
+        response: Deferred[Any] = self._agent.request(
             method.encode("ascii"), url.encode("ascii"), Headers(headers), producer
         )
-        return found
+        return response
 
     async def _ask(self, path: str, method: str, body: bytes | None) -> bytes:
         response = await self._request(method, path, body)

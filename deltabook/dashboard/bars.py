@@ -102,11 +102,11 @@ class Bars:
 
     def enter_bars(self, width_s: int, rows: Iterable[tuple[str, Bar]], *, is_snapshot: bool) -> None:
         """Enter rows of a stream."""
-        found = sorted(rows, key=lambda row: row[1].begin_s)
-        for symbol, bar in dict(found).items():
+        ordered = sorted(rows, key=lambda row: row[1].begin_s)
+        for symbol, bar in dict(ordered).items():
             self._advance(symbol, (bar.begin_s + width_s) * 10**9 - 1, is_snapshot=is_snapshot)
         number = self._number()
-        for symbol, bar in found:
+        for symbol, bar in ordered:
             widths = self._of(symbol)
             if widths is not None:
                 widths[width_s].enter(number, bar)
@@ -147,8 +147,8 @@ class Bars:
         self.time_ns = max(self.time_ns, time_ns)
 
     def _of(self, symbol: str) -> dict[int, _Width] | None:
-        found = self._widths.get(symbol)
-        charted = self._history.of(symbol) if found is None else None
+        widths = self._widths.get(symbol)
+        charted = self._history.of(symbol) if widths is None else None
         if charted is not None:
-            found = self._widths[symbol] = {1: _Width(1, charted.bars_1s), 60: _Width(60, charted.bars_1m)}
-        return found
+            widths = self._widths[symbol] = {1: _Width(1, charted.bars_1s), 60: _Width(60, charted.bars_1m)}
+        return widths

@@ -19,7 +19,7 @@ __all__ = ["Exchange"]
 
 _ROUND_S: Final = 1.0
 _MOST_PAGES: Final = 10
-"""Of the list of symbols."""
+"""Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
 """Symbols whose lot is asked for in one round."""
 
@@ -60,9 +60,9 @@ class Exchange:
         lines: list[SymbolLine] = []
         for _ in range(_MOST_PAGES):
             after = f"?after={quote(lines[-1].symbol, safe='')}" if lines else ""
-            found = _statistics.decode(await self._asker.ask(f"{STATISTICS_PATH}{after}"))
-            lines.extend(found.symbols)
-            if not found.symbols or len(lines) >= found.total_symbols:
+            page = _statistics.decode(await self._asker.ask(f"{STATISTICS_PATH}{after}"))
+            lines.extend(page.symbols)
+            if not page.symbols or len(lines) >= page.total_symbols:
                 break
         self.phases = {line.symbol: line.phase for line in lines}
         new = [line for line in lines if line.symbol not in self._lots and self._wanted(line.symbol)]

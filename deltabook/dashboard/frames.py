@@ -1,4 +1,4 @@
-"""Frames of pages: made of sections that are encoded once, whoever they are for, and left out where nothing changed.
+"""Frames of pages: made of sections that are encoded once for all pages, and left out where nothing changed.
 
 A section belongs to a *scope*: everybody's, or that of a symbol, of a view or of a strategy. There are three kinds: a
 value, sent as a whole; rows, of which those that changed are sent under their places; and a `Series`, whose new rows
@@ -27,7 +27,7 @@ _ALL: Final[Scope] = ("all", "")
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page says when it has drawn a frame: it is sent the next one. The first also says who asks."""
+    """What a page says when it has drawn a frame: it is sent the next one. The first also has the token."""
 
     have: _Number = 0
     """Number of the newest frame that it has; 0: none."""
@@ -44,7 +44,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strategy_have: _Number = 0
     """Number of its newest frame of this strategy."""
     token: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
-    """Of a dashboard that asks for one; in the first message."""
+    """Token of a dashboard that asks for one; in the first message."""
 
 
 class _Value(msgspec.Struct):
@@ -91,7 +91,7 @@ class Frames:
 
     def __init__(self) -> None:
         self.number = 1
-        """Of the frame that is being made."""
+        """Number of the frame that is being made."""
         self.encoded = 0
         """Frames that were put together; fewer than are sent, as pages share them."""
         self._encoder = msgspec.json.Encoder()

@@ -39,9 +39,9 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     """Market time."""
     mid: float | None
     vwap: float | None
-    """Of recent trades."""
+    """Average price of recent trades."""
     vwap_bid: float | None
-    """Of all resting bids."""
+    """Average price of all resting bids."""
     vwap_ask: float | None
 
 
@@ -82,7 +82,7 @@ class Engine(msgspec.Struct, frozen=True, array_like=True):
     """Figures of the runtime at one moment, for drawing."""
 
     time_s: int
-    """Of this machine's clock."""
+    """Time of this machine's clock."""
     messages_per_s: float | None
     express_lag_ms: float | None
     lag_ms: float | None
@@ -121,8 +121,8 @@ class Series:
     def put(self, number: int, key: Any, row: Any) -> None:
         """Enter a row, or what has become of it; ``number`` is that of the next frame."""
         data = _encode(row)
-        held = self._rows.get(key)
-        if held is not None and held[1] == data:
+        entry = self._rows.get(key)
+        if entry is not None and entry[1] == data:
             return
         self._rows[key] = number, data
         self._rows.move_to_end(key)
@@ -145,15 +145,15 @@ class Series:
     def news(self, have: int) -> bytes | None:
         """Rows of frames after ``have`` as JSON, in order of change; all of them for a page that has none."""
         is_whole = have == 0 or have < self.begun
-        found: list[bytes] = []
+        texts: list[bytes] = []
         for number, data in reversed(self._rows.values()):
             if number <= have and not is_whole:
                 break
-            found.append(data)
-        if not (found or is_whole):
+            texts.append(data)
+        if not (texts or is_whole):
             return None
-        found.reverse()
-        return b'{"all":%b,"rows":[%b]}' % (b"true" if is_whole else b"false", b",".join(found))
+        texts.reverse()
+        return b'{"all":%b,"rows":[%b]}' % (b"true" if is_whole else b"false", b",".join(texts))
 
     def _check(self) -> None:
         numbers = [number for number, _ in self._rows.values()]
@@ -218,10 +218,10 @@ class History:
 
     def of(self, symbol: str) -> Charted | None:
         """Histories of a symbol; None past `MOST_SYMBOLS`."""
-        found = self._symbols.get(symbol)
-        if found is None and len(self._symbols) < MOST_SYMBOLS:
-            found = self._symbols[symbol] = Charted()
-        return found
+        charted = self._symbols.get(symbol)
+        if charted is None and len(self._symbols) < MOST_SYMBOLS:
+            charted = self._symbols[symbol] = Charted()
+        return charted
 
     def add_money(self, number: int, money: Money) -> None:
         """Enter the profit of this second; the last of a minute stands for it."""

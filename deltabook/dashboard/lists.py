@@ -65,11 +65,11 @@ class Lists:
         """The runtime's figures as it says them."""
         figures = self._results.figures
         engine = figures.get("engine") or {}
-        said = {name: _figure(figures, source) for name, source in _ENGINE.items()}
+        reported = {name: _figure(figures, source) for name, source in _ENGINE.items()}
         barriers = {name: _figure(engine, name) for name in ("barrier_p50_us", "barrier_p99_us")}
         spark = figures.get("spark")
         lane = {"spark": spark if isinstance(spark, str) else None}
-        return msgspec.convert({**said, **barriers, **lane}, records.EngineSection, strict=False)
+        return msgspec.convert({**reported, **barriers, **lane}, records.EngineSection, strict=False)
 
     def figures(self, time_s: int) -> Engine:
         """The same for drawing."""
@@ -112,20 +112,20 @@ class Lists:
 
     def view(self, name: str) -> records.ViewSection | None:
         """One of them in full; None if there is none of that name."""
-        found: ViewLine | None = next((view for view in self._results.views if view.name == name), None)
-        if found is None:
+        line: ViewLine | None = next((view for view in self._results.views if view.name == name), None)
+        if line is None:
             return None
         opened = self._opened.get(name)
-        columns = tuple((column.name, column.type) for column in found.columns)
+        columns = tuple((column.name, column.type) for column in line.columns)
         explain = opened.explain if opened else ""
-        return records.ViewSection(found.lane, found.view_class, found.reason, found.sql, explain, columns)
+        return records.ViewSection(line.lane, line.view_class, line.reason, line.sql, explain, columns)
 
     def money(self) -> records.MoneySection | None:
         """Profit and exposure of all strategies; None before they have answered."""
-        said = self._algos.strategies if self._algos else None
-        if said is None:
+        report = self._algos.strategies if self._algos else None
+        if report is None:
             return None
-        positions = [position for line in said.strategies for position in line.positions]
+        positions = [position for line in report.strategies for position in line.positions]
         marked = [p for p in positions if p.mark_ticks is not None]
         return records.MoneySection(
             profit=self._money(positions, _profit),
@@ -135,26 +135,26 @@ class Lists:
             gross=self._money(marked, lambda p: abs(p.position_lots * p.mark_ticks)),
             net=self._money(marked, lambda p: p.position_lots * p.mark_ticks),
             unmarked=sum(p.mark_ticks is None and p.position_lots != 0 for p in positions),
-            views_connected=said.views_connected,
+            views_connected=report.views_connected,
         )
 
     def profits(self, time_s: int) -> Money | None:
         """Profit of all strategies and of each, for drawing."""
-        said = self._algos.strategies if self._algos else None
-        if said is None:
+        report = self._algos.strategies if self._algos else None
+        if report is None:
             return None
-        profits = [_number(self._money(line.positions, _profit)) for line in said.strategies]
+        profits = [_number(self._money(line.positions, _profit)) for line in report.strategies]
         return Money(time_s, round(sum(profits), 2), tuple(profits))
 
     def strategies(self) -> tuple[records.StrategyRow, ...]:
         """All strategies; none before they have answered."""
-        said = self._algos.strategies if self._algos else None
-        return tuple(self._strategy(line) for line in said.strategies) if said else ()
+        report = self._algos.strategies if self._algos else None
+        return tuple(self._strategy(line) for line in report.strategies) if report else ()
 
     def traits(self) -> tuple[records.StrategyTraits, ...] | None:
         """What does not change of them; None before they have answered."""
-        said = self._algos.strategies if self._algos else None
-        if said is None:
+        report = self._algos.strategies if self._algos else None
+        if report is None:
             return None
         return tuple(
             records.StrategyTraits(
@@ -163,7 +163,7 @@ class Lists:
                 {name: bytes(value).decode("utf-8", "replace") for name, value in line.parameters.items()},
                 line.views,
             )
-            for line in said.strategies
+            for line in report.strategies
         )
 
     def orders(self, strategy: str) -> tuple[records.OrderRow, ...]:

@@ -76,7 +76,7 @@ class Market:
         self.known: set[str] = set()
         """Views that have had a snapshot."""
         self.changed: set[str] = set()
-        """Symbols of which something has changed; whoever shows them takes them out."""
+        """Symbols of which something has changed; the code that shows them takes them out."""
         self._symbols: dict[str, None] = {}
         self._enter: dict[str, Callable[[_Row], None]] = {
             "best_quote": self._enter_quote,
@@ -92,7 +92,7 @@ class Market:
             "vwap_book": lambda row: self._drop(self.book_averages, (row[0], row[1])),
             "vwap_trades": lambda row: self._drop(self.trade_averages, row[0]),
         }
-        self._held: dict[str, dict[Any, Any]] = {
+        self._rows_of: dict[str, dict[Any, Any]] = {
             "best_quote": self.quotes,
             "book_depth": self.books,
             "tape": self.tapes,
@@ -117,7 +117,7 @@ class Market:
         is_snapshot = frame.header.kind == "snapshot"
         if is_snapshot:
             self.changed.update(self._symbols)
-            self._held.get(view, {}).clear()
+            self._rows_of.get(view, {}).clear()
             self.known.add(view)
         elif view not in self.known:
             return
@@ -137,7 +137,7 @@ class Market:
         """The runtime has dropped a view, or keeps it no longer."""
         if view in self.known:
             self.known.discard(view)
-            self._held.get(view, {}).clear()
+            self._rows_of.get(view, {}).clear()
             self.changed.update(self._symbols)
 
     def levels(self, symbol: str, side: str, most: int) -> Iterator[Level]:
@@ -181,7 +181,7 @@ class Market:
                 added.append(row)
             else:
                 remove(row)
-        # Behind what they replace: a key's old row and its new one come in one frame, in any order.
+        # Removed last: a key's old row and its new one come in one frame, in any order.
         for row in added:
             if row[0] in self._symbols or len(self._symbols) < MOST_SYMBOLS:
                 self._symbols[row[0]] = None
@@ -189,16 +189,16 @@ class Market:
                 enter(row)
         return added
 
-    def _drop(self, held: dict[Any, Any], key: Any) -> None:
-        if held.pop(key, None) is not None:
+    def _drop(self, rows: dict[Any, Any], key: Any) -> None:
+        if rows.pop(key, None) is not None:
             self.changed.add(key if isinstance(key, str) else key[0])
 
-    def _drop_inside(self, held: dict[Any, SortedDict], key: Any, inner: int) -> None:
-        inside = held.get(key)
+    def _drop_inside(self, rows: dict[Any, SortedDict], key: Any, inner: int) -> None:
+        inside = rows.get(key)
         if inside is not None and inside.pop(inner, None) is not None:
             self.changed.add(key if isinstance(key, str) else key[0])
             if not inside:
-                del held[key]
+                del rows[key]
 
     def _enter_quote(self, row: _Row) -> None:
         self.quotes[row[0]] = Quote(_whole(row[1]), _whole(row[2]), _whole(row[3]), _whole(row[4]))

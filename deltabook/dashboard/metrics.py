@@ -40,8 +40,8 @@ class DashboardMetrics:
 
     def _collect(self) -> Iterator[Metric]:
         figures = self._figures()
-        for make, told in ((gauge, _GAUGES), (counter, _COUNTED)):
-            for name, what in told:
+        for make, listed in ((gauge, _GAUGES), (counter, _COUNTED)):
+            for name, what in listed:
                 yield make(f"{_PREFIX}_{name}", what, float(figures[name] or 0))
         states = [((peer, state), float(figures[peer] == state)) for peer in _PEERS for state in get_args(LinkState)]
         yield labelled(GaugeMetricFamily, f"{_PREFIX}_peer", "1 for the state of a peer.", ("peer", "state"), states)

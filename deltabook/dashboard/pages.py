@@ -51,8 +51,8 @@ class Page:
         """Since when its connection is full."""
         self._is_known = False
 
-    def said(self, message: bytes) -> None:
-        """It asks for a frame, or says what is none of it."""
+    def receive(self, message: bytes) -> None:
+        """Take a message of the page: a request for a frame; close the connection for anything else."""
         try:
             ask = msgspec.json.decode(message, type=Ask)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

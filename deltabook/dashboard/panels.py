@@ -57,10 +57,10 @@ class SymbolPanels:
         sides = {side: self._levels(symbol, side) for side in SIDES}
         has_orders = "book_depth" in self._market.known
         deepest = max(sum(level.volume_lots for level in levels) for levels in sides.values())
-        found: dict[str, list[records.LevelRow]] = {}
+        rows: dict[str, list[records.LevelRow]] = {}
         for side, levels in sides.items():
             totals = accumulate(level.volume_lots for level in levels)
-            found[side] = [
+            rows[side] = [
                 records.LevelRow(
                     scales.price(symbol, level.price_ticks) or "",
                     scales.quantity(symbol, level.volume_lots) or "",
@@ -71,7 +71,7 @@ class SymbolPanels:
                 )
                 for level, total in zip(levels, totals, strict=True)
             ]
-        return found
+        return rows
 
     def depth(self, symbol: str, time_s: int) -> Depth | None:
         """The best levels at this moment for the heat strip; None of an empty book."""
@@ -133,14 +133,14 @@ class SymbolPanels:
 
     def marks(self, placed: Iterable[tuple[FillLine, float]]) -> list[tuple[str, Mark]]:
         """Symbol and mark of own fills; those of a strategy at one price in a second are one mark."""
-        found: dict[tuple[str, str, int, str, int], tuple[int, int, float]] = {}
+        merged: dict[tuple[str, str, int, str, int], tuple[int, int, float]] = {}
         for fill, time_s in placed:
             key = (fill.symbol, fill.strategy, fill.price_ticks, fill.side, int(time_s))
-            count, lots, _ = found.get(key, (0, 0, 0.0))
-            found[key] = (count + 1, lots + fill.volume_lots, time_s)
+            count, lots, _ = merged.get(key, (0, 0, 0.0))
+            merged[key] = (count + 1, lots + fill.volume_lots, time_s)
         return [
             (symbol, Mark(0, round(time_s, 3), ticks, side, lots, count, strategy))
-            for (symbol, strategy, ticks, side, _), (count, lots, time_s) in found.items()
+            for (symbol, strategy, ticks, side, _), (count, lots, time_s) in merged.items()
         ]
 
     def _averages(self, symbol: str) -> list[tuple[int | None, int]]:
@@ -179,11 +179,11 @@ class SymbolPanels:
 
     def _own(self, symbol: str) -> dict[tuple[str, int], int]:
         """(side, price in ticks) → lots of own orders that may still trade."""
-        found: defaultdict[tuple[str, int], int] = defaultdict(int)
+        lots: defaultdict[tuple[str, int], int] = defaultdict(int)
         for order in self._algos.orders.orders if self._algos else ():
             if order.symbol == symbol and is_open(order):
-                found[order.side, order.price_ticks] += order.volume_lots - order.filled_lots
-        return dict(found)
+                lots[order.side, order.price_ticks] += order.volume_lots - order.filled_lots
+        return dict(lots)
 
 
 def is_open(order: OrderLine) -> bool:

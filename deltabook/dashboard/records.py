@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Links(msgspec.Struct, frozen=True):
-    """Of everybody: how each peer is."""
+    """Section of every page: the state of each peer."""
 
     results: LinkLine
     algo: LinkLine
@@ -39,18 +39,18 @@ class Links(msgspec.Struct, frozen=True):
 
 
 class EngineSection(msgspec.Struct, frozen=True):
-    """Of everybody: the runtime's figures as it says them; None for what it does not say."""
+    """Section of every page: the runtime's figures as it reports them; None for a missing one."""
 
     epoch: int | None
     published_epoch: int | None
     step: int | None
     express_lag_ms: float | None
     lag_ms: float | None
-    """Of the Spark lane."""
+    """Lag of the Spark lane."""
     barrier_p50_us: int | None
     barrier_p99_us: int | None
     batch_ms: float | None
-    """Of the newest batch on Spark."""
+    """Duration of the latest batch on Spark."""
     messages_per_s: float | None
     messages: int | None
     memory_bytes: int | None
@@ -67,7 +67,7 @@ class EngineSection(msgspec.Struct, frozen=True):
 
 
 class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of everybody: one symbol of the list."""
+    """Row of every page: one symbol of the list."""
 
     symbol: str
     last: str | None
@@ -77,7 +77,7 @@ class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ViewRow(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
-    """Of everybody: one view of the list."""
+    """Row of every page: one view of the list."""
 
     name: str
     lane: str
@@ -88,7 +88,7 @@ class ViewRow(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     since: int
     failed: str | None
     comparison: str | None = None
-    """Of an express view: what comparing it with Spark's found last, ``differs`` among it."""
+    """Last result of comparing an express view with Spark's, such as ``differs``."""
 
 
 class PositionRow(msgspec.Struct, frozen=True, array_like=True):
@@ -103,7 +103,7 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StrategyTraits(msgspec.Struct, frozen=True):
-    """Of everybody: what does not change of a strategy while its process runs."""
+    """Row of every page: what does not change of a strategy while its process runs."""
 
     name: str
     broker_id: int
@@ -112,7 +112,7 @@ class StrategyTraits(msgspec.Struct, frozen=True):
 
 
 class StrategyRow(msgspec.Struct, frozen=True):
-    """Of everybody: one strategy."""
+    """Row of every page: one strategy."""
 
     name: str
     state: str
@@ -132,7 +132,7 @@ class StrategyRow(msgspec.Struct, frozen=True):
 
 
 class MoneySection(msgspec.Struct, frozen=True):
-    """Of everybody: profit and exposure of all strategies, after fees."""
+    """Section of every page: profit and exposure of all strategies, after fees."""
 
     profit: str
     realised: str
@@ -149,7 +149,7 @@ class MoneySection(msgspec.Struct, frozen=True):
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of a strategy: one order, newest first."""
+    """Row of a strategy: one order, newest first."""
 
     client_id: int
     symbol: str
@@ -163,7 +163,7 @@ class OrderRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FillRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of a strategy: one trade, newest first."""
+    """Row of a strategy: one trade, newest first."""
 
     number: int
     time: str
@@ -177,12 +177,12 @@ class FillRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LevelRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of a symbol: one level of the ladder, best first."""
+    """Row of a symbol: one level of the ladder, best first."""
 
     price: str
     quantity: str
     total: str
-    """Of this level and all better ones of its side."""
+    """Total of this level and all better ones of its side."""
     part: float
     """The same as a part of the deeper side's, for drawing."""
     orders: int | None
@@ -192,7 +192,7 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BookSection(msgspec.Struct, frozen=True):
-    """Of a symbol: what stands between the two sides of the ladder."""
+    """Section of a symbol: figures between the two sides of the ladder."""
 
     spread: str | None
     is_scaled: bool
@@ -200,32 +200,32 @@ class BookSection(msgspec.Struct, frozen=True):
 
 
 class ScaleSection(msgspec.Struct, frozen=True):
-    """Of a symbol: what histories in ticks and lots are worth."""
+    """Section of a symbol: the scales of histories in ticks and lots."""
 
     tick: str
     lot: str
 
 
 class TradeRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of a symbol: trades of the tape at one price and time, as one order makes them."""
+    """Row of a symbol: trades of the tape at one price and time, as one order makes them."""
 
     number: int
-    """Of the first of them."""
+    """Number of the first trade."""
     time: str
     price: str
     quantity: str
-    """Of all of them."""
+    """Quantity of all trades."""
     way: int
     """1: above the trade before, -1: below it, else 0."""
     trades: int
 
 
 class PricesSection(msgspec.Struct, frozen=True):
-    """Of a symbol: what the chart's legend says."""
+    """Section of a symbol: the figures of the chart's legend."""
 
     last: str | None
     change: str | None
-    """Of the last price against the first one that is known."""
+    """Change of the last price against the first known one."""
     change_percent: str | None
     since_s: int | None
     """Market time of that price."""
@@ -236,7 +236,7 @@ class PricesSection(msgspec.Struct, frozen=True):
 
 
 class ViewSection(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
-    """Of a view that is open."""
+    """Section of an open view."""
 
     lane: str
     view_class: str

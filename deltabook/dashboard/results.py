@@ -58,7 +58,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     failed: str | None = None
     sql: str = ""
     record: Record | None = None
-    """Of an express view: how it stands on Spark; None where Spark does not keep it."""
+    """State of an express view's record on Spark; None where Spark keeps none."""
 
 
 _views: Final = msgspec.json.Decoder(tuple[ViewLine, ...])
@@ -103,7 +103,7 @@ class Results:
         self.clock, self.market = clock, market
         self.link = link
         self.figures: Mapping[str, Any] = {}
-        """Of ``/v1/status``, and of ``/v1/statistics`` what is not there."""
+        """Figures of ``/v1/status``, and those of ``/v1/statistics`` that are missing there."""
         self.views: tuple[ViewLine, ...] = ()
         """In the runtime's order."""
         self.missing: dict[str, str] = {}
@@ -133,8 +133,8 @@ class Results:
     def ended(self, changes: _Changes) -> None:
         """A subscription is over; the next round asks which views there are, and begins another."""
         self._round_number = 0
-        for lane, held in tuple(self._changes.items()):
-            if held is changes:
+        for lane, current in tuple(self._changes.items()):
+            if current is changes:
                 del self._changes[lane]
 
     async def _round(self) -> None:
@@ -153,13 +153,13 @@ class Results:
     async def _ask_statistics(self) -> dict[str, Any]:
         """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
         try:
-            found = msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
+            answer = msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
         except Refused:
             return {}
-        up_s = found.get("up_s")
+        up_s = answer.get("up_s")
         if isinstance(up_s, int | float):
             self.link.up(up_s)
-        return found
+        return answer
 
     def _wanted(self) -> dict[str, tuple[str, ...]]:
         """Lane → the views to subscribe to."""
@@ -182,13 +182,13 @@ class Results:
         return {lane: tuple(sorted(names)) for lane, names in wanted.items()}
 
     async def _subscribe(self, lane: str, views: tuple[str, ...]) -> None:
-        held = self._changes.get(lane)
-        silent_s = self.clock.seconds() - held.heard_s if held else 0.0
-        if held is not None and (held.views != views or silent_s >= _DEAD_S):
+        current = self._changes.get(lane)
+        silent_s = self.clock.seconds() - current.heard_s if current else 0.0
+        if current is not None and (current.views != views or silent_s >= _DEAD_S):
             del self._changes[lane]
-            held.abort()
-            held = None
-        if held is None and views:
+            current.abort()
+            current = None
+        if current is None and views:
             changes = _Changes(self, views)
             await self._asker.listen(f"/v1/changes?views={','.join(quote(view, safe='') for view in views)}", changes)
             self._changes[lane] = changes

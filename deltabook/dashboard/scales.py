@@ -29,14 +29,14 @@ def parse_scales(options: Iterable[str]) -> dict[str, Instrument]:
     >>> parse_scales(["BTCUSD=0.01,0.00000001"])["BTCUSD"].lot_size
     '0.00000001'
     """
-    found: dict[str, Instrument] = {}
+    scales: dict[str, Instrument] = {}
     for option in options:
         symbol, equals, sizes = option.partition("=")
         tick, comma, lot = sizes.partition(",")
         if not (symbol and equals and comma and _is_size(tick) and _is_size(lot)):
             raise DashboardError(f"expected SYMBOL=TICK,LOT such as ACME=0.01,1 for --scale, was {option!r}")
-        found[symbol] = Instrument(symbol, tick, lot)
-    return found
+        scales[symbol] = Instrument(symbol, tick, lot)
+    return scales
 
 
 def _is_size(text: str) -> bool:
@@ -73,8 +73,8 @@ class Scales:
 
     def of(self, symbol: str) -> Instrument:
         """The symbol's instrument."""
-        found = self._given.get(symbol) or self._learned.get(symbol) or self._given.get(_EVERY)
-        return found or Instrument(symbol, "1", "1")
+        instrument = self._given.get(symbol) or self._learned.get(symbol) or self._given.get(_EVERY)
+        return instrument or Instrument(symbol, "1", "1")
 
     def price(self, symbol: str, ticks: int | None) -> str | None:
         """With all the decimals of the tick."""

@@ -29,7 +29,7 @@ from deltabook.wire.pages import PAGE_HEADERS, page_files, read_file
 __all__ = ["dashboard_site"]
 
 MOST_MESSAGE_BYTES: Final = 4_096
-"""Of what a page says at a time."""
+"""Largest size of a message of a page."""
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -70,7 +70,7 @@ class _Socket:
         """A page says something."""
         self._unread_bytes = 0
         if self._page is not None:
-            self._page.said(message.encode("utf-8"))
+            self._page.receive(message.encode("utf-8"))
 
     def bytesMessageReceived(self, data: bytes | bytearray) -> None:
         """No page says that."""

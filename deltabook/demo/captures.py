@@ -35,9 +35,9 @@ def pip_download(requirement: str, folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise CaptureError(f"expected {requirement} within {_DOWNLOAD_TIMEOUT_S:g} s, was not there") from error
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip said nothing"]
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip said nothing"]
         raise CaptureError(
-            f"could not fetch {requirement}: {said[-1].removeprefix('ERROR: ')}; is this machine offline?"
+            f"could not fetch {requirement}: {errors[-1].removeprefix('ERROR: ')}; is this machine offline?"
         )
 
 

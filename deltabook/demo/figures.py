@@ -162,12 +162,12 @@ class Figures:
 
     def strategies(self) -> dict[str, dict[str, Figure]]:
         """Strategy → its figures, for figures whose name is ``STRATEGY.figure``."""
-        found: dict[str, dict[str, Figure]] = {}
+        by_strategy: dict[str, dict[str, Figure]] = {}
         for name, value in self._roles.get("algo", {}).items():
             strategy, dot, figure = name.rpartition(".")
             if dot:
-                found.setdefault(strategy, {})[figure] = value
-        return found
+                by_strategy.setdefault(strategy, {})[figure] = value
+        return by_strategy
 
     def shortfalls(self) -> list[str]:
         """What a demo has to show and this one does not: ``expected orders filled above 0, was 0``."""

@@ -54,7 +54,7 @@ PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
     "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
 }
-"""Of the strategies. A book with orders all the way down to nothing leans less than what stands near the touch."""
+"""Parameters of the strategies. A book with orders down to a price of 0 leans less than its part near the touch."""
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
     "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),
@@ -63,8 +63,8 @@ SCALES: Final[dict[Flow, Instrument]] = {
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
 """What the runtime reads a flow from, if nobody says so: ITCH where it can list the symbols."""
 PEERS_FILE: Final = "peers.json"
-"""Of the run folder: what the dashboard calls a process → its HOST:PORT, of those that were up; ``NAME.news``: why one
-is not there now."""
+"""File of the run folder: the dashboard's name of a process → its HOST:PORT, for those that were up; ``NAME.news``: why
+a process is absent now."""
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (
     "--format",
@@ -99,14 +99,14 @@ class SparkPlace:
     """Where a demo's Spark runs; without anything in the runtime's own process."""
 
     workers: int = 0
-    """Of a cluster that the demo starts and stops itself."""
+    """Workers of a cluster that the demo starts and stops itself."""
     master: str = ""
-    """Of a cluster that is there."""
+    """Master of a cluster that exists already."""
     secret_file: str = ""
-    """Of that cluster."""
+    """Secret of that cluster."""
 
     def options(self, ports: Ports) -> list[str]:
-        """Of the runtime."""
+        """Return the options of the runtime's command."""
         if self.workers:
             # A shard is the unit of work: two for each of the workers' cores.
             shards = ["--shards", str(2 * self.workers)]

@@ -33,8 +33,8 @@ def _prune(base: Path, kept: int) -> None:
     """Remove the oldest runs; never anything else that lies there, nor a run whose supervisor is alive."""
     runs = sorted(path for path in base.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
     for path in runs[: max(0, len(runs) - kept)]:
-        found = _NAME.fullmatch(path.name)
-        if found and not _is_running(int(found[1])):
+        match = _NAME.fullmatch(path.name)
+        if match and not _is_running(int(match[1])):
             shutil.rmtree(path, ignore_errors=True)
 
 

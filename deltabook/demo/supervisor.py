@@ -138,7 +138,7 @@ class Supervisor:
                 self._screen.say(f"open {self.figures.page} in a browser")
 
     def _write_peers(self) -> None:
-        """All at once: whoever reads the file sees the old one or the new one."""
+        """Write the file at once: a reader sees the old one or the new one."""
         path = self._folder / PEERS_FILE
         draft = path.with_suffix(".draft")
         draft.write_bytes(msgspec.json.encode(self._peers))

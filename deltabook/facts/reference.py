@@ -52,9 +52,9 @@ class Fact(msgspec.Struct, frozen=True):
     name: str
     """Name of the figure."""
     value: float
-    """Of the market."""
+    """Figure of the market."""
     recorded: float
-    """Of the recording."""
+    """Figure of the recording."""
     band: str
     """Band around the recorded value."""
     is_within: bool
@@ -63,8 +63,8 @@ class Fact(msgspec.Struct, frozen=True):
 
 def facts_of(seen: Observation) -> list[Fact]:
     """Return all figures of an observation."""
-    found = []
+    facts = []
     for name, figure in {**ROWS, **MORE_ROWS}.items():
         value, band = figure(seen), BANDS[name]
-        found.append(Fact(name, value, RECORDED[name], str(band), band.holds(value, RECORDED[name])))
-    return found
+        facts.append(Fact(name, value, RECORDED[name], str(band), band.holds(value, RECORDED[name])))
+    return facts

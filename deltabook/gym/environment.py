@@ -77,7 +77,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self._simulation: Simulation | None = None
         self._reading = self._read_columns()
         self.names = (*self.own, *self._reading.names)
-        """Of the numbers of an observation."""
+        """Names of the numbers of an observation."""
         self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, (len(self.names),), np.float32)
 
     def _read_columns(self) -> Observation:

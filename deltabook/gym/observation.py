@@ -38,7 +38,7 @@ class Observation:
         self._symbol = symbol
         self._views = [(view, [column.name for column in columns if _is_number(column)]) for view, columns in views]
         self.names = tuple(f"{view}.{column}" for view, columns in self._views for column in columns)
-        """Of the numbers, as view.column."""
+        """Names of the numbers, as view.column."""
 
     def read(self, view: Callable[[str], ViewContents], origin_ticks: float) -> NDArray[np.float32]:
         """The numbers now."""

@@ -9,9 +9,9 @@ from typing import Any, Unpack
 
 from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
-from deltabook.backtest.errors import ConfigurationError, StrategyStopped
+from deltabook.backtest.errors import ConfigurationError
 from deltabook.backtest.replaying import Replay
-from deltabook.backtest.result import Result
+from deltabook.backtest.result import Result, StrategyStopped
 from deltabook.backtest.sweep import Sweep, SweepResult
 from deltabook.notebook.inputs import (
     DataLike,

@@ -271,7 +271,7 @@ class Participant:
             clock.call_at(self._answer.arrival_ns(clock.now_ns), self._receive, self._take_answers, data)
 
     def _take_answers(self, data: bytes) -> None:
-        told = self.host.desk.told
+        told = self.host.desk.receive
         for line in data.splitlines():
             try:
                 told(text.parse_response(line))

@@ -75,7 +75,7 @@ class DecodedOuch(msgspec.Struct, frozen=True):
     fields: dict[str, Value]
     """By name, in order; alphas without the blanks at their end."""
     options: dict[int, Value] = {}
-    """Of the appendage, by tag (5.0)."""
+    """Options of the appendage, by tag (5.0)."""
 
 
 MessageTable = Mapping[str, OuchMessage]

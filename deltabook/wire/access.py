@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Who may use a port: programs on this machine, or whoever knows the token."""
+"""Access to a port: for programs on this machine, or for clients that have the token."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Access:
     """Decides about requests."""
 
     def __init__(self, token: str = "", origins: Collection[str] = (), names: Collection[str] = ()) -> None:
-        """Without a token everybody on this machine is let in, and nobody else; with one whoever says it.
+        """Admit clients on this machine alone; with a token admit the clients that send it.
 
         ``origins`` are those of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names`` and
-        without a token everybody is let in who can reach the port and knows it by one of them, or as this machine.
+        without a token every client is admitted that asks for the port by one of them, or by a name of this machine.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
         self._origins = frozenset(origins)
@@ -95,9 +95,9 @@ class Access:
         if origin is not None and origin not in self._origins:
             return 403, f"expected a program, was a page of {origin[:80]}"
         if self._expected:
-            said = (authorization or "").encode("utf-8", "surrogateescape")
+            given = (authorization or "").encode("utf-8", "surrogateescape")
             return (
-                None if hmac.compare_digest(said, self._expected) else (401, "expected the token, was another or none")
+                None if hmac.compare_digest(given, self._expected) else (401, "expected the token, was another or none")
             )
         if not self._names and not is_loopback(host):
             return 403, f"expected a request from this machine, was {host or 'an unknown address'}"
@@ -116,7 +116,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls_key: str = ""
     """PEM file with the certificate's private key."""
     origins: tuple[str, ...] = ()
-    """Of pages of other ports that may use this one."""
+    """Origins of pages of other ports that may use this one."""
     private_names: tuple[str, ...] = ()
     """Not empty: the network in front of the port is private, so that neither token nor TLS is needed off loopback. A
     request must be to one of these names all the same, or to one of this machine: else a page of somebody whose name
@@ -144,7 +144,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return read_token(self.token_file) if self.token_file else ""
 
     def access(self) -> Access:
-        """Who is let in; raises `AccessError`."""
+        """Return the rules of admission; raises `AccessError`."""
         return Access(self.token(), self.origins, self.private_names)
 
     def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:
@@ -156,7 +156,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def context_factory(self) -> Any:
         """TLS 1.2 or newer; the key belongs to the certificate; raises `AccessError`."""
-        # Who needs no TLS need not load OpenSSL.
+        # Without TLS, OpenSSL is not loaded.
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from OpenSSL import SSL
         from twisted.internet.ssl import ContextFactory
@@ -183,7 +183,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _reason(error: Exception) -> str:
     """What went wrong: the last of a list of OpenSSL's, or the first sentence."""
-    said = error.args[0] if error.args else ""
-    if isinstance(said, list):
-        return str(said[-1][-1]) if said else "not PEM"
-    return str(said).partition(".")[0]
+    reason = error.args[0] if error.args else ""
+    if isinstance(reason, list):
+        return str(reason[-1][-1]) if reason else "not PEM"
+    return str(reason).partition(".")[0]

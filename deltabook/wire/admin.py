@@ -1,4 +1,4 @@
-"""What is said over HTTP to whoever runs an exchange: what it looks like, and what is to be changed.
+"""Messages of the admin port of an exchange over HTTP: reports, and the changes that an operator may make.
 
 ``GET`` one of the paths answers with the struct of its name; ``POST`` one of those of `CHANGES` takes its struct and
 answers with a `Done`. Both are JSON; a refusal is one line of text. ``GET /metrics`` is for a Prometheus.
@@ -106,7 +106,7 @@ class Status(msgspec.Struct, frozen=True):
     pid: int
     """Process id."""
     directory: str
-    """Of the journal."""
+    """Directory of the journal."""
     ports: dict[str, int]
     """Port by purpose."""
     phases: dict[str, int]
@@ -129,7 +129,7 @@ class SymbolLine(msgspec.Struct, frozen=True):
     ask_volume: int
     """Lots displayed at the best ask."""
     last_ticks: int | None
-    """Of the last trade."""
+    """Price of the last trade."""
     live_orders: int
     """Orders in the book, or waiting for their stop or auction."""
     tick_size: str
@@ -152,7 +152,7 @@ class Statistics(msgspec.Struct, frozen=True):
     symbols: tuple[SymbolLine, ...]
     """In the order of their numbers."""
     total_symbols: int
-    """Of all that there are."""
+    """Number of all symbols."""
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
@@ -228,7 +228,7 @@ class Accounts(msgspec.Struct, frozen=True):
 
     accounts: tuple[AccountLine, ...]
     total: int
-    """Of all that there are."""
+    """Number of all entries."""
 
 
 class StateHash(msgspec.Struct, frozen=True):
@@ -247,7 +247,7 @@ class Replay(msgspec.Struct, frozen=True):
     file: str
     symbol: str
     position: int
-    """Of the last record that was played."""
+    """Position of the last record that was played."""
     time_ns: int
     """Market time, which is the recording's."""
     speed: float | None

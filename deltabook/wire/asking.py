@@ -1,8 +1,8 @@
-"""What is said over HTTP to ask a question: any SELECT over relations and views, as they are at one epoch.
+"""Messages of a question over HTTP: any SELECT over relations and views, as they are at one epoch.
 
-``POST /v1/ask`` takes a `Question` and answers with an `Answered`, or with the rows as an Arrow stream to who accepts
-``application/vnd.apache.arrow.stream``; then the epoch stands in the schema's metadata as ``deltabook.epoch``, and in
-both cases in the header ``deltabook-epoch``. A refusal is one line of text.
+``POST /v1/ask`` takes a `Question` and answers with an `Answered`, or with the rows as an Arrow stream to a client that
+accepts ``application/vnd.apache.arrow.stream``; then the epoch stands in the schema's metadata as ``deltabook.epoch``,
+and in both cases in the header ``deltabook-epoch``. A refusal is one line of text.
 """
 
 from __future__ import annotations

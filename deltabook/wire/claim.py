@@ -1,4 +1,4 @@
-"""Who holds a directory: what its lock file says to whoever is refused."""
+"""The owner of a locked directory: what the lock file names to a process that is refused."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ns // 10**9, UTC) if self.since_ns else None
-        told = [
+        parts = [
             f"process {self.process} on {self.host}",
             *([f"term {self.term}"] if self.term else []),
             *([f"run {self.run}"] if self.run else []),
             *([f"since {since:%Y-%m-%d %H:%M:%S} UTC"] if since else []),
         ]
-        return ", ".join(told)
+        return ", ".join(parts)
 
     def encoded(self) -> bytes:
         """A line of a file."""

@@ -1,8 +1,8 @@
 """NASDAQ TotalView-ITCH 5.0: the table of all its messages, and single messages as bytes and back.
 
 Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
-since midnight in six bytes. Prices stay the integers of the wire: four or eight of their decimals are implied. Whoever
-decodes many messages at once takes `MESSAGES` and reads whole columns by `ItchField.offset` and `ItchField.width`.
+since midnight in six bytes. Prices stay the integers of the wire: four or eight of their decimals are implied. To
+decode many messages at once, take `MESSAGES` and read whole columns by `ItchField.offset` and `ItchField.width`.
 
 >>> delete = encode_message("D", stock_locate=7, timestamp=34_200_000_000_000, order_reference_number=1001)
 >>> len(delete), frame(delete)[:3]
@@ -89,7 +89,7 @@ class DecodedMessage(msgspec.Struct, frozen=True):
     """By name, in order; alphas without the blanks at their end."""
 
 
-# Behind the 11 bytes that all messages share, "name:width" for an alpha, "name:uN" for an integer of N bytes, "name:p4"
+# After the 11 bytes that all messages share: "name:width" for an alpha, "name:uN" for an integer of N bytes, "name:p4"
 # and "name:p8" for prices. NASDAQ TotalView-ITCH 5.0, April 2023.
 _TABLE: Final = """
 S  System Event                            event_code:1

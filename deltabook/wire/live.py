@@ -34,7 +34,7 @@ class LiveTrade(msgspec.Struct, frozen=True, array_like=True):
     """One execution that the feed has told of."""
 
     number: int
-    """Of the feed's message."""
+    """Number of the feed's message."""
     day_ns: int
     """Market time since midnight UTC."""
     price: str | None
@@ -43,12 +43,12 @@ class LiveTrade(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LiveFigures(msgspec.Struct, frozen=True):
-    """Of the session, or of the moment."""
+    """Figures of the session, or of the moment."""
 
     inputs: int
     """Requests in the journal."""
     messages: int
-    """Of the feed."""
+    """Messages of the feed."""
     orders: int
     """Orders that were taken."""
     trades: int

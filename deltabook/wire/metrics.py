@@ -1,9 +1,9 @@
-"""What every process tells a monitor in the same way: who it is, its clock, its resources, and beside them its own.
+"""Metrics that every process exports in the same way: its role, its clock and its resources, beside its own.
 
 Names begin with ``deltabook_ROLE_`` and end with what is counted and its unit: ``_total`` counts up from the start of
 the process or of what it works on, ``_seconds`` and ``_bytes`` are what they say, anything else is a number of things.
-What all roles have alike has no role in its name. Labels have few values, and their number is bounded by whoever makes
-them.
+What all roles have alike has no role in its name. Labels have few values, and their number is bounded by the code that
+makes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Exposition(Collector):
         self, role: str, run_id: str, collect: Callable[[], Iterator[Metric]], now_s: Callable[[], float] = time.time
     ) -> None:
         """``collect`` makes the role's own metrics; ``now_s`` is the clock that a monitor compares with its own."""
-        self._told = {"version": __version__, "run": run_id, "role": role}
+        self._labels = {"version": __version__, "run": run_id, "role": role}
         self._collect, self._now_s = collect, now_s
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -50,7 +50,7 @@ class Exposition(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client.registry.Collector`."""
-        yield InfoMetricFamily("deltabook_build", "Version, run id and role of the process.", self._told)
+        yield InfoMetricFamily("deltabook_build", "Version, run id and role of the process.", self._labels)
         yield gauge("deltabook_clock_seconds", "The clock of the process, since the UTC epoch.", self._now_s())
         yield from self._collect()
 

@@ -38,7 +38,7 @@ __all__ = [
 END_OF_SESSION: Final = 0xFFFF
 """The count of a packet that says that nothing will follow."""
 PAYLOAD_LIMIT_BYTES: Final = 1400
-"""Of a datagram, header included: below what any link carries in one piece."""
+"""Largest size of a datagram, header included: below what any link carries in one piece."""
 
 _HEAD: Final = struct.Struct(">10sQH")
 _LENGTH: Final = struct.Struct(">H")

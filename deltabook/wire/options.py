@@ -56,7 +56,7 @@ def parse_options(text: str, line: bytes) -> OrderOptions:
     """The options in a field of `line` (for the message of an error only); raises `WireError`."""
     if not text:
         return PLAIN
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word in text.split(";"):
         name, equals, value = word.partition("=")
         setting: Any
@@ -68,10 +68,10 @@ def parse_options(text: str, line: bytes) -> OrderOptions:
             field, setting = "auction", word
         else:
             raise WireError(f"expected an option out of {_WORDS}, was {word[:40]!r} in {line[:80]!r}")
-        if field in found:
+        if field in settings:
             raise WireError(f"expected each option once, and one auction, was {text[:40]!r} in {line[:80]!r}")
-        found[field] = setting
-    return OrderOptions(**found)
+        settings[field] = setting
+    return OrderOptions(**settings)
 
 
 def encode_options(options: OrderOptions) -> str:

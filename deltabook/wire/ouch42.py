@@ -82,7 +82,7 @@ N  Sequenced Trade Now      timestamp:u8 order_token:14
 
 
 class Display(StrEnum):
-    """Who sees an order, and other things that 4.2 says here."""
+    """Visibility of an order, and other attributes that 4.2 puts in the same field."""
 
     ATTRIBUTABLE = "A"
     VISIBLE = "Y"

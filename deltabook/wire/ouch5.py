@@ -159,7 +159,7 @@ class TimeInForce(StrEnum):
 
 
 class Display(StrEnum):
-    """Who sees an order."""
+    """Visibility of an order."""
 
     VISIBLE = "Y"
     HIDDEN = "N"
@@ -274,7 +274,7 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
 def decode_options(data: bytes) -> dict[int, Value]:
     """The options of an appendage (with its length in front) by tag; raises `WireError`.
 
-    Options of unknown tags are refused: whoever does not know one cannot do what it asks for.
+    Options of unknown tags are refused: a request with an unknown option cannot be carried out as it asks.
     """
     if len(data) < 2 or _LENGTH.unpack_from(data)[0] != len(data) - 2:
         raise WireError(f"expected an appendage of as many bytes as its length says, was {data[:64]!r}")

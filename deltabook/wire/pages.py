@@ -38,9 +38,9 @@ class PageFile(msgspec.Struct, frozen=True):
 def page_files(package: str) -> dict[str, PageFile]:
     """Path → file: what lies in a package's folder ``page``; ``page.html`` is ``/``."""
     folder = files(package) / "page"
-    found = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
-    found["/"] = found.pop("/page.html")
-    return found
+    by_path = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
+    by_path["/"] = by_path.pop("/page.html")
+    return by_path
 
 
 def read_file(file: Traversable) -> PageFile:

@@ -18,7 +18,7 @@ def prompt_write(transport: Any) -> Write:
     the socket itself. What it does not take, and what comes while something is buffered, goes the transport's way; so
     does everything of transports that are no TCP connections.
 
-    For short bursts only: whoever sends much at once must use the transport, which lets others have their turn.
+    For short bursts only: a sender of much data must use the transport, which lets others have their turn.
     """
 
     def write(data: bytes) -> None:

@@ -44,7 +44,7 @@ class SocketConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     port: Annotated[int, Meta(ge=1, le=65535)]
     """Its port."""
     delivery: Literal["", "at-most-once"] = ""
-    """Of a plain stream, which cannot be asked again for what was sent: that this is known. A feed needs nothing."""
+    """``at-most-once`` accepts that a plain stream sends nothing again; a feed leaves this empty."""
 
 
 Connection = FileConnection | SocketConnection

@@ -42,7 +42,7 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
 
     kind: Literal["snapshot", "changes", "progress", "heartbeat", "error"]
     """snapshot replaces, changes add, progress is changes without rows (epochs in which the view stayed as it was, only
-    sent to who follows epochs), heartbeat says that the service lives, error ends a view."""
+    sent to subscribers of epochs), heartbeat says that the service lives, error ends a view."""
     view: str
     """Name of the view, empty in a heartbeat."""
     from_epoch: int = 0
@@ -54,10 +54,10 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     time_ns: int = 0
     """When the version was published, nanoseconds since the UTC epoch."""
     reason: str = ""
-    """Of an error; of a snapshot that comes in place of changes."""
+    """Reason of an error, or of a snapshot that comes in place of changes."""
     step: int = 0
-    """Of a view of the express lane: the version, ascending while a process of the runtime lives. There are many in an
-    epoch, and ``to`` is the newest epoch that is inside as a whole. 0: the epoch is the version."""
+    """Version of a view of the express lane, ascending while a process of the runtime lives. There are many in an
+    epoch, and ``to`` is the latest epoch that is inside as a whole. 0: the epoch is the version."""
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -101,23 +101,23 @@ class FrameDecoder:
 
     def __init__(self, limit_bytes: int = FRAME_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Whole frames completed by these bytes; raises `FrameError` for one past the limit or one that is broken."""
-        self._held += data
-        while len(self._held) >= _PREFIX.size:
-            head_bytes, body_bytes = _PREFIX.unpack_from(self._held)
+        self._buffer += data
+        while len(self._buffer) >= _PREFIX.size:
+            head_bytes, body_bytes = _PREFIX.unpack_from(self._buffer)
             if head_bytes + body_bytes > self._limit_bytes:
                 raise FrameError(
                     f"expected a frame of at most {self._limit_bytes} bytes, was {head_bytes + body_bytes}"
                 )
             end = _PREFIX.size + head_bytes + body_bytes
-            if len(self._held) < end:
+            if len(self._buffer) < end:
                 return
-            head = bytes(self._held[_PREFIX.size : _PREFIX.size + head_bytes])
-            body = bytes(self._held[_PREFIX.size + head_bytes : end])
-            del self._held[:end]
+            head = bytes(self._buffer[_PREFIX.size : _PREFIX.size + head_bytes])
+            body = bytes(self._buffer[_PREFIX.size + head_bytes : end])
+            del self._buffer[:end]
             yield _decode(head, body)
 
 

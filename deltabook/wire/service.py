@@ -1,12 +1,13 @@
-"""What a runtime says of itself and of its views over HTTP, beside their changes (`results`).
+"""Messages of a runtime about itself and its views over HTTP, beside their changes (`results`).
 
 ``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
 `ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` of ``/v1/views/NAME/cursor`` takes a `NewCursor` and
-answers with a `Cursor`, ``GET`` of ``/v1/cursors/ID?page=N`` with a `Page`. Rows come as Arrow too, to who accepts
-``application/vnd.apache.arrow.stream``: then a column of an exact decimal is one of Arrow's, and what is beside the
-rows stands in the schema's metadata.
+answers with a `Cursor`, ``GET`` of ``/v1/cursors/ID?page=N`` with a `Page`. Rows come as Arrow too, to a client that
+accepts ``application/vnd.apache.arrow.stream``: then a column of an exact decimal is one of Arrow's, and what is beside
+the rows stands in the schema's metadata.
 
-In JSON an exact number has as many digits as it needs. Who reads numbers as floats asks with ``?integers=string``.
+In JSON an exact number has as many digits as it needs. A client that reads numbers as floats asks with
+``?integers=string``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ PAGE_ROWS: Final = 1_000
 LONGEST_PAGE_ROWS: Final = 100_000
 
 Value = str | bool | int | float | None
-"""Of a row in JSON. A date or a time is text in ISO 8601."""
+"""Value of a row in JSON. A date or a time is text in ISO 8601."""
 
 
 class ColumnLine(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class ColumnLine(msgspec.Struct, frozen=True):
     nullable: bool = False
     """Whether NULL may stand in it."""
     scale: int = 0
-    """Of an exact number: digits behind the decimal point."""
+    """Digits behind the decimal point of an exact number."""
 
 
 class RecordLine(msgspec.Struct, frozen=True):
@@ -79,7 +80,7 @@ class RecordLine(msgspec.Struct, frozen=True):
     compared_epoch: int
     """Where they were compared last; 0 before the first time."""
     differs_since: int
-    """Of a view that differs: the first epoch at which it did, else 0."""
+    """First epoch at which the view differed, 0 if it does not."""
     failed: str | None
     """Why the view has failed on Spark; null if it has not."""
 
@@ -101,7 +102,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     epoch: int
     """The newest epoch that its lane has published."""
     step: int
-    """Of the express lane: its version. 0: the epoch is the version."""
+    """Version of a view of the express lane. 0: the epoch is the version."""
     since: int
     """Its first epoch."""
     failed: str | None
@@ -109,7 +110,7 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     sql: str = ""
     """Its SELECT, as it was given."""
     record: RecordLine | None = None
-    """Of an express view: how it stands on Spark; null where Spark does not keep it."""
+    """State of an express view's record on Spark; null where Spark keeps none."""
     reads: tuple[str, ...] = ()
     """The relations and views that the SELECT names; none for a view that an earlier version of the runtime added."""
 
@@ -133,7 +134,7 @@ class NewCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a view's result is to be paged through."""
 
     rows: Annotated[int, Meta(ge=1, le=LONGEST_PAGE_ROWS)] = PAGE_ROWS
-    """Of each page but the last."""
+    """Rows of each page but the last."""
     is_sorted: bool = True
     """By the columns from the left, NULL first; else in an order that stays as long as the cursor."""
 
@@ -316,7 +317,7 @@ class ViewFigures(msgspec.Struct, frozen=True):
     behind_epochs: int
     """Epochs that are sealed and not inside."""
     lag_ms: float | None
-    """Of its lane; null when nothing was published lately."""
+    """Lag of its lane; null when nothing was published lately."""
     failed: str | None
 
 
@@ -344,9 +345,9 @@ class SiteLine(msgspec.Struct, frozen=True):
     refused_requests: int
     """Answered with a status of 400 or more."""
     failed_requests: int
-    """Of them, with one of 500."""
+    """Requests answered with a status of 500 or more."""
     held_bytes: int
-    """Of answers that are being sent."""
+    """Bytes of answers that are being sent."""
 
 
 class PostgresLine(msgspec.Struct, frozen=True):
@@ -365,7 +366,7 @@ class PostgresLine(msgspec.Struct, frozen=True):
     copied_rows: int
     """By COPY, those of subscribers that have ended among them."""
     held_bytes: int
-    """Of answers, those of open cursors among them."""
+    """Bytes of answers, those of open cursors included."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -378,7 +379,7 @@ class Statistics(msgspec.Struct, frozen=True):
     epoch: int
     """The newest that is sealed."""
     memory_bytes: int
-    """Of the process, Spark's left out."""
+    """Memory of the process, without Spark's."""
     views: tuple[ViewFigures, ...]
     subscribers: int
     cursors: CursorFigures

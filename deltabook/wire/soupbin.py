@@ -140,21 +140,21 @@ class PacketSplitter:
     its first bytes and not when enough of them have come. After a `WireError` the splitter must not be used again.
     """
 
-    __slots__ = ("_held", "_limit_bytes")
+    __slots__ = ("_limit_bytes", "_partial")
 
     def __init__(self, limit_bytes: int = PACKET_LIMIT_BYTES) -> None:
         """``limit_bytes``: the longest packet that is taken, its length included."""
-        self._held = b""
+        self._partial = b""
         self._limit_bytes = limit_bytes
 
     @property
-    def held(self) -> bytes:
+    def partial(self) -> bytes:
         """The beginning of a packet whose end has not come yet."""
-        return self._held
+        return self._partial
 
     def split(self, data: bytes) -> list[Packet]:
         """The packets that `data` completes; raises `WireError` for a length that no packet has."""
-        data = self._held + data if self._held else data
+        data = self._partial + data if self._partial else data
         packets: list[Packet] = []
         at, size = 0, len(data)
         while size - at >= 2:
@@ -164,7 +164,7 @@ class PacketSplitter:
                 break
             packets.append(Packet(data[at + 2 : at + 3], data[at + 3 : at + 2 + length]))
             at += 2 + length
-        self._held = data[at:]
+        self._partial = data[at:]
         return packets
 
     def first(self, data: bytes) -> tuple[Packet | None, bytes]:
@@ -172,14 +172,14 @@ class PacketSplitter:
 
         For a reader that hands the rest on: until the packet is complete all bytes are held.
         """
-        data = self._held + data
-        self._held = b""
+        data = self._partial + data
+        self._partial = b""
         if len(data) >= 2:
             length = data[0] << 8 | data[1]
             self._check(length, data[:16])
             if len(data) >= 2 + length:
                 return Packet(data[2:3], data[3 : 2 + length]), data[2 + length :]
-        self._held = data
+        self._partial = data
         return None, b""
 
     def _check(self, length: int, begin: bytes) -> None:

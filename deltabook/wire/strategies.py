@@ -1,8 +1,8 @@
-"""What is said over HTTP of running strategies: how they stand, what they do, and the kill switch.
+"""Messages about running strategies over HTTP: their state, their orders and fills, and the kill switch.
 
 ``GET`` of `STATUS_PATH` answers with a `Strategies`, of `FILLS_PATH` with a `Fills`, of `ORDERS_PATH` with an `Orders`;
 ``POST`` of `KILL_PATH` takes a `Kill` and answers with a `Killed`. All are JSON; a refusal is one line of text. Prices
-are ticks, quantities lots, money ticks × lots: who shows them knows the instruments' scales.
+are ticks, quantities lots, money ticks × lots: a display needs the instruments' scales.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PositionLine(msgspec.Struct, frozen=True):
     realised: int
     """Profit of closed parts, before fees, ticks × lots."""
     unrealised: int
-    """Of the open position at its mark."""
+    """Profit of the open position at its mark."""
     fees: int
     """Paid so far, ticks × lots; negative: more rebates than fees."""
 
@@ -176,7 +176,7 @@ class OrderLine(msgspec.Struct, frozen=True):
     status: str
     """See `algo_engine.order.OrderStatus`."""
     reason: str = ""
-    """Of one that was rejected, refused or cancelled."""
+    """Reason why the order was rejected, refused or cancelled."""
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -200,4 +200,4 @@ class Killed(msgspec.Struct, frozen=True):
     strategies: tuple[str, ...]
     """That it stopped, or that it had stopped before."""
     orders_open: int
-    """Of theirs, being cancelled."""
+    """Their live orders, which are being cancelled."""

@@ -47,7 +47,7 @@ __all__ = [
 STREAM_PATH: Final = "/v1/stream"
 LONGEST_REQUEST_BYTES: Final = 16 * 1024
 MOST_SUBSCRIPTIONS: Final = 16
-"""Of one connection."""
+"""Largest number of subscriptions of one connection."""
 MOST_CREDIT: Final = 1000
 
 GOING_AWAY: Final = 1001
@@ -150,9 +150,9 @@ class StreamChange(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "t
     rows: tuple[tuple[str | bool | int | float | None, ...], ...]
     """Values in the order of the columns."""
     weights: tuple[int, ...]
-    """Of each row: +n times added, -n times removed."""
+    """Weight of each row: +n times added, -n times removed."""
     reason: str = ""
-    """Of an error, or why a snapshot comes in place of changes."""
+    """Reason of an error, or of a snapshot that comes in place of changes."""
 
 
 class Frames(_Event, frozen=True, tag="frame"):
@@ -182,7 +182,7 @@ class Failed(_Event, frozen=True, tag="error"):
 
     reason: str
     id: str = ""
-    """Of the subscription that it is about."""
+    """Id of the subscription that it is about."""
 
 
 class Pong(_Event, frozen=True):

@@ -83,7 +83,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     order_id: int
     """The exchange's order id for X, D and U, 0 for B, S and M."""
     broker_id: int
-    """Who asks."""
+    """Broker that sends the request."""
     action: str
     """One of B S X D U M."""
     volume: int
@@ -95,7 +95,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     time_ns: int = 0
     """The client's own time; the exchange does not use it."""
     options: OrderOptions = PLAIN
-    """Of B and S alone."""
+    """Options of an order; only with B and S."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):

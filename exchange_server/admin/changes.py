@@ -1,4 +1,4 @@
-"""What whoever runs an exchange may change."""
+"""Changes that the operator of an exchange may make."""
 
 from __future__ import annotations
 

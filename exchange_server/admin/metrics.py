@@ -34,7 +34,7 @@ class JournalFigures(msgspec.Struct, frozen=True):
     """What is told of the journal at a moment."""
 
     bytes: int
-    """Of the requests on the disk."""
+    """Size of the requests on the disk."""
     snapshot_age_s: float | None
     """Since this process wrote its newest snapshot; None if it has written none."""
 

@@ -1,4 +1,4 @@
-"""What whoever runs an exchange may look at. Nothing here changes the market, and no answer grows with it."""
+"""Reports for the operator of an exchange. Nothing here changes the market, and no answer grows with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Playing(Protocol):
 
     @property
     def position(self) -> int:
-        """Of the last record that was played."""
+        """Position of the last record that was played."""
 
     @property
     def speed(self) -> float | None:
@@ -104,7 +104,7 @@ class Reports:
         self.figures = figures
         self.playing = playing
         self.ports: dict[str, int] = {}
-        """By purpose; whoever opens them writes them down here."""
+        """Ports by purpose; the code that opens a port enters it here."""
         self._seconds = seconds
         self._since_s = seconds()
 

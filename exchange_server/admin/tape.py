@@ -36,7 +36,7 @@ _FIELDS: Final = {
     ord("P"): Struct(">QcI8sI"),
     ord("Q"): Struct(">Q8sI"),
 }
-"""Of the messages that say a price or a trade, as far as they do."""
+"""Layout of the messages that carry a price or a trade, up to those fields."""
 
 
 class Tape:
@@ -51,7 +51,7 @@ class Tape:
 
     @property
     def messages(self) -> int:
-        """Of the feed so far."""
+        """Messages of the feed so far."""
         return self._records.next_number - 1 if self._records is not None else 0
 
     def trades(self, instrument: Instrument, book: Any, after: int = 0) -> list[LiveTrade]:
@@ -59,15 +59,15 @@ class Tape:
         records = self._records
         if records is None or after >= records.next_number - 1:
             return []
-        # Of text what is new; of packets also those before, which may say the prices of what is new.
+        # Text: the new lines. Packets: also earlier ones, which may carry the prices of the new ones.
         oldest = (
             max(after + 1, records.next_number - MOST_LINES) if self._is_text else records.next_number - MOST_PACKETS
         )
         begin = max(oldest, 1)
         offset = records.offset_of(begin)
         data = records.piece(offset, records.size_bytes - offset)
-        found = _of_text(data, instrument) if self._is_text else _of_itch(data, begin, instrument, book)
-        newest = deque((trade for trade in found if trade[0] > after), MOST_TRADES)
+        trades = _of_text(data, instrument) if self._is_text else _of_itch(data, begin, instrument, book)
+        newest = deque((trade for trade in trades if trade[0] > after), MOST_TRADES)
         price, quantity = instrument.price, instrument.quantity
         return [
             LiveTrade(number, day_ns, None if ticks is None else f"{price(ticks):f}", f"{quantity(lots):f}")
@@ -79,9 +79,9 @@ def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, in
     symbol = re.escape(instrument.symbol.encode("ascii"))
     # The pattern begins with what is rare in a line, and what stands in front is read of the newest alone.
     pattern = re.compile(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n")
-    for found in deque(pattern.finditer(data), MOST_TRADES):
-        number, time_ns, _ = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()].split(b",", 2)
-        yield int(number), int(time_ns) % _DAY_NS, int(found[2]), int(found[1])
+    for match in deque(pattern.finditer(data), MOST_TRADES):
+        number, time_ns, _ = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].split(b",", 2)
+        yield int(number), int(time_ns) % _DAY_NS, int(match[2]), int(match[1])
 
 
 def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Iterator[tuple[int, int, int | None, int]]:

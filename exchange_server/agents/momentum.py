@@ -1,4 +1,4 @@
-"""Momentum: who buys what has risen and sells what has fallen."""
+"""Momentum traders, which buy after a rise and sell after a fall."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Noise(Trader):
         """Its patient orders."""
 
     def adopt(self, order: Order) -> bool:
-        """Orders of a recovered book count as patient, whoever's they were."""
+        """Count an order of a recovered book as patient, whatever trader entered it."""
         self.patient.rested(order.order_id)
         return True
 

@@ -41,15 +41,15 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     brokers: Count = 7
     """Broker ids that it appears under."""
     fleeting: Share = 0.2
-    """Of its turns that place a fleeting order, or cancel one."""
+    """Share of its turns that place a fleeting order, or cancel one."""
     fleeting_orders: Count = 6
     """Fleeting orders that are live at once; the oldest goes first."""
     inside: Share = 0.5
-    """Of the fleeting orders that better the touch; the others join it."""
+    """Share of the fleeting orders that better the touch; the others join it."""
     odd: Share = 0.1
-    """Of the fleeting orders that are smaller than a clip, of any size; the others are of about one."""
+    """Share of the fleeting orders of any size below a clip; the others have about that of a clip."""
     market: Share = 0.14
-    """Of its turns that send a market order."""
+    """Share of its turns that send a market order."""
     market_clips: Positive = 0.4
     """Median of their sizes; those are log-normal."""
     patient_orders: Count = 130
@@ -145,7 +145,7 @@ class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     slices: Count = 40
     """TWAP: into how many."""
     turns: Count = 100
-    """Of its own turns, over which TWAP spreads the slices; and mean rest between two big orders."""
+    """Number of its own turns over which TWAP spreads the slices; also the mean rest between two big orders."""
     participation: Share = 0.1
     """POV: its part of the lots that the other agents send to take."""
 

@@ -57,7 +57,7 @@ class Value:
 
 
 class Informed(Trader):
-    """Takes what is offered below the value, and sells to whoever bids above it; the greater the gain, the more."""
+    """Takes what is offered below the value, and sells to bids above it; the greater the gain, the more."""
 
     def __init__(self, settings: ValueSettings, brokers: range, clip_lots: int, value: Value) -> None:
         super().__init__(brokers)

@@ -48,7 +48,7 @@ class View:
 
 
 class Owner(Protocol):
-    """Who is told where an order came to rest."""
+    """Trader that is notified where its order came to rest."""
 
     def rested(self, order_id: int, /) -> None:
         """The order is in the book under this id."""
@@ -70,7 +70,7 @@ class Batch:
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
-        """By request: who is told of the order that it leaves in the book."""
+        """By request: the owner of the order that it leaves in the book."""
 
     def enter(self, owner: Owner, broker_id: int, side: str, volume: int, price_ticks: int) -> None:
         """A limit order, whose owner is told if it rests."""

@@ -18,8 +18,8 @@ from exchange_server.journal.segments import JournalReader
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import feed_name, private_name
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["History", "MakeOutputs", "Moment", "Walk"]
 
@@ -37,7 +37,7 @@ class Moment(msgspec.Struct, frozen=True):
     messages: dict[str, int]
     """Number of the last message of each form of the feed that was asked for."""
     state_hash: str
-    """Of the market."""
+    """Fingerprint of the market."""
     market: Market
     """Its books and accounts, to look at."""
 
@@ -71,7 +71,7 @@ class History:
         """
         name = feed_name(form)
         walk = self.walk(
-            lambda found: name in found.streams and found.streams[name].next_number <= number, forms=(form,)
+            lambda moment: name in moment.streams and moment.streams[name].next_number <= number, forms=(form,)
         )
         for _ in walk.each():
             if walk.messages[form] >= number:

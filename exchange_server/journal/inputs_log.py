@@ -85,7 +85,7 @@ class InputsLog:
     def _cut(self, end: JournalEnd) -> None:
         """Remove the torn tail, and make what stays durable, since nobody knows how much of it is.
 
-        Whole records in the tail are kept aside, for whoever wants to look: what is missing before them was lost by
+        Whole records in the tail are kept aside, for an operator to look at: what is missing before them was lost by
         the machine, and without it they are worth nothing to a market.
         """
         for path in reversed(end.torn):

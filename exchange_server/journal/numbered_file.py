@@ -183,7 +183,7 @@ class LineFile(NumberedFile):
 class PacketFile(NumberedFile):
     """Records begin with their length in two big-endian bytes, which count what follows them.
 
-    Looking for their ends is a step for each; so whoever only passes them on takes `piece`s, which end anywhere.
+    Looking for their ends is a step for each; so a reader that only passes them on takes `piece`s, which end anywhere.
     """
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:

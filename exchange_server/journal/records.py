@@ -56,12 +56,12 @@ def find_records(data: bytes, position: int) -> Iterator[int]:
     For what stands behind a broken record, whose length cannot be trusted.
     """
     offset, last = 0, len(data) - FRAME_BYTES
-    # Of a real length the highest of the four bytes is 0 or nearly: this leaves few places where a checksum is made.
+    # The highest of the four bytes of a real length is 0 or nearly: this leaves few places where a checksum is made.
     highest = RECORD_LIMIT_BYTES >> 24
     while offset < last:
-        if data[offset + 3] <= highest and (found := record_at(data, offset, position + offset)) is not None:
-            yield found[1]
-            offset = found[0]
+        if data[offset + 3] <= highest and (record := record_at(data, offset, position + offset)) is not None:
+            yield record[1]
+            offset = record[0]
         elif data[offset : offset + 4] == b"\0\0\0\0":
             # What was never written reads as zeros, of which there may be many.
             written = _NOT_ZERO.search(data, offset)

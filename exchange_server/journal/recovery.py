@@ -10,8 +10,8 @@ from exchange_server.errors import JournalError
 from exchange_server.journal.segments import SegmentHead
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION, Snapshot, SnapshotDirectory
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["MarketStarts"]
 
@@ -62,19 +62,19 @@ class MarketStarts:
         ``missing`` says why a snapshot cannot be used, empty if it can. Raises `JournalError` if the journal does not
         go back to where a market could begin.
         """
-        found = None
+        nearest = None
         for snapshot in filter(is_wanted, snapshots.newest()):
             why = self._unfit(snapshot, head) or missing(snapshot)
             if not why:
                 try:
-                    found = self._restored(snapshot), snapshot
+                    nearest = self._restored(snapshot), snapshot
                     break
                 except (msgspec.MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
                     why = f"{type(error).__name__} {error}"
             self.passed_over.append(f"{snapshots.path(snapshot.inputs)}: {why}")
         self.passed_over += [f"{path}: {why}" for path, why in snapshots.damaged.items()]
-        if found is not None:
-            return found
+        if nearest is not None:
+            return nearest
         if head.first > 1:
             reasons = "; ".join(self.passed_over) or "none is there"
             raise JournalError(

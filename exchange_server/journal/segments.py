@@ -29,7 +29,7 @@ class SegmentHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first record of a segment; it never changes."""
 
     version: int
-    """Of the format."""
+    """Version of the format."""
     session: str
     """Name of the session, at most 10 letters and digits."""
     rules: MarketRules
@@ -84,7 +84,7 @@ def encoded_head(head: SegmentHead, unsynced: int) -> bytes:
 
 
 class JournalReader:
-    """Reads a journal, whoever else reads or writes it; changes nothing.
+    """Reads a journal, also while other processes read or write it; changes nothing.
 
     A broken record is one of two things. Bytes that were never known to be on the disk are a *torn tail*: nobody was
     told of what was in them under the policy ``always``, and little under ``interval``; the journal ends before them.
@@ -112,7 +112,7 @@ class JournalReader:
 
     @property
     def head(self) -> SegmentHead:
-        """Of the oldest segment: session and rules, and the first input that is still there."""
+        """Head of the oldest segment: session and rules, and the first input that is still there."""
         return self._first.head
 
     def batches(self, after: int = 0) -> Iterator[tuple[int, list[AnyInput]]]:
@@ -132,10 +132,10 @@ class JournalReader:
                 if inputs > after:
                     yield number, batch
             at += 1
-            found = self._segment(self.paths[at], position) if at < len(self.paths) else None
-            if found is None or found.head.first != inputs + 1:
+            following = self._segment(self.paths[at], position) if at < len(self.paths) else None
+            if following is None or following.head.first != inputs + 1:
                 break
-            segment, position = found, found.head.start + found.begin
+            segment, position = following, following.head.start + following.begin
         self.end = self._end(segment, inputs, position, at)
         if inputs < after:
             raise JournalError(f"expected input {after} in {self._directory}, was a journal that ends at {inputs}")
@@ -168,13 +168,13 @@ class JournalReader:
             while True:
                 chunk = self._disk.pread(descriptor, wanted, begin)
                 offset = 0
-                while (found := record_at(chunk, offset, start + begin + offset)) is not None:
+                while (record := record_at(chunk, offset, start + begin + offset)) is not None:
                     try:
-                        batch = decode(memoryview(chunk)[offset + FRAME_BYTES : found[0]])
+                        batch = decode(memoryview(chunk)[offset + FRAME_BYTES : record[0]])
                     except msgspec.MsgspecError as error:
                         where = f"at byte {begin + offset} of {segment.path}"
                         raise JournalError(f"expected inputs, was {error}, {where}") from None
-                    offset = found[0]
+                    offset = record[0]
                     yield number, batch, start + begin + offset
                     number += len(batch)
                 begin += offset
@@ -213,8 +213,8 @@ class JournalReader:
 
     def _start_of(self, path: Path) -> int:
         """Where a segment says that it begins; of one with a broken head nothing will be found anyway."""
-        found = self._segment(path, None)
-        return found.head.start if found else 0
+        segment = self._segment(path, None)
+        return segment.head.start if segment else 0
 
     def _bytes(self, path: Path, begin: int, length: int | None = None) -> bytes:
         """Bytes of a file from a place on."""

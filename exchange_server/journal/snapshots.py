@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All that a market's future depends on, after an input."""
 
     version: int
-    """Of the format."""
+    """Version of the format."""
     session: str
     """Whose it is."""
     inputs: int
@@ -65,9 +65,9 @@ class SnapshotDirectory:
         """Good snapshots that are not behind an input, the newest first; every byte of them is checked."""
         for inputs in self.inputs():
             if at_most is None or inputs <= at_most:
-                found = self.read(inputs)
-                if found is not None:
-                    yield found
+                snapshot = self.read(inputs)
+                if snapshot is not None:
+                    yield snapshot
 
     def read(self, inputs: int) -> Snapshot | None:
         """The snapshot at an input, None if there is none or it is damaged."""

@@ -32,9 +32,9 @@ def private_name(account: str, protocol: str) -> str:
 
 
 class Stream:
-    """One sequence of messages: where all of them are, and who hears of each burst when it is kept.
+    """One sequence of messages: where all of them are, and the listeners for each burst that is kept.
 
-    Whoever listens may write or collect, and must not ask the exchange for anything meanwhile.
+    A listener may write or collect, and must not ask the exchange for anything meanwhile.
     """
 
     __slots__ = ("on_append", "records")

@@ -32,7 +32,7 @@ class Verified(msgspec.Struct, frozen=True):
     inputs: int
     """The newest."""
     state_hash: str
-    """Of the market after it."""
+    """Fingerprint of the market after it."""
     messages: dict[str, int]
     """Number of the last message of each form of the feed."""
     compared_bytes: dict[str, int]
@@ -40,7 +40,7 @@ class Verified(msgspec.Struct, frozen=True):
     snapshots: tuple[int, ...]
     """The inputs of the snapshots that hold what the market was there."""
     torn_bytes: int
-    """Behind the last whole record: what a start would cut, or what is being written."""
+    """Bytes after the last whole record: a start would cut them, or they are being written."""
     problems: tuple[str, ...]
     """What is not as it should be, where; none if all is well."""
 
@@ -113,7 +113,7 @@ def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
     if snapshot is None:
         return "expected a snapshot, was none"
     forms = set(walk.encoders) & set(snapshot.encoders)
-    again = history.walk(lambda found: found.inputs == snapshot.inputs, forms=forms)
+    again = history.walk(lambda moment: moment.inputs == snapshot.inputs, forms=forms)
     if again.begin is None:
         return "; ".join(again.passed_over)
     if again.market.state_hash() != walk.market.state_hash():
@@ -132,45 +132,45 @@ class _Comparison:
     def __init__(self, directory: Path, disk: Disk, begin: Snapshot | None) -> None:
         self._directory = directory
         self._disk = disk
-        self._said: dict[str, bytearray] = {}
+        self._pending: dict[str, bytearray] = {}
         self._problems: dict[str, str] = {}
         self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
         """How far each is as it should be."""
 
     def take(self, name: str, data: bytes) -> None:
         """More of a stream."""
-        said = self._said.get(name)
-        if said is None:
-            said = self._said[name] = bytearray()
-        said += data
-        if len(said) >= _COMPARED_BYTES:
+        pending = self._pending.get(name)
+        if pending is None:
+            pending = self._pending[name] = bytearray()
+        pending += data
+        if len(pending) >= _COMPARED_BYTES:
             self._compare(name)
 
     def _compare(self, name: str) -> int:
         """Compare what was said; gives how many bytes there are behind it, less than none if they are too few."""
-        said, offset = bytes(self._said[name]), self.sizes.get(name, 0)
-        self._said[name].clear()
+        derived, offset = bytes(self._pending[name]), self.sizes.get(name, 0)
+        self._pending[name].clear()
         path = self._directory / name
         if name in self._problems:
             return 0
         try:
             descriptor = self._disk.open(path, read_only=True)
             try:
-                found = self._disk.pread(descriptor, len(said), offset)
-                rest = self._disk.size(descriptor) - offset - len(said)
+                stored = self._disk.pread(descriptor, len(derived), offset)
+                rest = self._disk.size(descriptor) - offset - len(derived)
             finally:
                 self._disk.close(descriptor)
         except FileNotFoundError:
-            found, rest = b"", -len(said)
-        same = len(found) if said.startswith(found) else _same(said, found)
-        if same < len(found):
+            stored, rest = b"", -len(derived)
+        same = len(stored) if derived.startswith(stored) else _same(derived, stored)
+        if same < len(stored):
             self._problems[name] = f"expected what follows from the inputs in {path}, was other at byte {offset + same}"
         self.sizes[name] = offset + same
         return rest
 
     def finish(self, *, is_growing: bool) -> Sequence[str]:
         """Compare the rest; gives what is wrong."""
-        for name in sorted(self._said):
+        for name in sorted(self._pending):
             rest = self._compare(name)
             if rest and not is_growing and name not in self._problems:
                 words = f"{rest} bytes more" if rest > 0 else f"{-rest} bytes less"
@@ -180,6 +180,6 @@ class _Comparison:
         return tuple(self._problems.values())
 
 
-def _same(one: bytes, two: bytes) -> int:
+def _same(left: bytes, right: bytes) -> int:
     """How many bytes at the beginning are equal."""
-    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,4 +1,4 @@
-"""Who may log in to the binary ports, and what each may do there.
+"""Logins of the binary ports, and what each user may do there.
 
 ```
 users file (TOML) ──▶ users.py: names, brokers, limits ──▶ gate.py: is this one of them? ──▶ servers

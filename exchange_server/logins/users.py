@@ -1,4 +1,4 @@
-"""The users file: who may log in, and what each may do.
+"""The users file: names, passwords and limits of the users of the binary ports.
 
 ::
 

@@ -1,16 +1,44 @@
-"""The market: books, matching, accounts; pure functions of what they are asked.
+"""The market: books, matching and accounts; a pure function of its rules and inputs.
+
+Imports point only downwards, a line above the lines that it uses:
 
 ```
- inputs.py ──▶ market.py ─────────▶ book.py ──▶ levels.py     order.py   what an order is
- (requests)    │ entering.py  checks  │ the fast way           account.py who owns it, what he may do
-               │ changing.py  replace │
-               │ phases.py    session └▶ taking.py  all the rules: icebergs, hidden, self-trades, collar, minimum
-               │ crossing.py  auctions   stops.py   expiry.py
-               │ recording.py files that are played
-               └ state.py     snapshots, the state's fingerprint
-                     │ what they say, while they do it
-                     ▼
-               outputs.py: FeedEncoder (everybody), Teller (one account); silence.py nobody, fan.py several
+market.py           Market: applies an input, the API of protocols      AccountProtocol: reads a protocol's bytes
+  snapshots.py      state as bytes, its fingerprint, its invariants
+  auctions.py       phases of the session, and auctions: at which price, and what executes
+  recording.py      records of a file that is played
+  requests.py       accept or refuse an order; replace, reduce and cancel live ones
+  special_orders.py iceberg, hidden, post-only, market, minimum, stop; self-trades; the collar
+    book.py         Book: where each live order is, and plain matching
+      market_state.py  MarketState: identifiers, accounts and counters, which the books share
+      levels.py     one side of a book             triggers.py  stop prices and expiry times of live orders
+      outputs.py    FeedEncoder (the public feed), Teller (one account)
+      inputs.py     requests, as the journal has them
+      order.py  account.py  reasons.py             plain records
+```
+
+The way of an order, from the call that carries its input to the feed:
+
+```
+Market.apply(Enter) ─▶ Market.enter ─┬─ nothing special about it ─▶ Book.enter ─▶ Book.execute ─┐
+                                     └─▶ Market.enter_checked                                   ├─▶ FeedEncoder, Teller
+                                           requests.refusal_of ─▶ refused: Teller               │
+                                           special_orders.enter_special ─▶ match_special ───────┘
+                                     then special_orders.trigger_stops, for stops that its trades have reached
+```
+
+Where the rule of an order is:
+
+```
+limit                                       Book.enter
+market, immediate-or-cancel, post-only      special_orders.match_special
+minimum, fill-or-kill                       special_orders.match_special
+iceberg                                     Book.rest, special_orders.show_next_part
+hidden                                      Book.rest, special_orders.match_special
+stop                                        triggers.Stops, special_orders.trigger_stops
+that ends at a time                         triggers.Expiries, Market.expire
+for an auction                              auctions.change_phase
+pegged                                      none here: strategies move them, algo_engine.execution.pegs
 ```
 
 `Market` is also the library for backtests: it needs no process, no files and no clock. docs/matching.md has the rules.
@@ -18,7 +46,6 @@
 
 from exchange_server.matching.account import Account, AccountLimits, SelfTrade
 from exchange_server.matching.book import Book
-from exchange_server.matching.fan import FeedFan
 from exchange_server.matching.inputs import (
     AnyInput,
     Bust,
@@ -38,11 +65,19 @@ from exchange_server.matching.inputs import (
     Tick,
     Wire,
 )
-from exchange_server.matching.market import Market
+from exchange_server.matching.market import AccountProtocol, Market
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Imbalance, Now, Teller, Touched
+from exchange_server.matching.outputs import (
+    FeedEncoder,
+    FeedFan,
+    Imbalance,
+    Now,
+    Silence,
+    SilentTeller,
+    Teller,
+    Touched,
+)
 from exchange_server.matching.reasons import CancelReason, RefuseReason
-from exchange_server.matching.silence import Silence, SilentTeller
 
 __all__ = [
     "Account",

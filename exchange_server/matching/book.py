@@ -1,29 +1,39 @@
-"""The book of one symbol, and the fast way through it."""
+"""The book of one symbol: where each live order is, and the matching of limit orders without attributes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from exchange_server.matching.floor import Floor
-from exchange_server.matching.ladder import Ladder
-from exchange_server.matching.levels import SHORT, Levels
-from exchange_server.matching.order import HIDDEN, ICEBERG, OUTSIDE, Order
+from exchange_server.matching.inputs import PhaseName
+from exchange_server.matching.levels import NOTHING, SHORT, Levels, ranks_of
+from exchange_server.matching.market_state import MarketState
+from exchange_server.matching.order import EXPIRES, HIDDEN, ICEBERG, OUTSIDE, STOP, Order, Side
 from exchange_server.matching.outputs import FeedEncoder
-from exchange_server.matching.taking import enter_specially
+from exchange_server.matching.triggers import Stops
 
-__all__ = ["Book"]
+__all__ = ["Book", "SpecialEntry"]
 
+_UNUSUAL: Final = HIDDEN | ICEBERG
 _APART: Final = OUTSIDE | HIDDEN | ICEBERG
 
+SpecialEntry = Callable[["Book", Order], None]
+"""Matches, rests, keeps outside or ends an order with any attributes: `special_orders.enter_special` in a market."""
 
-class Book(Ladder):
+
+def _plain_only(book: Book, order: Order) -> None:
+    raise ValueError(f"expected an order without attributes for the book of {book.symbol} by itself, was {order}")
+
+
+class Book:
     """Orders of one symbol in price-time priority.
 
-    By itself it is a matching engine for limit orders (`enter` with an id that is new, `cancel`); the market adds
-    everything else. An order without flags costs the look at the other side's best price and three dict entries; a
-    match one walk over the level for all that one order executes there. Memory is bounded by the live orders.
+    By itself it is a matching engine for limit orders (`enter` with an id that is new, `cancel`); a market plugs in the
+    rules of special orders. An order without flags costs a comparison with the best price of the other side and three
+    dict entries; its matches cost one walk over each level that it executes against. Memory is bounded by the live
+    orders.
 
-    >>> from exchange_server.matching.silence import Silence
+    >>> from exchange_server.matching.outputs import Silence
     >>> book = Book(1, "ACME", Silence())
     >>> book.enter(Order(1, 1, 1, "B", 100, 5, 7))
     >>> book.enter(Order(2, 2, 1, "S", 100, 3, 8))
@@ -31,25 +41,98 @@ class Book(Ladder):
     ([(100, 2, 1)], None)
     """
 
-    __slots__ = ("_ask_queues", "_bid_queues", "_deleted", "_executed")
+    __slots__ = (
+        "_accounts",
+        "_added",
+        "_ask_queues",
+        "_bid_queues",
+        "_deleted",
+        "_enter_special",
+        "_executed",
+        "_tellers",
+        "ask_edge",
+        "asks",
+        "bid_edge",
+        "bids",
+        "feed",
+        "hidden_asks",
+        "hidden_bids",
+        "is_followed",
+        "is_special",
+        "last_trade_ticks",
+        "locate",
+        "orders",
+        "phase",
+        "reference_ticks",
+        "replacing",
+        "shared",
+        "stops",
+        "symbol",
+        "unusual",
+        "waiting",
+    )
 
     def __init__(
-        self, locate: int, symbol: str, feed: FeedEncoder, floor: Floor | None = None, reference_ticks: int = 0
+        self,
+        locate: int,
+        symbol: str,
+        feed: FeedEncoder,
+        shared: MarketState | None = None,
+        *,
+        reference_ticks: int = 0,
+        special: SpecialEntry = _plain_only,
     ) -> None:
-        super().__init__(locate, symbol, feed, floor, reference_ticks)
-        self._executed, self._deleted = feed.executed, feed.deleted
+        """``shared`` is the state of the market that the book belongs to, by default an own one."""
+        self.locate = locate
+        self.symbol = symbol
+        self.feed = feed
+        self.reference_ticks = reference_ticks
+        """Reference price before the first trade."""
+        self.bids = Levels(1)
+        self.asks = Levels(-1)
+        self.hidden_bids = Levels(1)
+        self.hidden_asks = Levels(-1)
+        self.orders: dict[int, Order] = {}
+        """By id: all orders that rest or wait."""
+        if shared is None:
+            shared = MarketState(feed)
+            shared.register_orders(locate, self.orders)
+        self.shared = shared
+        self.waiting: dict[int, Order] = {}
+        """Stops and orders for an auction, in order of arrival."""
+        self.stops = Stops()
+        self.bid_edge = NOTHING
+        """The highest price bid, hidden orders included."""
+        self.ask_edge = -NOTHING
+        """The lowest price offered, hidden orders included."""
+        self.phase: PhaseName = "continuous"
+        self.is_special = False
+        """True if no order is simply matched: the phase is another one, or the book follows a recording."""
+        self.is_followed = False
+        """True if the book follows a recording, and is not matched."""
+        self.unusual = 0
+        """Number of things in the book that plain matching does not know: hidden orders, icebergs, stops, a collar."""
+        self.last_trade_ticks = 0
+        """0 before the first trade."""
+        self.replacing: Order | None = None
+        """A displayed order that ended for a replacement which is being entered; the feed has not announced it yet."""
+        self._added, self._executed, self._deleted = feed.added, feed.executed, feed.deleted
+        self._accounts, self._tellers = shared.accounts, shared.tellers
         self._bid_queues, self._ask_queues = self.bids.queues, self.asks.queues
+        self._enter_special = special
+
+    # --- matching ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
         """Match an order that has its ids, and rest what is left of it."""
         if order.flags or self.is_special:
-            enter_specially(self, order)
+            self._enter_special(self, order)
             return
         price = order.price_ticks
         is_buy = order.side == "B"
         if price >= self.ask_edge if is_buy else price <= self.bid_edge:
             if self.unusual:
-                enter_specially(self, order)
+                self._enter_special(self, order)
                 return
             if is_buy:
                 self.execute(order, self.asks, -price)
@@ -66,15 +149,15 @@ class Book(Ladder):
             self._accounts[order.account].orders[order.ref] = order
         self._added(order)
 
-    def enter_specially(self, order: Order) -> None:
+    def enter_special(self, order: Order) -> None:
         """Match, rest, keep outside or end an order with any attributes."""
-        enter_specially(self, order)
+        self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
         """Execute against plain orders as far as `bound`, its limit's rank; `order.volume` becomes what is left."""
-        floor, ranks, mine = self.floor, levels.ranks, order.account
+        shared, ranks, mine = self.shared, levels.ranks, order.account
         volume = order.volume
-        taken, match_id, price = volume, floor.next_match_id, 0
+        taken, match_id, price = volume, shared.next_match_id, 0
         while ranks and ranks[-1] >= bound:
             price = ranks[-1] * levels.sign
             level = levels.queues[price]
@@ -115,12 +198,12 @@ class Book(Ladder):
         if volume:
             order.executed += taken - volume
         self.last_trade_ticks = price
-        floor.next_match_id = match_id
+        shared.next_match_id = match_id
 
     def cancel(self, order_id: int) -> int:
-        """End an order, whatever it is, for everybody but its owner; the lots that it had.
+        """End an order and return the lots that it had; its owner is not notified.
 
-        Whoever tells its owner makes its `volume` 0 first. Raises `KeyError` if there is none of this id.
+        The caller sets the order's `volume` to 0 before it notifies the owner. Raises `KeyError` for an unknown id.
         """
         order = self.orders.pop(order_id)
         if order.flags & _APART:
@@ -151,3 +234,185 @@ class Book(Ladder):
         if not order.flags & (OUTSIDE | HIDDEN):
             self._deleted(order, displayed)
         return volume
+
+    # --- places of orders -------------------------------------------------------------------------------------------
+
+    def levels_of(self, order: Order) -> Levels:
+        """Return the side, displayed or hidden, that an order rests on."""
+        if order.flags & HIDDEN:
+            return self.hidden_bids if order.side == "B" else self.hidden_asks
+        return self.bids if order.side == "B" else self.asks
+
+    def place(self, order: Order) -> None:
+        """Queue an order behind all others of its price and kind; nobody is notified."""
+        levels, price = self.levels_of(order), order.price_ticks
+        level = levels.queues.get(price)
+        if level is None:
+            level = self._open(levels, price)
+        level[order.order_id] = order
+        if order.flags & _UNUSUAL:
+            self.unusual += 1
+
+    def rest(self, order: Order) -> None:
+        """Queue what is left of an order, display the part that it asks for, and publish that."""
+        flags = order.flags
+        if flags & ICEBERG:
+            order.reserve = max(0, order.volume - order.display)
+            order.volume -= order.reserve
+        self.register(order)
+        self.place(order)
+        if flags & HIDDEN:
+            self.settle_replaced()
+        elif self.replacing is not None:
+            old, self.replacing = self.replacing, None
+            self.feed.replaced(old, order)
+            old.volume = 0
+        else:
+            self._added(order)
+
+    def wait(self, order: Order) -> None:
+        """Keep a stop or an order for an auction outside the book."""
+        self.register(order)
+        self.waiting[order.order_id] = order
+        if order.flags & STOP:
+            self.stops.add(order)
+            self.unusual += 1
+        self.settle_replaced()
+
+    def register(self, order: Order) -> None:
+        """Enter an order in the indexes of live orders."""
+        order_id = order.order_id
+        self.orders[order_id] = order
+        if order.account:
+            account = self._accounts[order.account]
+            account.orders[order.ref] = order
+            if account.limits.open_notional:
+                account.open_notional += (order.volume + order.reserve) * order.price_ticks
+        if order.flags & EXPIRES:
+            self.shared.expiries.add(order)
+
+    def remove(self, order: Order) -> None:
+        """Take an order out, resting or waiting, with the volume it still has; nobody is notified."""
+        order_id, flags = order.order_id, order.flags
+        del self.orders[order_id]
+        if flags & OUTSIDE:
+            del self.waiting[order_id]
+            if flags & STOP:
+                self.stops.remove(order)
+                self.unusual -= 1
+        else:
+            self.displace(order)
+        if order.account:
+            account = self._accounts[order.account]
+            del account.orders[order.ref]
+            if account.limits.open_notional:
+                account.open_notional -= (order.volume + order.reserve) * order.price_ticks
+
+    def displace(self, order: Order) -> None:
+        """Take an order out of its queue alone."""
+        levels, price = self.levels_of(order), order.price_ticks
+        level = levels[price]
+        del level[order.order_id]
+        if not level:
+            self._close(levels, price)
+        elif len(level) == SHORT:
+            levels.queues[price] = dict(level)
+        if order.flags & _UNUSUAL:
+            self.unusual -= 1
+
+    def reduce(self, order: Order, volume: int) -> None:
+        """Take `volume` lots, fewer than it has, off an order, undisplayed ones first; its owner is not notified."""
+        if order.account:
+            account = self._accounts[order.account]
+            if account.open_notional:
+                account.open_notional -= volume * order.price_ticks
+        kept_back = min(order.reserve, volume)
+        if kept_back:
+            order.reserve -= kept_back
+            volume -= kept_back
+        if volume:
+            order.volume -= volume
+            if not order.flags & (OUTSIDE | HIDDEN):
+                self.feed.reduced(order, volume)
+
+    def settle_replaced(self) -> None:
+        """Publish the end of the order that is being replaced, unless that is done."""
+        old = self.replacing
+        if old is not None:
+            self.replacing = None
+            displayed, old.volume = old.volume, 0
+            self.feed.deleted(old, displayed)
+
+    def _open(self, levels: Levels, price: int) -> dict[int, Order]:
+        if levels.sign > 0:
+            if price > self.bid_edge:  # noqa: PLR1730 - max() takes five times as long
+                self.bid_edge = price
+        elif price < self.ask_edge:
+            self.ask_edge = price
+        return levels.open(price)
+
+    def _close(self, levels: Levels, price: int) -> None:
+        levels.close(price)
+        if levels.sign > 0:
+            if price == self.bid_edge:
+                self.bid_edge = max(self.bids.top(), self.hidden_bids.top())
+        elif price == self.ask_edge:
+            self.ask_edge = -max(self.asks.top(), self.hidden_asks.top())
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def best(self, side: Side) -> int | None:
+        """Return the best displayed price of a side in ticks, None if nothing is displayed."""
+        return self.bids.best() if side == "B" else self.asks.best()
+
+    def mid_ticks(self) -> int | None:
+        """Return the mid of the best displayed prices, rounded down; with one side empty the best of the other."""
+        bid, ask = self.bids.best(), self.asks.best()
+        if bid is None or ask is None:
+            return ask if bid is None else bid
+        return (bid + ask) // 2
+
+    def levels(self, side: Side) -> Iterator[tuple[int, int, int]]:
+        """Yield price, displayed volume and number of displayed orders of each level, best first; not for hot code."""
+        levels = self.bids if side == "B" else self.asks
+        for price in levels:
+            yield price, sum(order.volume for order in levels[price].values()), len(levels[price])
+
+    def reference(self) -> int:
+        """Return the last trade's price, before the first the instrument's reference price."""
+        return self.last_trade_ticks or self.reference_ticks
+
+    def resting(self) -> Iterator[Order]:
+        """Yield all orders in the book: bids best first, then asks best first, in priority, displayed before hidden."""
+        for shown, hidden in ((self.bids, self.hidden_bids), (self.asks, self.hidden_asks)):
+            for rank in ranks_of(shown, hidden):
+                price = rank * shown.sign
+                for levels in (shown, hidden):
+                    if price in levels:
+                        yield from levels[price].values()
+
+    def _check(self, *, crossed: bool = False) -> None:
+        """Assert every invariant; `crossed` allows the best bid to reach the best ask."""
+        sides = (("B", self.bids), ("S", self.asks), ("B", self.hidden_bids), ("S", self.hidden_asks))
+        for side, levels in sides:
+            levels._check(f"{self.symbol} {side}", side)
+            for order in levels.in_priority():
+                assert self.levels_of(order) is levels, f"{self.symbol}: {order} in another kind's queue"
+                assert not order.flags & OUTSIDE, f"{self.symbol}: {order} rests and should wait"
+        orders = [*self.resting(), *self.waiting.values()]
+        assert len(orders) == len(self.orders), f"{self.symbol}: the index by id disagrees with the levels"
+        assert all(self.orders[order.order_id] is order for order in orders), (
+            f"{self.symbol}: another order in the index"
+        )
+        assert all(order.locate == self.locate for order in orders), f"{self.symbol}: an order of another symbol"
+        assert self.bid_edge == max(self.bids.top(), self.hidden_bids.top()), f"{self.symbol}: wrong highest bid"
+        assert self.ask_edge == -max(self.asks.top(), self.hidden_asks.top()), f"{self.symbol}: wrong lowest ask"
+        self.stops._check(self.symbol, self.waiting)
+        unusual = sum(1 for order in orders if order.flags & (_UNUSUAL | STOP)) + (self.shared.collar_bps > 0)
+        assert self.unusual == unusual, f"{self.symbol}: {unusual} unusual things, counted {self.unusual}"
+        assert self.replacing is None, f"{self.symbol}: a replacement was left open"
+        if not crossed:
+            assert self.bid_edge < self.ask_edge, f"{self.symbol}: crossed"

@@ -1,7 +1,7 @@
-"""What the market is asked to do: the records of the journal.
+"""Inputs of the market: the requests that the journal records.
 
-Everything that changes a book is an `Input`, whoever asks: the same inputs in the same order always give the same
-books, the same feed and the same private streams.
+Everything that changes a book is an `Input`, whatever its source: the same inputs in the same order always give the
+same books, the same feed and the same private streams.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ReplayMode = Literal["as-recorded", "as-orders"]
 
 PhaseName = Literal["continuous", "auction-open", "auction-close", "auction-halt", "halted", "paused", "closed"]
-"""What a symbol is in. Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses
+"""Phase of a symbol. Orders trade in `continuous`; the auctions collect orders until they uncross; `halted` refuses
 orders, `paused` refuses them too but for the auction that will follow; `closed` is the end of the day."""
 
 REMAIN: Final = "V"
@@ -51,7 +51,7 @@ class Input(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class OpenAccount(Input, frozen=True, gc=False, array_like=True, tag=1):
-    """There is an account; one of this name that is there already takes over these settings."""
+    """Opens an account, or gives an account of this name these settings."""
 
     name: str
     protocol: str
@@ -67,7 +67,8 @@ class Enter(Input, frozen=True, gc=False, array_like=True, tag=2):
     account: int
     broker_id: int
     ref: int
-    """Its client's number for it, 0 of agents; not above the last is a retransmission and has no effect."""
+    """The client's number for the order, 0 from agents; a number not above the last is a retransmission, without
+    effect."""
     symbol: str
     side: str
     volume: int
@@ -91,7 +92,7 @@ class Reduce(Input, frozen=True, gc=False, array_like=True, tag=3):
     order_id: int
     volume: int
     symbol: str = ""
-    """Said again in a refusal; the order is found by its id alone."""
+    """Repeated in a refusal; the order is looked up by its id alone."""
 
 
 class Cancel(Input, frozen=True, gc=False, array_like=True, tag=4):
@@ -128,7 +129,7 @@ class MassCancel(Input, frozen=True, gc=False, array_like=True, tag=6):
     reason: int = 1
     """A `CancelReason`."""
     ref: int = 0
-    """Of a client that asked for it, else 0."""
+    """Reference of a client's request, else 0."""
 
 
 class Kill(Input, frozen=True, gc=False, array_like=True, tag=7):
@@ -162,7 +163,7 @@ class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):
     """A record of a file that is played; what it does depends on the symbol's replay mode."""
 
     position: int
-    """Of the record in its file, from 1."""
+    """Position of the record in its file, from 1."""
     order_id: int
     """The id in the file."""
     broker_id: int
@@ -179,7 +180,7 @@ class Wire(Input, frozen=True, gc=False, array_like=True, tag=12):
 
     They are journalled as they came and read by the account's protocol inside the market: so reading them costs once,
     and what is wrong with them is part of what can be played again. The n-th message in them has the time
-    `time_ns` + n - 1; whoever gives times leaves room for that.
+    `time_ns` + n - 1; the caller that assigns times leaves room for that.
     """
 
     account: int
@@ -191,14 +192,14 @@ AnyInput = OpenAccount | Enter | Reduce | Cancel | Replace | MassCancel | Kill |
 
 
 class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the market's answers depend on beside its inputs; the journal begins with it and it never changes."""
+    """Constants on which the market's answers depend beside its inputs; the journal begins with them."""
 
     instruments: tuple[Instrument, ...]
     """Symbols that are traded; an instrument's locate is its place here, from 1."""
     replay_symbols: tuple[str, ...] = ()
     """The symbols that a recording plays."""
     replay_mode: ReplayMode = "as-orders"
-    """How."""
+    """Mode in which it plays them."""
     replay_begins: str = ""
     """Hash of the beginning of the file that is played, empty for none: a session goes on with its own recording."""
     outlier_factor: int = 0
@@ -211,4 +212,4 @@ class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Executions farther than this from the reference price (the last trade's, before it the instrument's) do not
     happen, in hundredths of a percent; 0 for no collar."""
     opens_with_auction: bool = False
-    """Whether symbols begin in `auction-open` and not in `continuous`."""
+    """True if symbols begin in `auction-open`, else in `continuous`."""

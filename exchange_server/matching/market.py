@@ -1,34 +1,76 @@
-"""The market: applies inputs to the books and says what became of them.
+"""The market: applies inputs to the books, and notifies the feed and the accounts.
 
-A pure function of its rules and inputs: no clock, no randomness, no I/O. It speaks to encoders of the feed and to the
-tellers of its accounts.
+A pure function of its rules and inputs: no clock, no randomness, no I/O.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
-from exchange_server.matching import changing, phases, state
+from exchange_server.matching import auctions, snapshots
 from exchange_server.matching.account import Account
-from exchange_server.matching.applying import VERBS
 from exchange_server.matching.book import Book
-from exchange_server.matching.entering import refusal_of
-from exchange_server.matching.expiry import next_expired
-from exchange_server.matching.fan import feed_of
-from exchange_server.matching.floor import INT64_MAX, Floor
-from exchange_server.matching.inputs import AnyInput, Enter, MarketRules
-from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Touched
+from exchange_server.matching.inputs import (
+    AnyInput,
+    Bust,
+    Cancel,
+    Enter,
+    Kill,
+    MarketRules,
+    MassCancel,
+    OpenAccount,
+    Phase,
+    Recorded,
+    Reduce,
+    Replace,
+    Tick,
+    Wire,
+)
+from exchange_server.matching.market_state import INT64_MAX, MarketState
+from exchange_server.matching.order import MARKET, Order, Side
+from exchange_server.matching.outputs import FeedEncoder, Now, SilentTeller, Teller, Touched, feed_of
 from exchange_server.matching.reasons import CancelReason, RefuseReason
-from exchange_server.matching.silence import SilentTeller
+from exchange_server.matching.recording import apply_recorded
+from exchange_server.matching.requests import (
+    cancel_account,
+    cancel_all,
+    cancel_order,
+    refusal_of,
+    replace_or_reduce,
+    replace_order,
+)
+from exchange_server.matching.special_orders import enter_special, trigger_stops
 
-__all__ = ["Market"]
+__all__ = ["AccountProtocol", "Market"]
+
+_SIDES: Final = frozenset({"B", "S"})
 
 
-class Market(Floor):
-    """Books of several symbols, the accounts that trade in them, and what all of them are told.
+class AccountProtocol(ABC):
+    """Plug-in point for a protocol: how its accounts are notified, and how their bytes are read."""
 
-    `apply` is for inputs as the journal keeps them. A protocol that reads its own bytes (see `AccountProtocol.apply`)
+    name: str
+    """``text``, ``ouch5``, ``ouch42``."""
+
+    @abstractmethod
+    def teller(self, account: Account, now: Now, touched: Touched) -> Teller:
+        """Return the teller of an account; it enters itself in `touched` whenever its buffer becomes non-empty."""
+
+    @abstractmethod
+    def apply(self, market: Market, account: Account, item: Wire) -> str:
+        """Carry out the messages of `item` in their order, each at its own time (set `market.now.time_ns`).
+
+        Return why the session must be closed, empty if it need not be; the messages before the offending one have been
+        carried out, those after it have not. Never raises for what a client can send.
+        """
+
+
+class Market:
+    """Books of several symbols, the accounts that trade in them, and the listeners that are notified.
+
+    `apply` is for inputs as the journal has them. A protocol that reads its own bytes (see `AccountProtocol.apply`)
     calls `enter`, `replace`, `cancel`, `modify` with the market's time set to that of each request.
 
     >>> from deltabook.wire.symbols import Instrument
@@ -48,103 +90,135 @@ class Market(Floor):
         protocols: Sequence[AccountProtocol] = (),
         now: Now | None = None,
     ) -> None:
-        super().__init__(feed_of(encoders), now)
         self.rules = rules
         self.encoders = tuple(encoders)
         self.protocols = {protocol.name: protocol for protocol in protocols}
         self.touched = Touched()
-        """Tellers with something to hand out; whoever hands it out clears it."""
-        self.collar_bps = rules.collar_bps
-        self.next_order_id = rules.first_order_id
+        """Tellers with output; the caller that drains them clears it."""
+        self.shared = shared = MarketState(feed_of(encoders), rules, now)
+        """Identifiers, accounts and counters, which the books share."""
+        # The same objects, a look-up nearer: they are never replaced.
+        self.feed, self.now, self._expiries = shared.feed, shared.now, shared.expiries
+        self.accounts, self.tellers, self._is_plain = shared.accounts, shared.tellers, shared.is_plain
         self.books: dict[str, Book] = {}
+        """By symbol, in the order of their locates."""
+        self.book_at: list[Book | None] = [None]
+        """By locate."""
         for locate in range(1, len(rules.instruments) + 1):
-            book = self.empty_book(locate)
-            self.book_at.append(book)
-            self.books[book.symbol] = book
-        self.inputs = 0
-        self.full_at = self.next_order_id + rules.max_live_orders
-        """From this id on the live orders are counted before one more is taken, see `has_room`."""
-        self.has_begun = False
-        """Whether the session's beginning was said: before the first input is applied."""
-        self.has_opened = False
-        """Whether market hours were said to have begun."""
-        self.has_ended = False
-        """Whether every symbol is closed."""
-        self.refused: dict[RefuseReason, int] = {}
-        """Requests that had no effect, since this object was made: a figure, no part of the state."""
-        self.replay_position = 0
-        self.replay_counts: dict[str, int] = {}
-        self.recorded_ids: dict[int, tuple[int, int]] = {}
-        """As orders: id in the file → the market's order id and the volume that the file says remains."""
-        self._is_plain: list[bool] = [True]
-        """By index of the account: nothing is to be looked at before its orders are matched."""
-        self.named: dict[str, Account] = {}
+            self.book_at.append(None)
+            self.install(self.empty_book(locate))
 
     def empty_book(self, locate: int) -> Book:
         """Return the book of an instrument (1 is the first one) as it is before any order."""
         rules = self.rules
         instrument = rules.instruments[locate - 1]
-        book = Book(locate, instrument.symbol, self.feed, self, instrument.reference_price_ticks)
+        reference_ticks = instrument.reference_price_ticks
+        book = Book(
+            locate, instrument.symbol, self.feed, self.shared, reference_ticks=reference_ticks, special=enter_special
+        )
         book.unusual = int(rules.collar_bps > 0)
         book.is_followed = instrument.symbol in rules.replay_symbols and rules.replay_mode == "as-recorded"
         book.phase = "auction-open" if rules.opens_with_auction and not book.is_followed else "continuous"
         book.is_special = book.is_followed or book.phase != "continuous"
         return book
 
-    def apply(self, item: AnyInput) -> int | str:
-        """Apply one input; the id of the order that it left in the book or waiting, 0 if none.
+    def install(self, book: Book) -> None:
+        """Make a book the one of its symbol from now on."""
+        self.books[book.symbol] = self.book_at[book.locate] = book
+        self.shared.register_orders(book.locate, book.orders)
 
-        Of a `Wire` the answer is why its session must be closed, empty if it need not be.
+    def apply(self, item: AnyInput) -> int | str:
+        """Apply one input and return the id of the order that it left in the book or waiting, 0 if none.
+
+        For a `Wire` return why its session must be closed, empty if it need not be.
         """
-        self.inputs += 1
+        self.shared.inputs += 1
         self.now.time_ns = item.time_ns
-        if not self.has_begun:
-            phases.begin(self)
-        if item.time_ns >= self.next_due_ns:
+        if not self.shared.has_begun:
+            auctions.begin_session(self.shared, self.books)
+        if item.time_ns >= self._expiries.next_due_ns:
             self.expire()
-        return VERBS[item.__class__](self, item)
+        return _VERBS[item.__class__](self, item)
+
+    # --- figures ----------------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> int:
+        """Inputs applied so far."""
+        return self.shared.inputs
 
     @property
     def orders(self) -> int:
-        """Orders taken so far."""
-        return self.next_order_id - self.rules.first_order_id - self.other_ids
+        """Orders accepted so far."""
+        return self.shared.orders
+
+    @property
+    def live_orders(self) -> int:
+        """Orders that rest or wait."""
+        return self.shared.live_orders
+
+    @property
+    def trades(self) -> int:
+        """Executions, crosses and printed trades so far."""
+        return self.shared.trades
+
+    @property
+    def refused(self) -> Mapping[RefuseReason, int]:
+        """Requests refused since this object was made."""
+        return self.shared.refused
+
+    @property
+    def replay_counts(self) -> Mapping[str, int]:
+        """Records of a played file that had no effect or another one than they say, by kind."""
+        return self.shared.replay_counts
+
+    @property
+    def next_order_id(self) -> int:
+        """The id of the next order."""
+        return self.shared.next_order_id
+
+    @property
+    def next_match_id(self) -> int:
+        """The number of the next trade."""
+        return self.shared.next_match_id
+
+    @property
+    def replay_position(self) -> int:
+        """Position of the latest record of a played file."""
+        return self.shared.replay_position
+
+    @property
+    def next_due_ns(self) -> int:
+        """No live order expires before."""
+        return self._expiries.next_due_ns
 
     @property
     def last_time_ns(self) -> int:
-        """Time of the newest request."""
+        """Time of the latest request."""
         return self.now.time_ns
 
+    # --- accounts ---------------------------------------------------------------------------------------------------
+
     def account_named(self, name: str) -> Account | None:
-        """The account of this name."""
-        return self.named.get(name)
+        """Return the account of a name."""
+        return self.shared.named.get(name)
 
     def add_account(self, account: Account) -> None:
-        """Know an account, the next by index, and have a teller for it."""
+        """Add the account with the next index, and a teller for it."""
         protocol = self.protocols.get(account.protocol)
-        teller = SilentTeller(account) if protocol is None else protocol.teller(account, self.now, self.touched)
-        self.accounts.append(account)
-        self.tellers.append(teller)
-        self.named[account.name] = account
-        self._is_plain.append(True)
+        teller: Teller = SilentTeller(account)
+        if protocol is not None:
+            teller = protocol.teller(account, self.now, self.touched)
+        self.shared.add_account(account, teller)
 
-    def look_at(self, account: Account) -> None:
-        """Whether an account's orders must be looked at, after its settings have changed."""
-        limits = account.limits
-        is_limited = limits.requests_per_s or limits.open_orders or limits.order_notional or limits.open_notional
-        self._is_plain[account.index] = not (is_limited or account.killed or account.self_trade != "allow")
-
-    def is_new(self, index: int, ref: int | bytes) -> bool:
-        """Whether a request is none that was carried out before; its reference is used up."""
-        account = self.accounts[index]
-        if not isinstance(ref, int):
-            return ref not in account.orders
-        if ref <= account.last_ref:
-            return False
-        account.last_ref = ref
-        return True
+    def order_of(self, account: Account, ref: int | bytes) -> Order | None:
+        """Return an account's live order by its reference."""
+        if self.now.time_ns >= self._expiries.next_due_ns:
+            self.expire()
+        return account.orders.get(ref)
 
     def order_by_id(self, order_id: int, symbol: str) -> Order | None:
-        """A live order, whatever its symbol is; `symbol` is where it most likely is."""
+        """Return a live order of any symbol; `symbol` is where it most likely is."""
         likely = self.books.get(symbol)
         if likely is not None and order_id in likely.orders:
             return likely.orders[order_id]
@@ -156,12 +230,12 @@ class Market(Floor):
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order, item: object = None) -> None:
-        """Take or refuse a new order, match it and rest what is left.
+        """Accept or refuse a new order, match it and rest what is left.
 
         `order` has no ids yet, its side is B or S and all its lots are in `volume`; `item` is the request if it is more
         than the order.
         """
-        if self.now.time_ns >= self.next_due_ns:
+        if self.now.time_ns >= self._expiries.next_due_ns:
             self.expire()
         index = order.account
         if index:
@@ -172,121 +246,98 @@ class Market(Floor):
                 account.last_ref = ref
             elif ref in account.orders:
                 return
-        book, order_id = self.book_at[order.locate], self.next_order_id
+        shared, book = self.shared, self.book_at[order.locate]
+        order_id = shared.next_order_id
         if (
             book is None
             or order.flags
             or book.is_special
             or not 0 < order.volume <= INT64_MAX
             or not 0 < order.price_ticks <= INT64_MAX
-            or order_id >= self.full_at
+            or order_id >= shared.full_at
             or not self._is_plain[index]
         ):
-            self.enter_carefully(order, item)
+            self.enter_checked(order, item)
             return
         order.order_id = order.feed_id = order_id
-        self.next_order_id = order_id + 1
+        shared.next_order_id = order_id + 1
         if index:
             self.tellers[index].accepted(order)
         book.enter(order)
         if book.unusual and book.stops:
-            self.trigger(book)
+            trigger_stops(book)
 
     def enter_run(self, account: Account, locate: int, orders: Iterable[Order], time_ns: int) -> None:
         """`enter` for each of many orders of one account for one symbol, a nanosecond apart.
 
-        They have no flags, references that are numbers, and volumes and prices that can be: whoever calls this has seen
-        to that. What is the same for all of them is looked up once.
+        The caller guarantees that they have no flags, references that are numbers, and valid volumes and prices. Values
+        that are the same for all of them are looked up once.
         """
-        now, book, accepted = self.now, self.book_at[locate], self.tellers[account.index].accepted
+        now, shared, accepted = self.now, self.shared, self.tellers[account.index].accepted
+        book, expiries = self.book_at[locate], self._expiries
         assert book is not None
         match, is_plain = book.enter, self._is_plain[account.index] and not book.is_special
         for order in orders:
             now.time_ns = time_ns
-            if time_ns >= self.next_due_ns:
+            if time_ns >= expiries.next_due_ns:
                 self.expire()
             time_ns += 1
             ref = order.ref
             if ref <= account.last_ref:  # type: ignore[operator] # a number, see above; a cast costs a call
                 continue
             account.last_ref = ref  # type: ignore[assignment]
-            order_id = self.next_order_id
-            if not is_plain or order_id >= self.full_at:
-                self.enter_carefully(order, None)
+            order_id = shared.next_order_id
+            if not is_plain or order_id >= shared.full_at:
+                self.enter_checked(order, None)
                 continue
             order.order_id = order.feed_id = order_id
-            self.next_order_id = order_id + 1
+            shared.next_order_id = order_id + 1
             accepted(order)
             match(order)
             if book.unusual and book.stops:
-                self.trigger(book)
+                trigger_stops(book)
 
-    def enter_carefully(self, order: Order, item: object) -> None:
-        """What `enter` does with an order that anything may be the matter with; its reference is used up."""
-        refusal = refusal_of(self, order)
+    def enter_checked(self, order: Order, item: object) -> None:
+        """Check every attribute and limit of an order, then accept or refuse it; its reference is used up."""
+        shared = self.shared
+        book = self.book_at[order.locate] if 0 < order.locate < len(self.book_at) else None
+        refusal = refusal_of(shared, book, order)
         if refusal is not None:
             reason, detail = refusal
             if reason == RefuseReason.UNKNOWN_SYMBOL and isinstance(item, Enter):
                 detail = f"unknown symbol {item.symbol}"
-            self.refuse(order, reason, detail, item)
+            shared.refuse(order, reason, detail, item)
             return
-        self.number(order)
-        self.tellers[order.account].accepted(order)
-        book = self.book_at[order.locate]
         assert book is not None
-        book.enter_specially(order)
+        shared.number(order)
+        self.tellers[order.account].accepted(order)
+        book.enter_special(order)
         if book.unusual and book.stops:
-            self.trigger(book)
-
-    def number(self, order: Order) -> None:
-        """Give an order its ids."""
-        order.order_id = order.feed_id = self.next_order_id
-        self.next_order_id += 1
-
-    def has_room(self) -> bool:
-        """Whether one more order may be live. They are counted only when as many were taken as there was room for."""
-        if self.next_order_id >= self.full_at:
-            self.full_at = self.next_order_id + max(0, self.rules.max_live_orders - self.live_orders)
-        return self.next_order_id < self.full_at
-
-    def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
-        """Tell an order's owner that it is not taken; `item` is the request, if it is more than the order."""
-        self.turn_down(order.account, order.ref, reason, detail, order if item is None else item)
-
-    def turn_down(self, account: int, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """Tell an account that its request has no effect, and count it."""
-        self.refused[reason] = self.refused.get(reason, 0) + 1
-        self.tellers[account].refused(ref, reason, detail, item)
+            trigger_stops(book)
 
     def replace(self, old: Order, new: Order, item: object = None) -> None:
-        """`old` ends and `new` (its ids not given, its volume the lots still open) takes its place behind all others.
+        """End `old` and enter `new` (its ids not given, its volume the lots still open) behind all others of its price.
 
         A refusal leaves `old` as it is.
         """
-        if self.now.time_ns >= self.next_due_ns:
+        if self.now.time_ns >= self._expiries.next_due_ns:
             self.expire()
-        if new.account and not self.is_new(new.account, new.ref):
+        if new.account and not self.shared.is_new(new.account, new.ref):
             return
-        changing.replace(self, old, new, item)
+        book = self.book_at[old.locate]
+        assert book is not None
+        replace_order(book, old, new, item)
 
     def cancel(
         self, order: Order, volume_off: int, reason: CancelReason = CancelReason.USER, ref: int | bytes = 0
     ) -> None:
-        """Take lots off a live order, which keeps its place; as many as it has or more end it."""
+        """Take lots off a live order, which keeps its place; `volume_off` of all its lots ends it."""
         book = self.book_at[order.locate]
         assert book is not None
-        if volume_off >= order.volume + order.reserve:
-            volume_off = book.cancel(order.order_id)
-            order.volume = 0
-        elif volume_off > 0:
-            book.reduce(order, volume_off)
-        else:
-            return
-        if order.account:
-            self.tellers[order.account].canceled(order, volume_off, reason, ref or order.ref)
+        cancel_order(book, order, volume_off, reason, ref)
 
     def modify(self, order: Order, volume_off: int) -> None:
-        """Make an order smaller as `cancel` does, and tell its owner in the words of a modification."""
+        """Reduce an order as `cancel` does, and notify its owner of a modification."""
         book = self.book_at[order.locate]
         assert book is not None
         if volume_off >= order.volume + order.reserve:
@@ -296,35 +347,25 @@ class Market(Floor):
             book.reduce(order, volume_off)
         self.tellers[order.account].modified(order)
 
-    def order_of(self, account: Account, ref: int | bytes) -> Order | None:
-        """An account's live order by its reference."""
-        if self.now.time_ns >= self.next_due_ns:
-            self.expire()
-        return account.orders.get(ref)
-
     def mass_cancel(self, account: int, symbol: str, reason: CancelReason, ref: int = 0) -> None:
-        """End all orders of an account (0: of everybody), of one symbol or (empty) of all."""
-        for order in changing.in_order(self, account, symbol):
-            self.cancel(order, order.volume + order.reserve, reason, ref)
+        """End all orders of an account (0: of all accounts and agents), of one symbol or (empty) of all."""
+        if account:
+            locate = self.books[symbol].locate if symbol else 0
+            cancel_account(self.book_at, self.accounts[account], locate, reason, ref)
+        else:
+            books = (self.books[symbol],) if symbol else self.books.values()
+            cancel_all(books, reason, ref)
 
     def expire(self) -> None:
         """End the orders whose time has come."""
-        while (order := next_expired(self, self.now.time_ns)) is not None:
+        while (order := self._expiries.next_expired(self.now.time_ns)) is not None:
             self.cancel(order, order.volume + order.reserve, CancelReason.TIMEOUT)
-
-    def trigger(self, book: Book) -> None:
-        """Enter the stops that trades have reached, and those that these reach in turn."""
-        if book.phase != "continuous":
-            return
-        while reached := book.stops.reached():
-            for order_id in reached:
-                changing.trigger(self, book, book.orders[order_id])
 
     # --- state ------------------------------------------------------------------------------------------------------
 
     def state(self) -> bytes:
-        """All that the market is, its encoders apart, to go on from with `restore`."""
-        return state.encode(self)
+        """Return the state of the market, without that of its encoders, for `restore`."""
+        return snapshots.encode(self.shared, self.books)
 
     @staticmethod
     def restore(
@@ -334,15 +375,169 @@ class Market(Floor):
         protocols: Sequence[AccountProtocol] = (),
         now: Now | None = None,
     ) -> Market:
-        """The market whose `state` was taken; encoders are restored by whoever keeps their states."""
+        """Return the market whose `state` is `data`; the caller restores the encoders."""
         market = Market(rules, encoders, protocols, now)
-        state.decode(market, data)
+        snapshots.decode(market.shared, market.books, data, market.add_account)
         return market
 
     def state_hash(self) -> str:
-        """A fingerprint of books, accounts, counters and phases; equal for equal markets, whoever listens to them."""
-        return state.fingerprint(self)
+        """Return a fingerprint of books, accounts, counters and phases; it does not depend on the listeners."""
+        return snapshots.fingerprint(self.shared, self.books)
 
     def _check(self) -> None:
         """Assert every invariant of the market and its books."""
-        state.check(self)
+        snapshots.check(self.shared, self.books)
+
+
+# --- inputs --------------------------------------------------------------------------------------------------------
+
+
+def _open_account(market: Market, item: OpenAccount) -> int:
+    account = market.account_named(item.name)
+    if account is None:
+        account = Account(len(market.accounts), item.name, item.protocol, item.broker_id)
+        market.add_account(account)
+        market.tellers[account.index].system("S")
+    rate = account.limits.requests_per_s
+    account.broker_id, account.limits = item.broker_id, item.limits
+    account.self_trade, account.cancel_on_disconnect = item.self_trade, item.cancel_on_disconnect
+    account.open_notional = account.worth()
+    if account.limits.requests_per_s != rate:
+        # Only then: a client that repeats its settings must not refill its bucket.
+        account.bucket, account.bucket_ns = account.limits.requests_per_s * 10**9, item.time_ns
+    market.shared.note_settings(account)
+    return 0
+
+
+def _enter(market: Market, item: Enter) -> int:
+    book = market.books.get(item.symbol)
+    price = item.price_ticks
+    order = Order(
+        0, 0, 0 if book is None else book.locate, cast("Side", item.side), price, item.volume, item.broker_id,
+        item.account, item.ref, item.flags if price else item.flags | MARKET, 0, item.display, item.minimum,
+        item.stop_ticks, item.expire_ns,
+    )  # fmt: skip
+    if item.side in _SIDES:
+        market.enter(order, item)
+    elif not item.account or market.shared.is_new(item.account, item.ref):
+        market.enter_checked(order, item)
+    return order.order_id if order.order_id and order.volume > 0 else 0
+
+
+def _reduce(market: Market, item: Reduce) -> int:
+    order = _order_to_change(market, item)
+    if order is None:
+        return 0
+    if item.volume <= 0:
+        detail = f"expected a volume of 1 or more was {item.volume}"
+        market.shared.turn_down(item.account, item.ref, RefuseReason.BAD_VOLUME, detail, item)
+        return 0
+    market.cancel(order, item.volume, CancelReason.USER, item.ref)
+    return order.order_id if order.volume else 0
+
+
+def _cancel(market: Market, item: Cancel) -> int:
+    order = _order_to_change(market, item)
+    if order is not None:
+        market.cancel(order, order.volume + order.reserve, CancelReason.USER, item.ref)
+    return 0
+
+
+def _replace(market: Market, item: Replace) -> int:
+    order = _order_to_change(market, item)
+    if order is None:
+        return 0
+    book = market.book_at[order.locate]
+    assert book is not None
+    return replace_or_reduce(book, order, item)
+
+
+def _order_to_change(market: Market, item: Reduce | Cancel | Replace) -> Order | None:
+    """Return the order of a request, None if the request is refused or a retransmission."""
+    account = item.account
+    if account and not market.shared.is_new(account, item.ref):
+        return None
+    order = market.order_by_id(item.order_id, item.symbol)
+    book = market.books.get(item.symbol) if order is None else market.book_at[order.locate]
+    if book is not None and book.is_followed:
+        reason, detail = RefuseReason.REPLAYED, "replayed"
+    elif order is not None:
+        if order.account == account and order.broker_id == item.broker_id:
+            return order
+        reason, detail = RefuseReason.FOREIGN_ORDER, f"order {item.order_id} belongs to another broker"
+    elif item.symbol and book is None:
+        reason, detail = RefuseReason.UNKNOWN_SYMBOL, f"unknown symbol {item.symbol}"
+    else:
+        reason, detail = RefuseReason.UNKNOWN_ORDER, f"unknown order {item.order_id}"
+    market.shared.turn_down(account, item.ref, reason, detail, item)
+    return None
+
+
+def _mass_cancel(market: Market, item: MassCancel) -> int:
+    if item.account and item.ref and not market.shared.is_new(item.account, item.ref):
+        return 0
+    if item.symbol and item.symbol not in market.books:
+        if item.ref:
+            detail = f"unknown symbol {item.symbol}"
+            market.shared.turn_down(item.account, item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
+        return 0
+    market.mass_cancel(item.account, item.symbol, CancelReason(item.reason), item.ref)
+    return 0
+
+
+def _kill(market: Market, item: Kill) -> int:
+    if not 0 < item.account < len(market.accounts):
+        return 0
+    account = market.accounts[item.account]
+    account.killed = item.killed
+    market.shared.note_settings(account)
+    if item.killed:
+        market.mass_cancel(item.account, "", CancelReason.SUPERVISORY)
+    return 0
+
+
+def _phase(market: Market, item: Phase) -> int:
+    auctions.change_phase(market.shared, market.books, item)
+    return 0
+
+
+def _tick(market: Market, item: Tick) -> int:
+    auctions.publish_imbalances(market.books)
+    return 0
+
+
+def _bust(market: Market, item: Bust) -> int:
+    book = market.books.get(item.symbol)
+    if book is not None:
+        market.feed.busted(book.locate, item.match_id)
+    return 0
+
+
+def _recorded(market: Market, item: Recorded) -> int:
+    apply_recorded(market.books[item.symbol], item)
+    return 0
+
+
+def _wire(market: Market, item: Wire) -> str:
+    account = market.accounts[item.account]
+    protocol = market.protocols.get(account.protocol)
+    if protocol is None:
+        return f"nobody here speaks {account.protocol}"
+    return protocol.apply(market, account, item)
+
+
+_VERBS: Final[Mapping[type, Callable[[Market, Any], int | str]]] = {
+    OpenAccount: _open_account,
+    Enter: _enter,
+    Reduce: _reduce,
+    Cancel: _cancel,
+    Replace: _replace,
+    MassCancel: _mass_cancel,
+    Kill: _kill,
+    Phase: _phase,
+    Tick: _tick,
+    Bust: _bust,
+    Recorded: _recorded,
+    Wire: _wire,
+}
+"""What each input does, by its class; `Market.apply` returns their result."""

@@ -27,15 +27,15 @@ __all__ = [
 Side = Literal["B", "S"]
 
 IOC: Final = 1 << 0
-"""What is not executed at once is cancelled."""
+"""Immediate-or-cancel: lots that do not execute at once are cancelled."""
 MARKET: Final = 1 << 1
 """No limit; never rests. `Order.price_ticks` is 0."""
 MINIMUM: Final = 1 << 2
-"""Executes at least `Order.minimum` lots at once or nothing; of the whole volume: fill-or-kill. Only with IOC."""
+"""Executes at least `Order.minimum` lots at once or none; fill-or-kill if that is the whole volume. Only with IOC."""
 POST_ONLY: Final = 1 << 3
 """Cancelled in place of an execution on entry."""
 HIDDEN: Final = 1 << 4
-"""Rests, but is in no feed; behind what is displayed at its price."""
+"""Rests behind the displayed orders of its price, and is in no feed."""
 ICEBERG: Final = 1 << 5
 """Displays `Order.display` lots at a time, the rest is in `Order.reserve`."""
 STOP: Final = 1 << 6
@@ -52,20 +52,20 @@ HALTED_ONLY: Final = 1 << 10
 AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
 """Takes part in one kind of auction alone."""
 OUTSIDE: Final = STOP | AUCTIONS
-"""Not in the book: it waits."""
+"""Waits outside the book."""
 
 
 class Order(msgspec.Struct, gc=False, array_like=True):
-    """An order: what its owner asked for, and what of it is still open.
+    """An order: the owner's terms, and the lots that are still open.
 
-    Plain data and no references, so that a snapshot is the orders themselves. A limit order for the day, with nothing
-    special about it, has `flags` 0: the one question that the fast way through the book asks.
+    Plain data and no references, so that a snapshot is the orders themselves. A limit order for the day without
+    attributes has `flags` 0, which is all that plain matching checks.
     """
 
     order_id: int
-    """Unique in the market, given on entry; what its owner knows it by."""
+    """Id for its owner, given on entry; unique in the market."""
     feed_id: int
-    """What the feed knows it by: `order_id`, until an iceberg shows its next part as a new one."""
+    """Id on the feed: `order_id`, until an iceberg displays its next part as a new order."""
     locate: int
     """Its instrument's number, from 1."""
     side: Side
@@ -73,15 +73,15 @@ class Order(msgspec.Struct, gc=False, array_like=True):
     price_ticks: int
     """The limit; 0 is a market order."""
     volume: int
-    """Lots open in its place of the queue: all of them, but of an iceberg the displayed part."""
+    """Open lots in its place of the queue: all of them, or the displayed part of an iceberg."""
     broker_id: int
-    """Whose it is on the feed."""
+    """Broker of the order on the feed."""
     account: int = 0
-    """Index of the account that is told of it; 0 for agents and recordings, of which nobody is told."""
+    """Index of the account that is notified; 0 for agents and recordings, without notifications."""
     ref: int | bytes = 0
-    """Its owner's name for it: client id (text), user reference number (OUCH 5.0) or token (OUCH 4.2)."""
+    """The owner's reference: client id (text), user reference number (OUCH 5.0) or token (OUCH 4.2)."""
     flags: int = 0
-    """The bits above."""
+    """Attributes: the bits above."""
     reserve: int = 0
     """Lots of an iceberg that are not displayed."""
     display: int = 0
@@ -95,4 +95,4 @@ class Order(msgspec.Struct, gc=False, array_like=True):
     executed: int = 0
     """Lots executed, those of the orders that it replaced included."""
     echo: bytes = b""
-    """What its protocol keeps of the request to say it again; the market does not look at it."""
+    """Bytes of the request that its protocol repeats in answers; opaque to the market."""

@@ -1,28 +1,25 @@
-"""What the market says: to everybody (a feed) and to an order's owner (a teller), whoever writes it down and how.
+"""Listeners of the market: encoders of the public feed, and tellers that notify one account each.
 
-The market calls these for each thing that happens, in the order in which it happens. Implementations append bytes to a
-buffer and do nothing else: no I/O, no clock. What they say is a function of these calls (and of their own state, which
-is part of the market's snapshot), so that the same journal gives the same bytes.
+The market calls them for each event, in the order of the events. Implementations append bytes to a buffer and do
+nothing else: no I/O, no clock. Their output is a function of these calls (and of their own state, which is part of the
+market's snapshot), so that the same journal gives the same bytes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from exchange_server.matching.account import Account
 from exchange_server.matching.order import Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
-if TYPE_CHECKING:
-    from exchange_server.matching.account import Account
-    from exchange_server.matching.inputs import Wire
-    from exchange_server.matching.market import Market
-
-__all__ = ["AccountProtocol", "FeedEncoder", "Imbalance", "Now", "Teller", "Touched"]
+__all__ = ["FeedEncoder", "FeedFan", "Imbalance", "Now", "Silence", "SilentTeller", "Teller", "Touched", "feed_of"]
 
 
 class Now:
-    """Market time of what is being said; shared by the market (which sets it) and all that write."""
+    """Market time of the event that is being published; the market sets it, all listeners share it."""
 
     __slots__ = ("time_ns",)
 
@@ -31,7 +28,7 @@ class Now:
 
 
 class Imbalance(NamedTuple):
-    """How an auction would end now; the fields are those of ITCH's message, in its order."""
+    """Result of an auction if it ended now; the fields are those of ITCH's message, in its order."""
 
     locate: int
     """The instrument."""
@@ -52,7 +49,7 @@ class Imbalance(NamedTuple):
 
 
 class FeedEncoder(ABC):
-    """One form of the feed: displayed orders and trades only. `take` gives what was said since the last call."""
+    """One form of the public feed: displayed orders and trades only."""
 
     __slots__ = ()
 
@@ -104,11 +101,11 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
-        """A trade that a recording tells of, and no order of this market took part in."""
+        """A recording has a trade in which no order of this market took part."""
 
     @abstractmethod
-    def imbalance(self, found: Imbalance) -> None:
-        """How an auction would end now."""
+    def imbalance(self, imbalance: Imbalance) -> None:
+        """An auction would end like this now."""
 
     @abstractmethod
     def busted(self, locate: int, match_id: int) -> None:
@@ -116,23 +113,23 @@ class FeedEncoder(ABC):
 
     @abstractmethod
     def take(self) -> tuple[bytes, int]:
-        """The records since the last call, and how many they are."""
+        """Return the records since the last call, and their number."""
 
     @abstractmethod
     def state(self) -> object:
-        """What a snapshot keeps of it: plain data that msgpack takes."""
+        """Return the encoder's part of a snapshot: plain data for msgpack."""
 
     @abstractmethod
     def restore(self, state: object) -> None:
-        """Go on where `state` was taken."""
+        """Continue from a `state`."""
 
 
 class Touched(list["Teller"]):
-    """Tellers that have something to hand out since somebody last looked; each enters itself once."""
+    """Tellers whose buffers are not empty; each enters itself once, and the caller that drains them clears the list."""
 
 
 class Teller(ABC):
-    """What one account is told. `take` gives what was said since the last call."""
+    """Private stream of one account: what becomes of its orders and requests."""
 
     __slots__ = ()
 
@@ -140,11 +137,14 @@ class Teller(ABC):
 
     @abstractmethod
     def accepted(self, order: Order) -> None:
-        """An order was taken; its `order_id` is given. If it ends at once, what ends it follows."""
+        """An order was accepted and has its `order_id`. If it ends at once, the event that ends it follows."""
 
     @abstractmethod
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
-        """A request has no effect. `detail` says so in words; `item` is the request, for what else is said of it."""
+        """A request has no effect.
+
+        `detail` is the reason in words; `item` is the request, for further fields of the answer.
+        """
 
     @abstractmethod
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
@@ -155,12 +155,12 @@ class Teller(ABC):
 
     @abstractmethod
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
-        """`volume` lots of an order are no more; what is left is `order.volume` + `order.reserve`, 0: it is gone. `ref`
-        is the request's that asked for it, or the order's own."""
+        """`volume` lots of an order were cancelled; `order.volume` + `order.reserve` is left, 0 if it has ended. `ref`
+        is that of the request, or the order's own."""
 
     @abstractmethod
     def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """The same, in place of a trade of `prevented` lots at a price with an order of the same broker."""
+        """`volume` lots were cancelled in place of a trade of `prevented` lots with an order of the same broker."""
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
@@ -184,23 +184,158 @@ class Teller(ABC):
 
     @abstractmethod
     def take(self) -> tuple[bytes, int]:
-        """The records since the last call, and how many they are."""
+        """Return the records since the last call, and their number."""
 
 
-class AccountProtocol(ABC):
-    """How accounts of one protocol are told, and how their bytes are read."""
+class Silence(FeedEncoder):
+    """Feed without listeners: for a book by itself, and for backtests that look at the books."""
 
-    name: str
-    """``text``, ``ouch5``, ``ouch42``."""
+    __slots__ = ()
 
-    @abstractmethod
-    def teller(self, account: Account, now: Now, touched: Touched) -> Teller:
-        """Writes for an account. Whenever its buffer becomes non-empty it enters itself in `touched`."""
+    def system(self, code: str) -> None: ...
 
-    @abstractmethod
-    def apply(self, market: Market, account: Account, item: Wire) -> str:
-        """Carry out the messages of `item` in their order, each at its own time (set `market.now.time_ns`).
+    def listed(self, locate: int) -> None: ...
 
-        Returns why the session must be closed, empty if it need not be; what came before the offending message has
-        been carried out, what comes behind it has not. Never raises for what a client can send.
-        """
+    def trading(self, locate: int, state: str, reason: str) -> None: ...
+
+    def added(self, order: Order) -> None: ...
+
+    def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None: ...
+
+    def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None: ...
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None: ...
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None: ...
+
+    def reduced(self, order: Order, volume: int) -> None: ...
+
+    def deleted(self, order: Order, volume: int) -> None: ...
+
+    def replaced(self, old: Order, order: Order) -> None: ...
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None: ...
+
+    def imbalance(self, imbalance: Imbalance) -> None: ...
+
+    def busted(self, locate: int, match_id: int) -> None: ...
+
+    def take(self) -> tuple[bytes, int]:
+        return b"", 0
+
+    def state(self) -> object:
+        return None
+
+    def restore(self, state: object) -> None: ...
+
+
+class SilentTeller(Teller):
+    """Teller that drops everything: for accounts of an unknown protocol and, as number 0, for agents and recordings."""
+
+    __slots__ = ("account",)
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+
+    def accepted(self, order: Order) -> None: ...
+
+    def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None: ...
+
+    def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None: ...
+
+    def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None: ...
+
+    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None: ...
+
+    def replaced(self, old: Order, order: Order) -> None: ...
+
+    def modified(self, order: Order) -> None: ...
+
+    def refreshed(self, order: Order) -> None: ...
+
+    def triggered(self, order: Order) -> None: ...
+
+    def system(self, code: str) -> None: ...
+
+    def take(self) -> tuple[bytes, int]:
+        return b"", 0
+
+
+class FeedFan(FeedEncoder):
+    """Feed that passes every event to several encoders; their output is taken from the encoders themselves."""
+
+    __slots__ = ("_encoders",)
+
+    def __init__(self, encoders: Sequence[FeedEncoder]) -> None:
+        self._encoders = tuple(encoders)
+
+    def system(self, code: str) -> None:
+        for encoder in self._encoders:
+            encoder.system(code)
+
+    def listed(self, locate: int) -> None:
+        for encoder in self._encoders:
+            encoder.listed(locate)
+
+    def trading(self, locate: int, state: str, reason: str) -> None:
+        for encoder in self._encoders:
+            encoder.trading(locate, state, reason)
+
+    def added(self, order: Order) -> None:
+        for encoder in self._encoders:
+            encoder.added(order)
+
+    def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        for encoder in self._encoders:
+            encoder.executed(order, volume, price_ticks, match_id)
+
+    def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        for encoder in self._encoders:
+            encoder.crossed(order, volume, price_ticks, match_id)
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
+        for encoder in self._encoders:
+            encoder.cross(locate, volume, price_ticks, match_id, kind)
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        for encoder in self._encoders:
+            encoder.traded(order, volume, price_ticks, match_id)
+
+    def reduced(self, order: Order, volume: int) -> None:
+        for encoder in self._encoders:
+            encoder.reduced(order, volume)
+
+    def deleted(self, order: Order, volume: int) -> None:
+        for encoder in self._encoders:
+            encoder.deleted(order, volume)
+
+    def replaced(self, old: Order, order: Order) -> None:
+        for encoder in self._encoders:
+            encoder.replaced(old, order)
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
+        for encoder in self._encoders:
+            encoder.printed(locate, broker_id, volume, price_ticks, match_id)
+
+    def imbalance(self, imbalance: Imbalance) -> None:
+        for encoder in self._encoders:
+            encoder.imbalance(imbalance)
+
+    def busted(self, locate: int, match_id: int) -> None:
+        for encoder in self._encoders:
+            encoder.busted(locate, match_id)
+
+    def take(self) -> tuple[bytes, int]:
+        return b"", 0
+
+    def state(self) -> object:
+        return None
+
+    def restore(self, state: object) -> None: ...
+
+
+def feed_of(encoders: Sequence[FeedEncoder]) -> FeedEncoder:
+    """Return the feed of a market: its only encoder, a `FeedFan` of several, or `Silence` without any."""
+    if not encoders:
+        return Silence()
+    return encoders[0] if len(encoders) == 1 else FeedFan(encoders)

@@ -1,4 +1,4 @@
-"""Why the market refuses or ends an order; every protocol has its own word for each."""
+"""Reasons of refusals and cancellations; every protocol has its own code for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["CancelReason", "RefuseReason"]
 
 
 class RefuseReason(IntEnum):
-    """An order that never was."""
+    """Reason why a request has no effect."""
 
     UNKNOWN_SYMBOL = 1
     BAD_SIDE = 2
@@ -19,7 +19,7 @@ class RefuseReason(IntEnum):
     BAD_MINIMUM = 7
     BAD_DISPLAY = 8
     BAD_TIME = 9
-    """Its time in force cannot be (expired, or unknown)."""
+    """Its time in force is impossible (expired, or unknown)."""
     BAD_COMBINATION = 10
     """Attributes that exclude each other."""
     HALTED = 11
@@ -27,9 +27,9 @@ class RefuseReason(IntEnum):
     REPLAYED = 13
     """The symbol follows a recording and takes no orders."""
     MARKET_FULL = 14
-    """As many live orders as the market holds."""
+    """The market has its largest number of live orders."""
     OPEN_ORDERS = 15
-    """As many live orders as the account may have."""
+    """The account has its largest number of live orders."""
     RATE = 16
     """More requests in a second than the account may send."""
     NOTIONAL = 17
@@ -38,7 +38,7 @@ class RefuseReason(IntEnum):
     """The account is stopped."""
     UNKNOWN_ORDER = 19
     FOREIGN_ORDER = 20
-    """It belongs to another."""
+    """The order belongs to another broker."""
     UNKNOWN_ACTION = 21
     LATE = 22
     """Too late for the auction."""
@@ -46,16 +46,16 @@ class RefuseReason(IntEnum):
 
 
 class CancelReason(IntEnum):
-    """An order, or part of it, that is no more."""
+    """Reason why an order, or a part of it, was cancelled."""
 
     USER = 1
     IMMEDIATE = 2
-    """What is left of an immediate-or-cancel order."""
+    """Rest of an immediate-or-cancel order."""
     MARKET = 3
-    """What is left of a market order."""
+    """Rest of a market order."""
     TIMEOUT = 4
     SUPERVISORY = 5
-    """By whoever runs the exchange."""
+    """By the operator of the exchange."""
     SELF_TRADE = 6
     COLLAR = 7
     """It would execute outside the collar."""
@@ -63,7 +63,7 @@ class CancelReason(IntEnum):
     CLOSED = 9
     POST_ONLY = 10
     CROSS = 11
-    """What is left of an order for an auction."""
+    """Rest of an order for an auction."""
     DISCONNECT = 12
     """Its owner's last connection ended."""
     MINIMUM = 13

@@ -13,7 +13,7 @@ __all__ = ["ListeningServer"]
 
 
 class ListeningServer(SoupServer):
-    """Lets in whom the gate lets in, and without a gate whoever reaches the port."""
+    """Admits the users of the gate, and without a gate every client that reaches the port."""
 
     def __init__(self, clock: Timers, limits: SoupLimits, gate: Gate | None) -> None:
         super().__init__(clock, limits)
@@ -35,4 +35,4 @@ class ListeningServer(SoupServer):
 
     @abstractmethod
     def admit(self, connection: SoupConnection, login: LoginRequest) -> None:
-        """Who it is is settled: `follow` or `reject`."""
+        """Decide about an authenticated login: `follow` or `reject`."""

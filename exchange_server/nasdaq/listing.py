@@ -13,7 +13,7 @@ from deltabook.wire.symbols import Instrument
 __all__ = ["LARGEST_PRICE", "LARGEST_SHARES", "Listing", "list_instruments"]
 
 LARGEST_PRICE: Final = 2**32 - 1
-"""Of a four-byte price with four decimals."""
+"""Largest four-byte price, with four decimals."""
 LARGEST_SHARES: Final = 2**32 - 1
 
 _STOCK_WIDTH: Final = 8

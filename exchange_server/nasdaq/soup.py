@@ -1,7 +1,7 @@
 """A SoupBinTCP port, the exchange's end: logins, heartbeats both ways, limits, and streams of sequenced messages.
 
-What NASDAQ's feed, its snapshots and its order entry have in common. A server says who may log in, which stream a
-connection follows and what becomes of what its client sends; everything else is here.
+What NASDAQ's feed, its snapshots and its order entry have in common. A server decides which users may log in, which
+stream a connection follows and what becomes of what its client sends; everything else is here.
 """
 
 from __future__ import annotations
@@ -337,7 +337,7 @@ class SoupConnection(Protocol):
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close; what is not sent yet is sent first, with the reason (`flush`), or thrown away.
 
-        Behind the end of a session nothing follows, not even a reason: there are clients that trip over it. Of a
+        After the end of a session nothing follows, not even a reason: there are clients that trip over it. Of a
         connection that is closing already what is left is thrown away, unless it is to be sent: not everybody reads it.
         """
         if self.reader.is_closed:

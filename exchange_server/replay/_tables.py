@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from exchange_server.errors import ReplayFileError
-from exchange_server.replay.record import READ_ERRORS, open_recorded
+from exchange_server.replay.loader import READ_ERRORS, open_recorded
 
 __all__ = ["column_names", "is_parquet", "table_rows"]
 

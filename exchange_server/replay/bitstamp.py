@@ -10,7 +10,8 @@ from typing import Final
 
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.matching.inputs import REMAIN
-from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader
+from exchange_server.replay.record import Record
 
 __all__ = ["HEADER", "BitstampLoader", "decimal_converter", "is_header"]
 
@@ -59,7 +60,7 @@ class BitstampLoader(LineLoader):
         names = ["exchange_timestamp" if name == _SATOSHI_TIME else name for name in names]
         order = [names.index(name) for name in _FIELDS]
         is_plain, count = names == _FIELDS and b'"' not in header, len(names)
-        held: list[Record] = []
+        deletes: list[Record] = []
         held_time = ""
         latest_ns = 0
         for number, line in lines:
@@ -76,15 +77,15 @@ class BitstampLoader(LineLoader):
             latest_ns = record.time_ns
             # A run of deletes that may be the made-up end is held back until something else follows it.
             synthetic = fields[5] == "deleted" and fields[1] == fields[2]
-            if held and (not synthetic or fields[1] != held_time):
-                yield from held
-                held = []
+            if deletes and (not synthetic or fields[1] != held_time):
+                yield from deletes
+                deletes = []
             if synthetic:
-                held.append(record)
+                deletes.append(record)
                 held_time = fields[1]
             else:
                 yield record
-        self.skipped += len(held)
+        self.skipped += len(deletes)
 
     def _record(self, number: int, fields: list[str], latest_ns: int, lots: Callable[[str], int]) -> Record:
         order_id, time_ms = _integer("id", fields[0]), _integer("timestamp", fields[1])

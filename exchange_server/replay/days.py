@@ -50,8 +50,8 @@ def day_of_name(path: Path) -> str:
     '1970-01-01'
     """
     for pattern in (_YEAR_FIRST, _MONTH_FIRST):
-        for found in pattern.finditer(path.name):
-            year, month, day = (int(found[name]) for name in "ymd")
+        for parts in pattern.finditer(path.name):
+            year, month, day = (int(parts[name]) for name in "ymd")
             try:
                 named = date(year + 2000 if year < 100 else year, month, day)
             except ValueError:

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from exchange_server.errors import RecordError
-from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns
-from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader
+from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns
 
 __all__ = ["DbtoasterLoader"]
 
@@ -38,11 +38,11 @@ class DbtoasterLoader(LineLoader):
     def _parse(self, lines: Iterator[tuple[int, bytes]], time_ns: int = 0) -> Iterator[Record]:
         day_ns, unit_ns, symbol, match = self._day_ns, self._unit_ns, self.symbol, _LINE.fullmatch
         for number, line in lines:
-            found = match(line)
-            if found is None:
+            matched = match(line)
+            if matched is None:
                 self._bad(number, RecordError(f"expected t,id,action,volume,price, was {line[:100]!r}"))
                 continue
-            texts = found.groups()
+            texts = matched.groups()
             order_id, volume, price = int(texts[1]), int(texts[3]), int(texts[4])
             now_ns = day_ns + int(texts[0]) * unit_ns
             if now_ns > INT64_MAX or order_id > INT64_MAX or volume > INT64_MAX or price > INT64_MAX:

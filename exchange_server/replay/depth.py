@@ -28,7 +28,8 @@ from sortedcontainers import SortedDict
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
-from exchange_server.replay.record import INT64_MAX, FileLoader, Record
+from exchange_server.replay.loader import INT64_MAX, FileLoader
+from exchange_server.replay.record import Record
 
 __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
 
@@ -85,7 +86,7 @@ class _Event(NamedTuple):
     rank: int
     """0 of a trade, which goes before the depth that it changed; 1 of depth."""
     side: _Side
-    """Of the level, or of the resting order of a trade."""
+    """Side of the level, or of the resting order of a trade."""
     price: int
     volume: int
     is_snapshot: bool = False
@@ -312,7 +313,7 @@ def _time_ns(text: str | None, unit_ns: int, latest_ns: int) -> int:
 
 
 def _word(words: dict[str, str], name: str, text: str | None, unknown: str = "") -> _Side:
-    found = words.get((text or "").lower(), unknown)
-    if not found:
+    word = words.get((text or "").lower(), unknown)
+    if not word:
         raise RecordError(f"expected {name} out of {', '.join(words)}, was {text!r}")
-    return "B" if found == "B" else "S"
+    return "B" if word == "B" else "S"

@@ -12,7 +12,8 @@ from deltabook.wire.attribution import broker_of
 from deltabook.wire.itch import MESSAGES
 from exchange_server.errors import ExchangeConfigurationError, RecordError
 from exchange_server.replay.days import day_of_name, midnight_ns
-from exchange_server.replay.record import BROKERS, INT64_MAX, FileLoader, Record
+from exchange_server.replay.loader import BROKERS, INT64_MAX, FileLoader
+from exchange_server.replay.record import Record
 
 __all__ = ["ItchLoader"]
 

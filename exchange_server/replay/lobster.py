@@ -14,7 +14,8 @@ from deltabook.wire.attribution import broker_of
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay._lobster_book import BookChange, BookFigures, BookFollower, parse_book_line
 from exchange_server.replay.days import day_of_name, midnight_ns
-from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record, open_recorded
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader, open_recorded
+from exchange_server.replay.record import Record
 
 __all__ = ["LobsterLoader"]
 
@@ -77,13 +78,13 @@ class LobsterLoader(LineLoader):
         """Each line's number with its message, None of a halt and of a line that cannot be used."""
         time_ns, day_ns, match = 0, self._day_ns, _LINE.fullmatch
         for number, line in lines:
-            found = match(line)
-            if found is None:
+            matched = match(line)
+            if matched is None:
                 expected = "time,type,id,size,price,direction"
                 self._bad(number, RecordError(f"expected {expected}, was {line[:100]!r}"))
                 yield number, None
                 continue
-            seconds, fraction, kind, id_text, size_text, price_text, direction, participant = found.groups()
+            seconds, fraction, kind, id_text, size_text, price_text, direction, participant = matched.groups()
             if kind == _HALT:
                 self.skipped += 1
                 yield number, None

@@ -13,9 +13,9 @@ from exchange_server.replay.days import midnight_ns
 from exchange_server.replay.dbtoaster import DbtoasterLoader
 from exchange_server.replay.depth import UNIT, DepthLoader, QueueModel
 from exchange_server.replay.itch import ItchLoader
+from exchange_server.replay.loader import Loader
 from exchange_server.replay.lobster import LobsterLoader
 from exchange_server.replay.prices import PriceLoader
-from exchange_server.replay.record import Loader
 
 __all__ = [
     "PRICE_FORMATS",

@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
-from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns
-from exchange_server.replay.record import ANY_SYMBOL, READ_ERRORS, Loader, Record
+from exchange_server.replay.loader import ANY_SYMBOL, READ_ERRORS, Loader
+from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns
 
 __all__ = ["ParquetLoader", "RecordingInfo", "read_info", "write_parquet"]
 
@@ -52,7 +52,7 @@ class RecordingInfo(msgspec.Struct, frozen=True):
     symbols: tuple[str, ...]
     """Symbols that it may have."""
     version: int = 1
-    """Of this description."""
+    """Version of this description."""
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -145,13 +145,13 @@ class ParquetLoader(Loader):
             yield from self._batches_of(parts[0], rows)
             return
         streams = [(record for batch in self._batches_of(part, rows) for record in batch.records()) for part in parts]
-        held: list[Record] = []
+        records: list[Record] = []
         for record in merge(*streams, key=attrgetter("time_ns", "position")):
-            held.append(record)
-            if len(held) == rows:
-                yield RecordColumns.from_records(held, self.symbols)
-                held = []
-        yield RecordColumns.from_records(held, self.symbols)
+            records.append(record)
+            if len(records) == rows:
+                yield RecordColumns.from_records(records, self.symbols)
+                records = []
+        yield RecordColumns.from_records(records, self.symbols)
 
     def _batches_of(self, path: Path, rows: int) -> Iterator[RecordColumns]:
         try:

@@ -11,8 +11,9 @@ from twisted.logger import Logger
 from exchange_server.errors import ExchangeError, OperationError
 from exchange_server.matching.inputs import Recorded
 from exchange_server.replay.crossing import CrossedRows
+from exchange_server.replay.loader import Loader
 from exchange_server.replay.lobster import LobsterLoader
-from exchange_server.replay.record import Loader, Record
+from exchange_server.replay.record import Record
 
 if TYPE_CHECKING:
     from exchange_server.exchange import Exchange
@@ -79,7 +80,7 @@ class Player:
 
     @property
     def position(self) -> int:
-        """Of the last record that was played, 0 before the first."""
+        """Position of the last record that was played, 0 before the first."""
         return self._exchange.market.replay_position
 
     @property
@@ -130,8 +131,8 @@ class Player:
     def seek(self, position: int) -> None:
         """Play as fast as possible until this record is the next, then go on as before (paused, if it was).
 
-        Raises `OperationError` for a record that is behind: a market cannot be played backwards. Whoever wants that
-        starts an exchange with a new journal.
+        Raises `OperationError` for a record that is behind: a market cannot be played backwards. To do that,
+        start an exchange with a new journal.
         """
         if position <= self.position:
             raise OperationError(

@@ -19,7 +19,8 @@ from typing import IO, Final, Literal, NamedTuple
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
 from exchange_server.replay.depth import UNIT, TradeRows
-from exchange_server.replay.record import INT64_MAX, FileLoader, Record
+from exchange_server.replay.loader import INT64_MAX, FileLoader
+from exchange_server.replay.record import Record
 
 __all__ = ["PriceLoader", "bar_time_column"]
 
@@ -41,7 +42,7 @@ def bar_time_column(names: list[str]) -> str:
 class _Price(NamedTuple):
     time_ns: int
     side: Literal["B", "S"]
-    """Of the resting order that traded."""
+    """Side of the resting order that traded."""
     price: int
     volume: int
 

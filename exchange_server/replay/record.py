@@ -1,91 +1,37 @@
-"""One record of a recorded file, and what every loader is."""
+"""Records of a recorded file: one by one, or as columns for code that reads a recording in one pass."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any, ClassVar, Final, cast
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
-from twisted.logger import Logger
+import numpy as np
+from numpy.typing import NDArray
 
-from exchange_server.errors import RecordError, ReplayFileError
-from exchange_server.replay.columns import BATCH_RECORDS, RecordColumns, batched
+from exchange_server.errors import RecordError
 
-__all__ = [
-    "ANY_SYMBOL",
-    "BROKERS",
-    "INT64_MAX",
-    "READ_ERRORS",
-    "FileLoader",
-    "LineLoader",
-    "Loader",
-    "Record",
-    "open_recorded",
-]
+__all__ = ["BATCH_RECORDS", "Record", "RecordColumns", "batched"]
 
-ANY_SYMBOL: Final = "REPLAY"
-"""Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
-BROKERS: Final = 10
-"""Where a file names no broker, an order's is its id modulo this."""
-INT64_MAX: Final = 2**63 - 1
+BATCH_RECORDS: Final = 65_536
+"""Records of one batch where the caller names no other number."""
 
-READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""Errors of a file that cannot be opened or decompressed."""
-
-_UNREADABLE: Final = {
-    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"Rar!": "a rar archive",
-}  # fmt: skip
-"""How files begin that are refused by name."""
-_LOGGED_ERRORS: Final = 20
-
-
-def open_recorded(path: Path) -> IO[bytes]:
-    """Open a recorded file for reading, decompressed if it begins as a gzip, xz or bzip2 file does.
-
-    Raises `ReplayFileError` for an archive and for Zstandard, which cannot be read.
-    """
-    file = path.open("rb")
-    try:
-        start = file.peek(10)[:10]
-    except OSError:
-        file.close()
-        raise
-    opener: Callable[[Path], Any] | None = None
-    for magic, what in _UNREADABLE.items():
-        if start.startswith(magic):
-            file.close()
-            raise ReplayFileError(f"expected a file of its own, perhaps with gzip, xz or bzip2, was {what}, at {path}")
-    if start.startswith(b"\x1f\x8b"):
-        opener = gzip.open
-    elif start.startswith(b"\xfd7zXZ\x00"):
-        opener = lzma.open
-    elif start.startswith(b"BZh") and start[4:] == b"1AY&SY":
-        opener = bz2.open
-    if opener is None:
-        return file
-    file.close()
-    return cast("IO[bytes]", opener(path))
+_INT64_MAX: Final = 2**63 - 1
+_NUMBERS: Final = ("position", "time_ns", "order_id", "broker_id", "volume", "price_ticks", "new_id")
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """What a file says happened."""
+    """One event of a recorded file."""
 
     position: int
     """Number of its line, or of its first byte, from 1."""
     time_ns: int
-    """When it happened, nanoseconds since the UTC epoch; never earlier than the record before."""
+    """Time of the event, nanoseconds since the UTC epoch; never earlier than that of the record before."""
     order_id: int
     """The file's id of the order."""
     broker_id: int
-    """Whose order it is; derived from the id where the file does not say."""
+    """Broker of the order; derived from the id where the file does not say."""
     action: str
     """As in `exchange_server.matching.inputs.Recorded`."""
     volume: int
@@ -93,100 +39,126 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     price_ticks: int
     """Ticks; 0 where the action has no price of its own."""
     symbol: str
-    """Of the market."""
+    """Symbol of the market."""
     new_id: int = 0
     """The file's id of the order that takes its place (U)."""
 
 
-class Loader(ABC):
-    """Reads a file record by record.
+class RecordColumns(msgspec.Struct, frozen=True, gc=False):
+    """Records in their order, one array per field; all arrays have the same length and are not to be written to.
 
-    A record that cannot be used is counted in `errors`, the first ones are logged with their place, and reading goes
-    on. A file that cannot be opened or decompressed raises `ReplayFileError`.
+    >>> columns = RecordColumns.from_records([Record(1, 10, 7, 7, "B", 5, 100, "ACME")])
+    >>> columns.price_ticks.tolist(), chr(columns.action[0]), columns.symbols[columns.symbol[0]]
+    ([100], 'B', 'ACME')
     """
 
-    reads_columns: ClassVar[bool] = False
-    """True if `batches` reads columns without making records first."""
-    unit: str
-    """What `Record.position` counts: line or byte."""
+    position: NDArray[np.int64]
+    """Number of the record's line, or of its first byte, from 1."""
+    time_ns: NDArray[np.int64]
+    """Nanoseconds since the UTC epoch, non-decreasing."""
+    order_id: NDArray[np.int64]
+    """The file's id of the order."""
+    broker_id: NDArray[np.int64]
+    """Broker of the order."""
+    action: NDArray[np.uint8]
+    """ASCII code of the action's letter."""
+    volume: NDArray[np.int64]
+    """Lots."""
+    price_ticks: NDArray[np.int64]
+    """Ticks; 0 where the action has no price of its own."""
+    symbol: NDArray[np.int32]
+    """Index into `symbols`."""
+    new_id: NDArray[np.int64]
+    """Id of the order that takes the place of `order_id` (U), else 0."""
+    symbols: tuple[str, ...]
+    """Symbols that records have, and perhaps others."""
 
-    _log = Logger()
+    def __len__(self) -> int:
+        return len(self.position)
 
-    def __init__(self, path: Path, symbols: tuple[str, ...]) -> None:
-        self.path = path
-        self.symbols = symbols
-        """Those that records may have."""
-        self.errors = 0
-        """Records that could not be used."""
-        self.skipped = 0
-        """Records that are left out because they are known not to be events of a book."""
+    @classmethod
+    def from_records(cls, records: Iterable[Record], symbols: Sequence[str] = ()) -> RecordColumns:
+        """Return all records as columns; ``symbols`` come first in `symbols`, in this order.
 
-    @abstractmethod
-    def records(self) -> Iterator[Record]:
-        """All records from the beginning."""
-
-    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
-        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
-
-        A loader whose format is read in columns overrides this.
+        Raises `RecordError` for a number that 64 bits do not hold.
         """
-        return batched(self.records(), self.symbols, rows)
+        numbers: dict[str, int] = {symbol: place for place, symbol in enumerate(symbols)}
+        rows = [msgspec.structs.astuple(record) for record in records]
+        fields = list(zip(*rows, strict=True)) or [()] * 9
+        position, time_ns, order_id, broker_id, action, volume, price_ticks, symbol, new_id = fields
+        places = [numbers.setdefault(name, len(numbers)) for name in symbol]
+        try:
+            return cls(
+                np.array(position, np.int64),
+                np.array(time_ns, np.int64),
+                np.array(order_id, np.int64),
+                np.array(broker_id, np.int64),
+                np.frombuffer("".join(action).encode("ascii"), np.uint8),
+                np.array(volume, np.int64),
+                np.array(price_ticks, np.int64),
+                np.array(places, np.int32),
+                np.array(new_id, np.int64),
+                tuple(numbers),
+            )
+        except OverflowError:
+            raise _too_large(rows) from None
 
-    def columns(self) -> RecordColumns:
-        """All records as columns, in memory (66 bytes a record)."""
-        return RecordColumns.concatenated(self.batches())
+    @classmethod
+    def concatenated(cls, batches: Iterable[RecordColumns]) -> RecordColumns:
+        """Return batches one behind the other; no batch at all is no record."""
+        parts = list(batches)
+        if len(parts) == 1:
+            return parts[0]
+        symbols: dict[str, int] = {}
+        places = []
+        for part in parts:
+            mapping = [symbols.setdefault(name, len(symbols)) for name in part.symbols]
+            places.append(np.array(mapping, np.int32)[part.symbol])
+        if not parts:
+            return cls.from_records([])
+        names = cls.__struct_fields__[:-1]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names if name != "symbol"
+        }
+        return cls(**columns, symbol=np.concatenate(places), symbols=tuple(symbols))
 
-    def _bad(self, position: int, error: RecordError) -> None:
-        self.errors += 1
-        if self.errors <= _LOGGED_ERRORS:
-            self._log.warn(
-                "replay: {path} {unit} {position}: {error}",
-                path=str(self.path), unit=self.unit, position=position, error=str(error),
-            )  # fmt: skip
+    def sliced(self, begin: int, end: int) -> RecordColumns:
+        """Return the records from ``begin`` to before ``end``, without a copy."""
+        columns: dict[str, Any] = {name: getattr(self, name)[begin:end] for name in self.__struct_fields__[:-1]}
+        return RecordColumns(**columns, symbols=self.symbols)
 
-
-class FileLoader(Loader):
-    """Reads one file from its beginning to its end."""
-
-    @abstractmethod
-    def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        """Records of a file from its beginning; calls `_bad` for each that cannot be used."""
+    def chosen(self, mask: NDArray[np.bool_]) -> RecordColumns:
+        """Return the records at which ``mask`` is true."""
+        columns: dict[str, Any] = {name: getattr(self, name)[mask] for name in self.__struct_fields__[:-1]}
+        return RecordColumns(**columns, symbols=self.symbols)
 
     def records(self) -> Iterator[Record]:
-        """All records from the beginning."""
-        with self._reading() as file:
-            yield from self._read(file)
-
-    @contextmanager
-    def _reading(self) -> Iterator[IO[bytes]]:
-        """The open file; raises `ReplayFileError` for one that cannot be read, also later."""
-        try:
-            with self._open() as file:
-                yield file
-        except ReplayFileError:
-            raise
-        except READ_ERRORS as error:
-            raise ReplayFileError(f"expected a readable file, was {error}, at {self.path}") from error
-
-    def _open(self) -> IO[bytes]:
-        return open_recorded(self.path)
+        """Return the same as records."""
+        letters = [chr(code) for code in range(128)]
+        symbols = self.symbols
+        for begin in range(0, len(self), BATCH_RECORDS):
+            part = self.sliced(begin, begin + BATCH_RECORDS)
+            for position, time_ns, order_id, broker_id, action, volume, price_ticks, symbol, new_id in zip(
+                *(getattr(part, name).tolist() for name in part.__struct_fields__[:-1]), strict=True
+            ):
+                yield Record(
+                    position, time_ns, order_id, broker_id, letters[action], volume, price_ticks, symbols[symbol],
+                    new_id,
+                )  # fmt: skip
 
 
-class LineLoader(FileLoader):
-    """Reads a file of lines, all of one symbol."""
+def batched(records: Iterable[Record], symbols: Sequence[str], rows: int) -> Iterator[RecordColumns]:
+    """Yield records as columns, so many rows at a time."""
+    iterator = iter(records)
+    while part := list(islice(iterator, rows)):
+        yield RecordColumns.from_records(part, symbols)
 
-    unit = "line"
 
-    def __init__(self, path: Path, symbol: str) -> None:
-        super().__init__(path, (symbol,))
-        self.symbol = symbol
-        """That of all records."""
-
-    @abstractmethod
-    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
-        """Records of numbered lines; calls `_bad` for each that cannot be used."""
-
-    def _read(self, file: IO[bytes]) -> Iterator[Record]:
-        # Not a text file: its lines would also end where a damaged one has a form feed or a lone carriage return, and
-        # one byte that is not ASCII would end the replay.
-        return self._parse(enumerate(file, 1))
+def _too_large(rows: Sequence[tuple[Any, ...]]) -> RecordError:
+    for row in rows:
+        fields = dict(zip(("position", "time_ns", "order_id", "broker_id", "action", "volume", "price_ticks", "symbol",
+                           "new_id"), row, strict=True))  # fmt: skip
+        for name in _NUMBERS:
+            if not -_INT64_MAX - 1 <= fields[name] <= _INT64_MAX:
+                return RecordError(f"expected {name} of 64 bits, was {fields[name]}, at record {fields['position']}")
+    raise AssertionError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import connectionDone
@@ -12,13 +12,66 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from deltabook.wire import text
-from exchange_server.readers import Reader
+from exchange_server.audience import Audience
+from exchange_server.exchange import Exchange
+from exchange_server.matching.account import Account
+from exchange_server.readers import Reader, ReaderLimits, Readers, Timers
 from exchange_server.tail import Tail
 
-if TYPE_CHECKING:
-    from exchange_server.text.server import Broker, TextServer
+__all__ = ["Broker", "ConnectionOwner", "TextConnection"]
 
-__all__ = ["TextConnection"]
+
+class Broker:
+    """A broker that has connections."""
+
+    __slots__ = ("account", "audience", "last_client_id")
+
+    def __init__(self, account: Account, audience: Audience[TextConnection]) -> None:
+        self.account = account
+        """Its account in the market."""
+        self.audience = audience
+        """Its connections, which follow its private stream."""
+        self.last_client_id = account.last_ref
+        """Client id of the latest request that was accepted, executed or not."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of the server that made it."""
+
+    exchange: Exchange
+    clock: Timers
+    readers: Readers[TextConnection]
+    read_s: float
+    """When a connection last received anything."""
+
+    @property
+    def limits(self) -> ReaderLimits:
+        """Limits of the connections."""
+        ...
+
+    def forget(self, connection: TextConnection) -> None:
+        """The connection is closed."""
+        ...
+
+    def taken(self) -> None:
+        """The connection has passed on all requests of the data that it received."""
+        ...
+
+    def login_listener(self, connection: TextConnection, login: text.PassiveLogin) -> None:
+        """Accept a listener, or refuse it."""
+        ...
+
+    def login_broker(self, connection: TextConnection, login: text.InteractiveLogin) -> None:
+        """Accept a client that will send requests, or refuse it."""
+        ...
+
+    def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
+        """Make a connection that of the broker of its first request, or close it."""
+        ...
+
+    def take(self, connection: TextConnection, broker: Broker, request: text.Request) -> None:
+        """Accept a request."""
+        ...
 
 
 @implementer(IPushProducer)
@@ -30,7 +83,7 @@ class TextConnection(LineOnlyReceiver):
     MAX_LENGTH = text.LINE_LIMIT_BYTES
     transport: Any
 
-    def __init__(self, server: TextServer, peer: str) -> None:
+    def __init__(self, server: ConnectionOwner, peer: str) -> None:
         self._server = server
         self.peer = peer
         self.reader = Reader(self, server.clock)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.market_state import INT64_MAX
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import Now
-from exchange_server.matching.silence import Silence
+from exchange_server.matching.outputs import Now, Silence
 
 __all__ = ["TextEncoder"]
 
@@ -76,7 +75,7 @@ class TextEncoder(Silence):
         self.added(order)
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """Of all orders together; a number of a line says no more than an int64."""
+        """Publish the trade of all orders together; a number of a line holds no more than an int64."""
         self._trade(locate, 0, min(volume, INT64_MAX), price_ticks)
 
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:

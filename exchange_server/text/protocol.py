@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import MarketRules, Wire
+from exchange_server.matching.market import AccountProtocol, Market
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import AccountProtocol, Now, Teller, Touched
+from exchange_server.matching.outputs import Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
-
-if TYPE_CHECKING:
-    from exchange_server.matching.market import Market
 
 __all__ = ["PROTOCOL", "TextProtocol", "TextTeller", "account_name"]
 

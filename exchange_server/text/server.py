@@ -1,4 +1,4 @@
-"""The text face of the exchange: who listens, who trades, and one write each per turn of the reactor."""
+"""The text port of the exchange: listeners, brokers, and one write for each per turn of the reactor."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from exchange_server.matching.account import Account, AccountLimits, SelfTrade
 from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount
 from exchange_server.matching.reasons import CancelReason
 from exchange_server.readers import ReaderLimits, Readers, Timers, farthest_behind_bytes, peer_of
-from exchange_server.text.connection import TextConnection
+from exchange_server.text.connection import Broker, TextConnection
 from exchange_server.text.protocol import PROTOCOL, account_name
 from exchange_server.text.requests import input_of
 
-__all__ = ["Broker", "Limits", "TextServer"]
+__all__ = ["Limits", "TextServer"]
 
 _DISCONNECT: Final = int(CancelReason.DISCONNECT)
 
@@ -39,20 +39,6 @@ class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What each broker may do."""
     self_trade: SelfTrade = "allow"
     """What becomes of a broker's orders that would trade with each other."""
-
-
-class Broker:
-    """A broker that has connections."""
-
-    __slots__ = ("account", "audience", "last_client_id")
-
-    def __init__(self, account: Account, audience: Audience[TextConnection]) -> None:
-        self.account = account
-        """Its account in the market."""
-        self.audience = audience
-        """Its connections, which follow its private stream."""
-        self.last_client_id = account.last_ref
-        """Of the newest request that was taken, executed or not."""
 
 
 class TextServer(Factory):

@@ -61,7 +61,7 @@ class AuditFloor:
             path = self.market / private_name(account_name(desk.broker_id), "text")
             lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
             for line in lines[self.heard[name] :]:
-                desk.told(parse_response(line))
+                desk.receive(parse_response(line))
             self.heard[name] = len(lines)
 
     def close(self) -> None:

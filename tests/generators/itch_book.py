@@ -15,7 +15,7 @@ def messages_of(data: bytes) -> Iterator[bytes]:
     """The messages in the sequenced packets of a stream; it must end with a packet."""
     splitter = PacketSplitter()
     yield from (packet.payload for packet in splitter.split(data) if packet.type == SEQUENCED)
-    assert splitter.held == b""
+    assert splitter.partial == b""
 
 
 class ItchBook:

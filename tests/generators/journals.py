@@ -11,8 +11,8 @@ from exchange_server.clock import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount
-from exchange_server.matching.market import Market
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.outputs import FeedEncoder, Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.text import TextEncoder, TextProtocol
 from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests, random_rules

@@ -279,7 +279,7 @@ class OrderLab:
     def deliver_response(self) -> None:
         """One message of the private stream reaches the desk, through its bytes."""
         if self.responses:
-            self.desk.told(parse_response(encode_response(self.responses.popleft())))
+            self.desk.receive(parse_response(encode_response(self.responses.popleft())))
 
     def drop(self, *, arriving: int = 0) -> None:
         """The connection breaks; so many requests on their way will still arrive at some time."""

@@ -22,8 +22,9 @@ from exchange_server.matching.inputs import (
     Tick,
     Wire,
 )
+from exchange_server.matching.market import AccountProtocol
 from exchange_server.matching.order import EXPIRES, HIDDEN, MARKET, Order
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Teller, Touched
+from exchange_server.matching.outputs import FeedEncoder, Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from tests.model.book import AUCTIONS, ModelBook, left_of
 from tests.model.changing import change_order, in_mass_order, modify, replace, take_off

@@ -8,8 +8,9 @@ import msgspec
 
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Wire
+from exchange_server.matching.market import AccountProtocol
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Imbalance, Now, Teller, Touched
+from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
 __all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller", "WireRequest"]

@@ -14,7 +14,7 @@ from exchange_server.matching.book import Book
 from exchange_server.matching.levels import NOTHING, Levels
 from exchange_server.matching.order import IOC, MARKET, Order, Side
 from exchange_server.matching.reasons import CancelReason
-from exchange_server.matching.taking import end
+from exchange_server.matching.special_orders import end
 from runtime.native.library import matching as m
 from runtime.native.plain import mix
 from runtime.native.structures import Batch, Structure
@@ -77,7 +77,8 @@ class Books(Structure):
         n[m.KEEP_ROWS], n[m.KEEP_NS] = retention.rows, retention.time_ns
         factor = market.rules.outlier_factor
         n[m.FACTOR], n[m.MID_LIMIT] = factor, _INT64_MAX // factor if factor else 0
-        n[m.NEXT_ORDER], n[m.NEXT_MATCH], n[m.OTHER_IDS] = market.next_order_id, market.next_match_id, market.other_ids
+        shared = market.shared
+        n[m.NEXT_ORDER], n[m.NEXT_MATCH], n[m.OTHER_IDS] = shared.next_order_id, shared.next_match_id, shared.other_ids
         self._counted = 0
         self._is_behind = False
         n[m.BUY], n[m.SELL], n[m.EPOCH] = graph.number("B"), graph.number("S"), -1
@@ -87,7 +88,7 @@ class Books(Structure):
             symbols[locate * m.B_STRIDE + m.B_SYMBOL] = graph.number(instrument.symbol)
             book = NativeBook(self, market, locate, instrument.reference_price_ticks)
             self._books.append(book)
-            market.books[instrument.symbol] = market.book_at[locate] = cast("Book", book)
+            market.install(cast("Book", book))
         graph.refresh()
         self.link(m.LOOP, graph.loop)
 
@@ -228,14 +229,14 @@ class Books(Structure):
 
     def update_market(self) -> None:
         """Bring the numbers and the time of the market up to date, which the kernel has counted."""
-        n, market = self.numbers, self._market
+        n, shared = self.numbers, self._market.shared
         if not self._is_behind:
-            market.next_order_id = n[m.NEXT_ORDER]
-        market.next_match_id, market.other_ids = n[m.NEXT_MATCH], n[m.OTHER_IDS]
-        market.replay_position = n[m.POSITION] or market.replay_position
-        market.inputs += n[m.RECORD] - self._counted
+            shared.next_order_id = n[m.NEXT_ORDER]
+        shared.next_match_id, shared.other_ids = n[m.NEXT_MATCH], n[m.OTHER_IDS]
+        shared.replay_position = n[m.POSITION] or shared.replay_position
+        shared.inputs += n[m.RECORD] - self._counted
         self._counted = n[m.RECORD]
-        market.now.time_ns = max(market.now.time_ns, n[m.TIME])
+        shared.now.time_ns = max(shared.now.time_ns, n[m.TIME])
 
     def run_graph(self) -> int:
         """Run the graph over the rows that wait; return the status."""
@@ -278,7 +279,7 @@ class Books(Structure):
         self.update_market()
         n, encoder = self.numbers, self._encoder
         encoder.messages, encoder.trades = n[m.MESSAGES], n[m.TRADED]
-        self._market.replay_counts.update({name: n[place] for name, place in _COUNTERS.items() if n[place]})
+        self._market.shared.replay_counts.update({name: n[place] for name, place in _COUNTERS.items() if n[place]})
 
     # ---- state -------------------------------------------------------------------------------------------------------
 
@@ -295,8 +296,8 @@ class Books(Structure):
     def slot_of(self, order_id: int, locate: int) -> int:
         """Return the slot of an order in a book by its id, or -1. Looks at all orders."""
         orders = self.array(m.ORDERS).reshape(-1, m.STRIDE)
-        found = np.flatnonzero((orders[:, m.O_ID] == order_id) & (orders[:, m.O_SIDE] >> 1 == locate))
-        return int(found[0]) if len(found) else -1
+        slots = np.flatnonzero((orders[:, m.O_ID] == order_id) & (orders[:, m.O_SIDE] >> 1 == locate))
+        return int(slots[0]) if len(slots) else -1
 
     def live_orders(self, locate: int) -> int:
         """Return how many orders a book has."""
@@ -336,8 +337,8 @@ class Books(Structure):
                     book.place(order)
                     if orders[cells + m.O_FILE] >= 0:
                         recorded = orders[cells + m.O_RECORDED] + (orders[cells + m.O_FILE] << 64)
-                        market.recorded_ids[recorded] = order.order_id, orders[cells + m.O_REMAINS]
-            market.books[book.symbol] = market.book_at[native.locate] = book
+                        market.shared.recorded_ids[recorded] = order.order_id, orders[cells + m.O_REMAINS]
+            market.install(book)
         self.counters()
         epoch_ns = self.numbers[m.EPOCH]
         self._encoder.resume(self.rows(), epoch_ns if epoch_ns >= 0 else None)
@@ -346,18 +347,18 @@ class Books(Structure):
         """Return the rows of BIDS, ASKS and TRADES, in the order in which they came."""
         symbols = ["", *(instrument.symbol for instrument in self._market.rules.instruments)]
         live = self._live()
-        found: list[Delta] = []
+        deltas: list[Delta] = []
         for order in live[np.argsort(live[:, m.O_ID], kind="stable")].tolist():
             row = (
                 order[m.O_TIME], order[m.O_ID], order[m.O_BROKER], order[m.O_VOLUME], order[m.O_PRICE],
                 symbols[order[m.O_SIDE] >> 1],
             )  # fmt: skip
-            found.append(("asks" if order[m.O_SIDE] & 1 else "bids", row, 1))
+            deltas.append(("asks" if order[m.O_SIDE] & 1 else "bids", row, 1))
         for time_ns, number, locate, price, volume, side, resting, broker in self._trades().tolist():
             aggressor = "S" if side else "B"
             trade = (time_ns, number, symbols[locate], price, volume, aggressor, resting, None, broker)
-            found.append(("trades", trade, 1))
-        return found
+            deltas.append(("trades", trade, 1))
+        return deltas
 
 
 class _LiveOrders(dict[int, Order]):
@@ -399,7 +400,7 @@ class NativeBook:
     waiting: Mapping[int, Order] = {}
 
     def __init__(self, books: Books, market: Market, locate: int, reference_ticks: int) -> None:
-        self._books, self.floor, self.locate = books, market, locate
+        self._books, self.shared, self.locate = books, market.shared, locate
         self.symbol = market.rules.instruments[locate - 1].symbol
         self.reference_ticks = reference_ticks
         self.orders = _LiveOrders(books, locate)
@@ -440,7 +441,7 @@ class NativeBook:
         """Match an order that has its ids, and rest what is left of it."""
         self._match(order, rests=True)
 
-    def enter_specially(self, order: Order) -> None:
+    def enter_special(self, order: Order) -> None:
         """The same for a market order, an immediate one, and one that replaces another."""
         # A replacement that executes is announced before it does, and nothing happens between the two otherwise.
         self.settle_replaced()
@@ -460,7 +461,7 @@ class NativeBook:
     def reduce(self, order: Order, volume: int) -> None:
         """Take lots, fewer than it has, off an order."""
         self._books.request(m.REDUCE, self._side(order), self._slots[order.order_id], volume)
-        account = self.floor.accounts[order.account]
+        account = self.shared.accounts[order.account]
         if account.open_notional:
             account.open_notional -= volume * order.price_ticks
         order.volume -= volume
@@ -484,10 +485,10 @@ class NativeBook:
         """Let an own order's account know that it was executed while it rested."""
         order.volume -= volume
         order.executed += volume
-        account = self.floor.accounts[order.account]
+        account = self.shared.accounts[order.account]
         if account.open_notional:
             account.open_notional -= volume * price
-        self.floor.tellers[order.account].executed(order, volume, price, "A", match_id)
+        self.shared.tellers[order.account].executed(order, volume, price, "A", match_id)
         if not order.volume:
             self._forget(order)
 
@@ -499,8 +500,8 @@ class NativeBook:
         n[m.RESTS] = rests
         books.note_request()
         books.request(m.ENTER, self._side(order), volume=order.volume)
-        slot, self.floor.next_match_id = n[m.SLOT], n[m.NEXT_MATCH]
-        teller = self.floor.tellers[order.account]
+        slot, self.shared.next_match_id = n[m.SLOT], n[m.NEXT_MATCH]
+        teller = self.shared.tellers[order.account]
         for resting, volume, price, match_id in books.matches():
             if resting:
                 self.executed(self.orders[resting], volume, price, match_id)
@@ -510,7 +511,7 @@ class NativeBook:
         if slot >= 0:
             self._slots[order.order_id] = slot
             self.orders[order.order_id] = order
-            account = self.floor.accounts[order.account]
+            account = self.shared.accounts[order.account]
             account.orders[order.ref] = order
             if account.limits.open_notional:
                 account.open_notional += order.volume * order.price_ticks
@@ -521,7 +522,7 @@ class NativeBook:
     def _forget(self, order: Order) -> None:
         """Take an own order out of the books of its account, with the volume that it still has."""
         del self.orders[order.order_id], self._slots[order.order_id]
-        account = self.floor.accounts[order.account]
+        account = self.shared.accounts[order.account]
         del account.orders[order.ref]
         if account.open_notional:
             account.open_notional -= order.volume * order.price_ticks

@@ -48,17 +48,17 @@ def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Wo
     ``locates`` is symbol → number of its book. None is returned if a value does not fit a column: a negative id, or
     anything else outside 64 bits.
     """
-    found: dict[int, Words] = {}
+    columns: dict[int, Words] = {}
     try:
         for place, attribute in _ATTRIBUTES:
-            found[place] = np.array(list(map(attribute, records)), np.int64)
+            columns[place] = np.array(list(map(attribute, records)), np.int64)
         for file, number, attribute in _IDS:
-            found[file], found[number] = _ids(list(map(attribute, records)))
-        found[matching.C_ACTION] = np.array([_ACTIONS.get(r.action, matching.OTHER) for r in records], np.int64)
-        found[matching.C_LOCATE] = np.array([locates[r.symbol] for r in records], np.int64)
+            columns[file], columns[number] = _ids(list(map(attribute, records)))
+        columns[matching.C_ACTION] = np.array([_ACTIONS.get(r.action, matching.OTHER) for r in records], np.int64)
+        columns[matching.C_LOCATE] = np.array([locates[r.symbol] for r in records], np.int64)
     except OverflowError:
         return None
-    return [found[place] for place in sorted(found)]
+    return [columns[place] for place in sorted(columns)]
 
 
 def _ids(ids: Sequence[int]) -> tuple[Words, Words]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from deltabook.backtest.deltas import DeltaEncoder
 from deltabook.backtest.native.books import Books
 from deltabook.backtest.native.columns import columns_of
+from deltabook.backtest.simulation import Simulation
 from exchange_server.matching import AnyInput
 from exchange_server.matching.inputs import Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
 from exchange_server.matching.order import IOC, MARKET
@@ -17,9 +18,6 @@ from runtime.native.kernels import Kernels
 from runtime.native.library import matching as m
 from runtime.native.tiers import plain_kernel
 from runtime.views.shard import Change, DrivenGraph
-
-if TYPE_CHECKING:
-    from deltabook.backtest.simulation import Simulation
 
 __all__ = ["SOURCE", "NativeLoop"]
 

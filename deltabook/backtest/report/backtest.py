@@ -140,9 +140,9 @@ def _strategies(result: Result) -> str:
     sums = [money.column([getattr(s, name) for s in result.strategies]) for name in names]
     rows = []
     for s, *texts in zip(result.strategies, *sums, strict=True):
-        held = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.position_lots.items())
+        positions = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.position_lots.items())
         most = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.max_position_lots.items())
-        rows.append([s.name, *texts, held, most])
+        rows.append([s.name, *texts, positions, most])
     unit = f" ({money.unit})" if money.unit else ""
     head = [
         "strategy",
@@ -190,7 +190,7 @@ def _inputs(result: Result) -> str:
     else:
         rows += cast("SimulationConfig", config).report_rows()
     for s in result.strategies:
-        rows += [(f"{s.name}.{name}", _said(value)) for name, value in s.parameters.items()]
+        rows += [(f"{s.name}.{name}", _parameter_text(value)) for name, value in s.parameters.items()]
     for source in result.sources:
         counts = f"{source.records:,} records, {source.errors:,} bad, {source.skipped:,} left out"
         rows.append((source.name, f"{source.format}, {', '.join(source.symbols)}: {counts}; sha256 {source.sha256}"))
@@ -200,7 +200,7 @@ def _inputs(result: Result) -> str:
     return section("Parameters and data", table(["what", "value"], rows, name="Parameters and data", kind="words"))
 
 
-def _said(value: object) -> str:
+def _parameter_text(value: object) -> str:
     """A parameter as a person writes it."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={each}" for key, each in value.items()) or "not given"

@@ -26,7 +26,7 @@ class Money:
         scales = {(each.tick_size, each.lot_size) for each in instruments}
         self.unit = "" if len(scales) == 1 else "ticks × lots"
         """Named where it is not money."""
-        self._one = instruments[0].notional(1) if len(scales) == 1 else Decimal(1)
+        self._unit = instruments[0].notional(1) if len(scales) == 1 else Decimal(1)
 
     def text(self, value: int) -> str:
         """Exact, with thousands apart.
@@ -34,8 +34,8 @@ class Money:
         >>> Money([Instrument("ACME", "0.01", "1")]).text(-1234567)
         '-12,345.67'
         """
-        found = value * self._one
-        return f"{found:,f}".rstrip("0").rstrip(".") if found != int(found) else f"{int(found):,}"
+        money = value * self._unit
+        return f"{money:,f}".rstrip("0").rstrip(".") if money != int(money) else f"{int(money):,}"
 
     def column(self, values: Sequence[int]) -> list[str]:
         """The same of several that stand one below the other: all with as many decimals as one of them needs.
@@ -45,11 +45,11 @@ class Money:
         """
         texts = [self.text(value) for value in values]
         digits = max((len(text.partition(".")[2]) for text in texts), default=0)
-        return [f"{value * self._one:,.{digits}f}" for value in values]
+        return [f"{value * self._unit:,.{digits}f}" for value in values]
 
     def number(self, value: int) -> float:
         """For a chart."""
-        return float(value * self._one)
+        return float(value * self._unit)
 
 
 def chart_data(result: Result) -> dict[str, Any]:
@@ -87,6 +87,6 @@ def chart_data(result: Result) -> dict[str, Any]:
 
 def _fills(result: Result, instrument: Instrument) -> list[tuple[float, float, str, str]]:
     tick = Decimal(instrument.tick_size)
-    found = [trade for trade in result.fills if trade.symbol == instrument.symbol]
-    step = max(1, -(-len(found) // _FILLS))
-    return [(t.time_ns / _NS, float(t.price_ticks * tick), t.side, t.strategy) for t in found[::step]]
+    fills = [trade for trade in result.fills if trade.symbol == instrument.symbol]
+    step = max(1, -(-len(fills) // _FILLS))
+    return [(t.time_ns / _NS, float(t.price_ticks * tick), t.side, t.strategy) for t in fills[::step]]

@@ -83,7 +83,8 @@ class GlimpseServer(ListeningServer):
             self._fill_calls[snapshot] = self.clock.callLater(0, self._fill, snapshot)
 
     def _fill(self, snapshot: Snapshot) -> None:
-        """Make one slice more, unless nobody waits for it: whoever only comes and goes costs no more than the notes."""
+        """Make one slice more, unless nobody waits for it: a client that disconnects at once costs no more than the
+        notes."""
         del self._fill_calls[snapshot]
         if snapshot in self.followed:
             snapshot.fill()

@@ -103,14 +103,13 @@ class ItchEncoder(FeedEncoder):
 
     @property
     def timestamp(self) -> int:
-        """Of the market's last input, nanoseconds since its midnight; 0 before the first message."""
+        """Time of the market's last input, nanoseconds since its midnight; 0 before the first message."""
         return max(0, min(self._now.time_ns - self._midnight_ns, LAST_TIMESTAMP)) if self._midnight_ns else 0
 
     # -- time --------------------------------------------------------------------------------------------------
 
     def _is_late(self) -> bool:
-        """Of a message whose time is behind `_until_ns`: whether it is left out. The first message has no time yet to
-        be behind of."""
+        """True if the message is left out because its time is before `_until_ns`; never for the first message."""
         if self.is_over:
             return True
         time_ns = self._now.time_ns
@@ -124,7 +123,7 @@ class ItchEncoder(FeedEncoder):
         return True
 
     def _timestamp(self) -> int | None:
-        """Of a message that is said now; None if it is left out."""
+        """Return the timestamp of a message that is published now; None if the message is left out."""
         time_ns = self._now.time_ns
         if time_ns > self._until_ns and self._is_late():
             return None
@@ -291,28 +290,28 @@ class ItchEncoder(FeedEncoder):
             )
         )
 
-    def imbalance(self, found: Imbalance) -> None:
+    def imbalance(self, imbalance: Imbalance) -> None:
         """I; a price without room is 0, as one that there is not."""
-        stock, timestamp = self.stocks[found.locate], self._timestamp()
+        stock, timestamp = self.stocks[imbalance.locate], self._timestamp()
         if stock is None or timestamp is None:
             return
         far, near, reference = (
             units if 0 <= (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
-            for ticks in (found.far_ticks, found.near_ticks, found.reference_ticks)
+            for ticks in (imbalance.far_ticks, imbalance.near_ticks, imbalance.reference_ticks)
         )
         self._append(
             sequenced(
                 "I",
-                stock_locate=found.locate,
+                stock_locate=imbalance.locate,
                 timestamp=timestamp,
-                paired_shares=min(found.paired * stock.lot_shares, _LARGEST_COUNT),
-                imbalance_shares=min(found.volume * stock.lot_shares, _LARGEST_COUNT),
-                imbalance_direction=found.direction,
+                paired_shares=min(imbalance.paired * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_shares=min(imbalance.volume * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_direction=imbalance.direction,
                 stock=stock.listing.symbol,
                 far_price=far,
                 near_price=near,
                 current_reference_price=reference,
-                cross_type=found.kind,
+                cross_type=imbalance.kind,
                 price_variation_indicator=_variation(near, reference),
             )
         )

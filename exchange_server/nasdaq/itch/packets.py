@@ -93,8 +93,8 @@ def remember_attribution(known: dict[int, bytes], broker_id: int) -> bytes:
     if len(known) >= _ATTRIBUTIONS:
         known.clear()
     text = attribution_of(broker_id)
-    found = known[broker_id] = text.encode("ascii").ljust(4) if text else b""
-    return found
+    attribution = known[broker_id] = text.encode("ascii").ljust(4) if text else b""
+    return attribution
 
 
 def sequenced(letter: str, **values: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""The ITCH face of the exchange: who listens, and from where."""
+"""The ITCH port of the exchange: its listeners and their positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """What the server puts up with: more listeners than others have clients.
 
     While orders come without pause, listeners hear of many at once: to write to each of them for each order would keep
-    whoever sent the next one waiting for longer than anything else.
+    the sender of the next one waiting for longer than anything else.
     """
 
     connections: int = 2_000

@@ -16,7 +16,7 @@ from exchange_server.readers import Timers
 __all__ = ["MoldSender"]
 
 _TURN_BYTES: Final = 128 * 1024
-"""Of the stream, sent in one turn of the reactor: receivers on this machine need one too, to read."""
+"""Bytes of the stream sent in one turn of the reactor: receivers on this machine need one too, to read."""
 
 
 def _is_multicast(host: str) -> bool:
@@ -27,7 +27,8 @@ class MoldSender(DatagramProtocol):
     """Sends every message of a stream once, from where the stream stands when it starts, to a group or one address.
 
     Nothing is waited for and nothing held back: what a receiver loses it asks for again (`MoldRequestServer`). A
-    heartbeat follows a second of silence. Behind the last message of a session that is over it is the end of session.
+    heartbeat follows a second of silence. After the last message of a session that has ended, the end of session takes
+    its place.
     """
 
     _log = Logger()

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exchange_server.matching.account import Account
-from exchange_server.matching.entering import has_tokens
 from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.market import AccountProtocol, Market
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import AccountProtocol
 from exchange_server.matching.reasons import CancelReason, RefuseReason
+from exchange_server.matching.requests import has_tokens
 from exchange_server.nasdaq.ouch.reasons import Refusal, Rejection
 from exchange_server.nasdaq.ouch.scale import Scales
-
-if TYPE_CHECKING:
-    from exchange_server.matching.market import Market
 
 __all__ = ["HEAD_BYTES", "SIDES", "OuchProtocol"]
 
 HEAD_BYTES: Final = 3
-"""Of a packet, in front of its message: length and type."""
+"""Bytes of a packet in front of its message: length and type."""
 SIDES: Final[Mapping[bytes, Side]] = {b"B": "B", b"S": "S", b"T": "S", b"E": "S"}
 """Short sales are sales."""
 
@@ -73,13 +70,13 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _end(market: Market, order: Order) -> None:
-        """Of an order whose replacement cannot be."""
+        """End an order whose replacement is impossible."""
         market.cancel(order, order.volume + order.reserve, CancelReason.USER)
 
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
         """A wrong request counts for the rate as well."""
-        reason, told = refusal.reason, Rejection(refusal.code, echo)
+        reason, rejection = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
-            reason, told = RefuseReason.RATE, Rejection(None, echo)
-        market.turn_down(account.index, ref, reason, str(refusal), told)
+            reason, rejection = RefuseReason.RATE, Rejection(None, echo)
+        market.shared.turn_down(account.index, ref, reason, str(refusal), rejection)

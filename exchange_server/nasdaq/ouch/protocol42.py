@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from deltabook.wire.ouch42 import RejectReason
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Wire
+from exchange_server.matching.market import Market
 from exchange_server.matching.outputs import Now, Touched
 from exchange_server.matching.reasons import RefuseReason
 from exchange_server.nasdaq.ouch.orders42 import order_of
@@ -15,9 +16,6 @@ from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, OuchProtocol
 from exchange_server.nasdaq.ouch.reasons import Refusal
 from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY
 from exchange_server.nasdaq.ouch.teller42 import Teller42
-
-if TYPE_CHECKING:
-    from exchange_server.matching.market import Market
 
 __all__ = ["REMEMBERED_TOKENS", "Ouch42"]
 

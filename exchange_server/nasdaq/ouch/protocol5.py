@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from deltabook.wire.errors import WireError
 from deltabook.wire.ouch5 import RejectReason, decode_options
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Wire
+from exchange_server.matching.market import Market
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import Now, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
@@ -19,9 +20,6 @@ from exchange_server.nasdaq.ouch.reasons import Refusal
 from exchange_server.nasdaq.ouch.runs5 import ORDER_BYTES, SHORTEST_RUN, read_run
 from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS
 from exchange_server.nasdaq.ouch.teller5 import Teller5
-
-if TYPE_CHECKING:
-    from exchange_server.matching.market import Market
 
 __all__ = ["Ouch5"]
 
@@ -135,7 +133,7 @@ class Ouch5(OuchProtocol):
 
         The account is the firm, so the firm's name makes no difference.
         """
-        if not market.is_new(account.index, ref):
+        if not market.shared.is_new(account.index, ref):
             return
         if stock.strip() and stock not in self._scales.by_stock:
             words = f"unknown symbol {stock!r}"

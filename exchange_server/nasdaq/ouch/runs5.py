@@ -18,7 +18,7 @@ from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS, Sc
 __all__ = ["ORDER_BYTES", "SHORTEST_RUN", "read_run"]
 
 ORDER_BYTES: Final = 50
-"""Of a packet with an order without options."""
+"""Bytes of a packet with an order without options."""
 SHORTEST_RUN: Final = 64
 """Orders from which on reading them so pays."""
 

@@ -14,7 +14,7 @@ MARKET_UNITS: Final = 2_000_000_000
 """A price from here on, which is $200,000, is a market order's."""
 LARGEST_QUANTITY: Final = 999_999
 NO_SCALE: Final = (0, 1, 1)
-"""Of a symbol that is not listed: nothing of it is ever told."""
+"""Scale of a symbol that is not listed; no message ever uses it."""
 
 
 class Scales:

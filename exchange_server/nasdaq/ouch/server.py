@@ -39,10 +39,10 @@ class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class OuchConnection(SoupConnection):
     """A client of the OUCH port."""
 
-    held = b""
+    partial = b""
     """The beginning of a packet whose end has not come, once it is logged in."""
     index = 0
-    """Of its account in the market."""
+    """Index of its account in the market."""
 
 
 class OuchServer(SoupServer):
@@ -163,8 +163,8 @@ class OuchServer(SoupServer):
     def take(self, connection: SoupConnection, data: bytes) -> None:
         """Cut into packets; runs of requests go on in one piece. Raises `WireError`."""
         assert isinstance(connection, OuchConnection)
-        if connection.held:
-            data = connection.held + data
+        if connection.partial:
+            data = connection.partial + data
         begin, size = 0, len(data)
         count, at = _alike(data) if size >= _MANY_BYTES else (0, 0)
         while size - at >= _HEAD_BYTES:
@@ -181,7 +181,7 @@ class OuchServer(SoupServer):
                     return
                 begin, count = end, 0
             at = end
-        connection.held = data[at:]
+        connection.partial = data[at:]
         if count:
             self._carry_out(connection, data[begin:at], count)
         if size - at >= 2 and not 1 <= (length := data[at] << 8 | data[at + 1]) <= CLIENT_PACKET_LIMIT_BYTES - 2:

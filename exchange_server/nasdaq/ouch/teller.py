@@ -81,8 +81,8 @@ class OuchTeller(Teller):
         """
         if self._entered_ns != self._now.time_ns:
             now = stamp.to_bytes(8)
-            said = takewhile(lambda packet: packet[4:12] == now, reversed(self._packets))
-            self._entered = next((packet for packet in said if packet[3:4] in b"AU"), b"")
+            recent = takewhile(lambda packet: packet[4:12] == now, reversed(self._packets))
+            self._entered = next((packet for packet in recent if packet[3:4] in b"AU"), b"")
             self._entered_ns = self._now.time_ns
         return b"R" if self._entered and self._takes(self._entered, order) else b"A"
 

@@ -15,7 +15,7 @@ from exchange_server.nasdaq.ouch.teller import DAY_NS, LIQUIDITY, OuchTeller
 __all__ = ["ECHO_BYTES", "Teller5"]
 
 ECHO_BYTES: Final = 47
-"""Of an `Order.echo` without options, which is what Accepted and Replaced say again, in two pieces: 27 bytes in front
+"""Bytes of an `Order.echo` without options, which Accepted and Replaced repeat, in two pieces: 27 bytes in front
 of the order's reference number (number, side, quantity, symbol, price, time in force, display) and 20 behind it
 (capacity, sweep, cross, state, the client's id, length of the options)."""
 

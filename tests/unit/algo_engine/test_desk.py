@@ -129,7 +129,7 @@ def test_an_order_that_another_connection_of_the_broker_replaced_is_still_ours(l
     number = itertools.count(lab.desk.blotter.sequence + 1)
 
     def told(order_id: int, action: str, volume: int, price: int, detail: str) -> None:
-        lab.desk.told(Response(next(number), 1, order_id, BROKER, action, volume, price, "ACME", 999, detail))
+        lab.desk.receive(Response(next(number), 1, order_id, BROKER, action, volume, price, "ACME", 999, detail))
 
     told(1, "E", 2, 100, "maker")
     told(77, "U", 20, 101, "1")
@@ -328,7 +328,7 @@ def test_a_retransmitted_number_that_comes_back_refused_makes_no_order(lab: Orde
 
 def test_a_gap_in_the_private_stream_is_an_error(lab: OrderLab) -> None:
     with pytest.raises(StreamGap, match=r"expected message 1 .* was 3"):
-        lab.desk.told(Response(3, 0, 1, BROKER, "A", 1, 1, "ACME", 1, "B"))
+        lab.desk.receive(Response(3, 0, 1, BROKER, "A", 1, 1, "ACME", 1, "B"))
 
 
 def test_compaction_keeps_the_journal_small_and_the_state_whole() -> None:

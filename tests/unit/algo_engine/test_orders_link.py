@@ -36,7 +36,7 @@ class Reader:
         self.notes.append(reply)
         self.send = send
 
-    def told(self, response: Response) -> None:
+    def receive(self, response: Response) -> None:
         if response.sequence == 99:
             raise StreamGap("expected 6, was 99")
         self.notes.append(response.action)

@@ -186,7 +186,7 @@ def test_options_are_on_the_wire_and_outlive_a_crash(lab: OrderLab) -> None:
 def test_a_stop_that_is_reached_is_an_event(lab: OrderLab) -> None:
     client_id = resting(lab)
     number = lab.desk.blotter.sequence + 1
-    lab.desk.told(Response(number, 7, 1, BROKER, "T", 10, 100, "ACME", client_id, "99"))
+    lab.desk.receive(Response(number, 7, 1, BROKER, "T", 10, 100, "ACME", client_id, "99"))
     assert kinds(lab) == ["triggered"]
 
 

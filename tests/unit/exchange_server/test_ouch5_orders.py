@@ -267,7 +267,7 @@ def carry_out_both_ways(orders: list[bytes], prepare: Callable[[Desk], None]) ->
         if single.send("A", order):
             break
         single.time_ns -= 999
-    single.market.inputs = together.market.inputs
+    single.market.shared.inputs = together.market.inputs
     assert together.market.state_hash() == single.market.state_hash()
     told = together.raw("A")
     assert told == single.raw("A")
@@ -316,8 +316,8 @@ def with_what_is_unusual(desk: Desk) -> None:
 
 def when_the_market_fills(desk: Desk) -> None:
     desk.open("A")
-    desk.market.full_at = 30
-    desk.market.rules = msgspec.structs.replace(desk.market.rules, max_live_orders=30)
+    desk.market.shared.full_at = 30
+    desk.market.shared.rules = msgspec.structs.replace(desk.market.rules, max_live_orders=30)
 
 
 PREPARED: list[Callable[[Desk], None]] = [

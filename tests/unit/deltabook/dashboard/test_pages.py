@@ -69,7 +69,7 @@ class Rig:
 
 def ask(page: Page, wire: Wire, symbol: str = "S") -> None:
     have = msgspec.json.decode(wire.sent[-1])["number"] if wire.sent else 0
-    page.said(msgspec.json.encode(Ask(have=have, symbol=symbol, symbol_have=have)))
+    page.receive(msgspec.json.encode(Ask(have=have, symbol=symbol, symbol_have=have)))
 
 
 def played(pulling: int, stuck: int, full: int) -> tuple[list[list[bytes]], Rig]:
@@ -155,7 +155,7 @@ def test_there_are_so_many_pages_and_no_more() -> None:
 def test_what_is_no_question_closes_the_page_with_the_reason(message: bytes) -> None:
     rig = Rig()
     page, wire = rig.page()
-    page.said(message)
+    page.receive(message)
     rig.run(2)
     assert (wire.closed, wire.sent) == ([1008], [])
 
@@ -163,11 +163,11 @@ def test_what_is_no_question_closes_the_page_with_the_reason(message: bytes) -> 
 def test_a_token_is_asked_for_once_and_not_part_of_what_pages_share() -> None:
     rig = Rig("secret")
     (page, wire), (stranger, heard) = rig.page(), rig.page()
-    stranger.said(b'{"token":"else"}')
-    stranger.said(b"{}")
-    page.said(b'{"token":"secret"}')
+    stranger.receive(b'{"token":"else"}')
+    stranger.receive(b"{}")
+    page.receive(b'{"token":"secret"}')
     rig.run(1)
-    page.said(b"{}")
+    page.receive(b"{}")
     rig.run(1)
     assert (heard.closed, heard.sent, len(wire.sent)) == ([4401, 4401], [], 2)
 
@@ -176,7 +176,7 @@ def test_scopes_of_all_that_wait_are_brought_up_to_date_together() -> None:
     rig = Rig()
     for symbol, more in (("S", {}), ("T", {"view": "v"}), ("S", {"strategy": "sobi"})):
         page, _ = rig.page()
-        page.said(msgspec.json.encode({"symbol": symbol, **more}))
+        page.receive(msgspec.json.encode({"symbol": symbol, **more}))
     rig.run(1)
     assert rig.prepared == [{("symbol", "S"), ("symbol", "T"), ("view", "v"), ("strategy", "sobi")}]
 

@@ -105,7 +105,7 @@ def test_packets_are_the_same_however_the_stream_is_cut(whole: list[Packet], cut
     splitter = PacketSplitter()
     parts = [data[start:stop] for start, stop in pairwise(places)]
     assert [packet for part in parts for packet in splitter.split(part)] == whole
-    assert splitter.held == b""
+    assert splitter.partial == b""
 
 
 @given(packets, st.binary(max_size=60), st.integers(1, 50))

@@ -8,6 +8,7 @@ from collections import OrderedDict
 import pytest
 
 from exchange_server.matching import Book, Now, Order, Side
+from exchange_server.matching.order import IOC
 from tests.model.said import SaidFeed
 
 
@@ -35,7 +36,7 @@ def test_one_order_executes_all_that_its_limit_reaches_and_the_rest_of_it_rests(
     book.enter(order(5, "B", 18, 101))
     book._check()
     assert names(feed)[4:] == [("executed", 2), ("executed", 4), ("executed", 1), ("added", 5)]
-    assert (book.bid_edge, book.ask_edge, book.last_trade_ticks, book.floor.trades) == (101, 102, 101, 3)
+    assert (book.bid_edge, book.ask_edge, book.last_trade_ticks, book.shared.trades) == (101, 102, 101, 3)
     assert book.orders[5].volume == 3
     assert book.orders[5].executed == 15
 
@@ -91,3 +92,26 @@ def test_prices_of_an_empty_side_never_cross(book: Book) -> None:
     book.enter(order(2, "S", 1, 1))
     book._check()
     assert list(book.orders) == [2]
+
+
+def test_a_book_by_itself_refuses_orders_with_attributes(book: Book, feed: SaidFeed) -> None:
+    special = order(1, "B", 5, 100)
+    special.flags = IOC
+    with pytest.raises(ValueError, match="expected an order without attributes for the book of ACME by itself, was"):
+        book.enter(special)
+    book._check()
+    assert (names(feed), len(book)) == ([], 0)
+
+
+def test_the_rules_of_special_orders_are_plugged_in(feed: SaidFeed) -> None:
+    entered: list[Order] = []
+    book = Book(1, "ACME", feed, special=lambda _, order: entered.append(order))
+    special = order(1, "B", 5, 100)
+    special.flags = IOC
+    book.enter(special)
+    assert entered == [special]
+
+
+def test_a_book_by_itself_counts_its_live_orders(book: Book) -> None:
+    book.enter(order(1, "B", 5, 100))
+    assert book.shared.live_orders == 1

@@ -85,7 +85,7 @@ def test_as_orders_adds_trade_and_what_they_filled_is_gone_for_later_records() -
     assert tape.play("S", 12, 5, 99) == ["executed 1000 5@100"]
     assert tape.play("D", 11) == tape.play("D", 12) == []
     assert tape.market.replay_counts == {"gone_orders": 2}
-    assert tape.market.recorded_ids == {}
+    assert tape.market.shared.recorded_ids == {}
 
 
 def test_as_orders_an_execution_takes_priority_into_account_and_then_reduces_the_recorded_order() -> None:
@@ -93,7 +93,7 @@ def test_as_orders_an_execution_takes_priority_into_account_and_then_reduces_the
     tape.enter(AGENT, "B", 4, 100, symbol="PAST")
     tape.play("B", 11, 5, 100)
     assert tape.play("E", 11, 3) == ["executed 1000 3@100", "reduced 1001 3"]
-    assert tape.market.recorded_ids == {11: (1001, 2)}
+    assert tape.market.shared.recorded_ids == {11: (1001, 2)}
 
 
 def test_as_orders_an_execution_of_an_order_in_front_hits_it() -> None:
@@ -101,20 +101,20 @@ def test_as_orders_an_execution_of_an_order_in_front_hits_it() -> None:
     tape.play("S", 11, 5, 100)
     assert tape.play("E", 11, 3) == ["executed 1000 3@100"]
     assert tape.play("F", 11) == ["executed 1000 2@100"]
-    assert tape.market.recorded_ids == {}
+    assert tape.market.shared.recorded_ids == {}
 
 
 def test_as_orders_a_replacement_ends_one_order_and_adds_another() -> None:
     tape = Tape("as-orders")
     tape.play("B", 11, 5, 100)
     assert tape.play("U", 11, 4, 101, new=12) == ["deleted 1000 5", "added 1001 B 4@101"]
-    assert tape.market.recorded_ids == {12: (1001, 4)}
+    assert tape.market.shared.recorded_ids == {12: (1001, 4)}
     assert tape.play("U", 12, 4, 102, new=12) == ["deleted 1001 4", "added 1002 B 4@102"]
-    assert tape.market.recorded_ids == {12: (1002, 4)}
+    assert tape.market.shared.recorded_ids == {12: (1002, 4)}
     tape.enter(AGENT, "S", 4, 110, symbol="PAST")
     tape.feed()
     assert tape.play("U", 12, 4, 110, new=12) == ["deleted 1002 4", "executed 1003 4@110"]
-    assert tape.market.recorded_ids == {}
+    assert tape.market.shared.recorded_ids == {}
 
 
 def test_as_orders_reaches_stops_and_meets_no_collar() -> None:

@@ -207,5 +207,5 @@ def test_times_of_orders_that_are_gone_are_thrown_out_without_a_look_at_those_th
         time_ns += 2
         order_id = market.apply(Enter(time_ns, 1, 1, number, "ACME", "B", 1, 100, EXPIRES, 0, 0, 0, 10**9 + number))
         book.cancel(int(order_id))
-    assert len(market.expiries) <= 200
+    assert len(market.shared.expiries) <= 200
     assert list(book.orders) == [live]

@@ -6,8 +6,7 @@ import inspect
 
 from exchange_server.matching import FeedFan, Now, Silence, SilentTeller
 from exchange_server.matching.account import Account
-from exchange_server.matching.fan import feed_of
-from exchange_server.matching.outputs import FeedEncoder, Teller
+from exchange_server.matching.outputs import FeedEncoder, Teller, feed_of
 from tests.model.said import SaidFeed
 
 OWN = {"take", "state", "restore"}

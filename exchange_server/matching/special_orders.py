@@ -1,35 +1,36 @@
-"""Entering an order with all the rules: what the fast way through the book knows nothing of."""
+"""Special orders: icebergs, hidden, post-only, market and minimum orders, stops, self-trades and the collar.
+
+These are the rules that plain matching (`Book.execute`) does not know. The attributes are the flags of
+`exchange_server.matching.order`; orders for an auction wait here and execute in `exchange_server.matching.auctions`.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from exchange_server.matching.account import SelfTrade
+from exchange_server.matching.book import Book
 from exchange_server.matching.levels import NOTHING, Levels, ranks_of
-from exchange_server.matching.order import HIDDEN, IOC, MARKET, MINIMUM, OUTSIDE, POST_ONLY, Order
+from exchange_server.matching.order import HIDDEN, IOC, MARKET, MINIMUM, OUTSIDE, POST_ONLY, STOP, Order
 from exchange_server.matching.reasons import CancelReason
 
-if TYPE_CHECKING:
-    from exchange_server.matching.account import SelfTrade
-    from exchange_server.matching.book import Book
-
-__all__ = ["end", "enter_specially", "meet", "refresh"]
+__all__ = ["end", "enter_special", "match_special", "show_next_part", "trigger_stops"]
 
 
-def enter_specially(book: Book, order: Order) -> None:
-    """Match, rest, keep outside or end an order that may be anything, in a phase that takes it."""
+def enter_special(book: Book, order: Order) -> None:
+    """Match, rest, keep outside or end an order with any attributes, in a phase that accepts it."""
     if order.flags & OUTSIDE:
         book.wait(order)
     elif book.phase == "continuous":
-        meet(book, order, book.floor.collar_bps)
+        match_special(book, order, book.shared.collar_bps)
     else:
         book.rest(order)
 
 
-def meet(book: Book, order: Order, collar_bps: int) -> None:
-    """Match an order against the book as its attributes, its account and the collar want it; rest or end what is left.
+def match_special(book: Book, order: Order, collar_bps: int) -> None:
+    """Match an order under the rules of its attributes, its account and the collar; rest or end what is left.
 
     Prices are ranks of the other side here: the higher, the better for the order.
     """
@@ -38,7 +39,7 @@ def meet(book: Book, order: Order, collar_bps: int) -> None:
     shown, hidden = (book.asks, book.hidden_asks) if is_buy else (book.bids, book.hidden_bids)
     sign = shown.sign
     bound = NOTHING if flags & MARKET else sign * order.price_ticks
-    executed = order.executed  # of a replacement, before it came
+    executed = order.executed  # not 0 for a replacement
     edge = max(shown.top(), hidden.top())
     reach = bound
     if collar_bps:
@@ -47,7 +48,7 @@ def meet(book: Book, order: Order, collar_bps: int) -> None:
         # An order that executes does so from the best price on: if that is outside on the near side, nothing does.
         reach = max(bound, reference - width) if edge <= reference + width else edge + 1
     if edge >= bound and edge != NOTHING:
-        policy = book.floor.accounts[order.account].self_trade if order.account else "allow"
+        policy = book.shared.accounts[order.account].self_trade if order.account else "allow"
         if flags & POST_ONLY and edge >= reach:
             end(book, order, CancelReason.POST_ONLY)
         elif flags & MINIMUM and _executable(order, shown, hidden, reach, policy) < order.minimum:
@@ -73,9 +74,9 @@ def meet(book: Book, order: Order, collar_bps: int) -> None:
 
 
 def end(book: Book, order: Order, reason: CancelReason) -> None:
-    """What is left of an order that is not in the book, is cancelled."""
+    """Cancel what is left of an order that is not in the book, and notify its owner."""
     volume, order.volume = order.volume, 0
-    book.floor.tellers[order.account].canceled(order, volume, reason, order.ref)
+    book.shared.tellers[order.account].canceled(order, volume, reason, order.ref)
 
 
 def _is_own(order: Order, resting: Order) -> bool:
@@ -93,7 +94,7 @@ def _take(book: Book, order: Order, shown: Levels, hidden: Levels, reach: int, p
 
 
 def _take_queue(book: Book, order: Order, queue: dict[int, Order], price: int, policy: SelfTrade) -> None:
-    """Execute against the orders of one queue until it changes in another way than by orders that are executed."""
+    """Execute against the orders of one queue, up to the first that is not simply executed and removed."""
     gone: list[Order] = []
     refreshed: Order | None = None
     own: Order | None = None
@@ -112,16 +113,16 @@ def _take_queue(book: Book, order: Order, queue: dict[int, Order], price: int, p
     for resting in gone:
         book.remove(resting)
     if refreshed is not None:
-        refresh(book, refreshed)
+        show_next_part(book, refreshed)
     if own is not None:
         _prevent(book, order, own, policy)
 
 
 def _execute(book: Book, order: Order, resting: Order, price: int) -> None:
-    """One match, told to everybody; the resting order stays where it is."""
-    floor = book.floor
-    match_id = floor.next_match_id
-    floor.next_match_id = match_id + 1
+    """Execute one match and publish it; the resting order stays in its queue."""
+    shared = book.shared
+    match_id = shared.next_match_id
+    shared.next_match_id = match_id + 1
     done = min(order.volume, resting.volume)
     order.volume -= done
     order.executed += done
@@ -136,45 +137,45 @@ def _execute(book: Book, order: Order, resting: Order, price: int) -> None:
     else:
         book.feed.executed(resting, done, price, match_id)
     if resting.account:
-        account = floor.accounts[resting.account]
+        account = shared.accounts[resting.account]
         if account.open_notional:
             account.open_notional -= done * price
-        floor.tellers[resting.account].executed(resting, done, price, "J" if is_hidden else "A", match_id)
+        shared.tellers[resting.account].executed(resting, done, price, "J" if is_hidden else "A", match_id)
     if order.account:
-        floor.tellers[order.account].executed(order, done, price, "R", match_id)
+        shared.tellers[order.account].executed(order, done, price, "R", match_id)
 
 
-def refresh(book: Book, order: Order) -> None:
-    """An iceberg whose displayed part is used up displays the next one, as a new order on the feed."""
-    floor = book.floor
+def show_next_part(book: Book, order: Order) -> None:
+    """Display the next part of an iceberg whose displayed part is used up, as a new order on the feed."""
+    shared = book.shared
     book.displace(order)
     order.volume = min(order.display, order.reserve)
     order.reserve -= order.volume
-    order.feed_id = floor.next_order_id
-    floor.next_order_id += 1
-    floor.other_ids += 1
+    order.feed_id = shared.next_order_id
+    shared.next_order_id += 1
+    shared.other_ids += 1
     book.place(order)
     book.feed.added(order)
-    floor.tellers[order.account].refreshed(order)
+    shared.tellers[order.account].refreshed(order)
 
 
 def _prevent(book: Book, order: Order, own: Order, policy: SelfTrade) -> None:
-    """Two orders of one broker would trade: what becomes of them, the resting one's owner being told first."""
-    floor, price = book.floor, own.price_ticks
+    """Prevent a trade between two orders of one broker; the owner of the resting order is notified first."""
+    shared, price = book.shared, own.price_ticks
     prevented = min(order.volume, own.volume)
     if policy in {"oldest", "both"}:
         volume = book.cancel(own.order_id)
         own.volume = 0
-        floor.tellers[own.account].prevented(own, volume, prevented, price)
+        shared.tellers[own.account].prevented(own, volume, prevented, price)
     elif policy == "decrement":
         _decrement(book, own, prevented)
-        floor.tellers[own.account].prevented(own, prevented, prevented, price)
+        shared.tellers[own.account].prevented(own, prevented, prevented, price)
     taken = order.volume if policy in {"newest", "both"} else prevented if policy == "decrement" else 0
     if taken:
         order.volume -= taken
-        floor.tellers[order.account].prevented(order, taken, prevented, price)
+        shared.tellers[order.account].prevented(order, taken, prevented, price)
     if not own.volume and own.reserve:
-        refresh(book, own)
+        show_next_part(book, own)
 
 
 def _decrement(book: Book, order: Order, volume: int) -> None:
@@ -183,7 +184,7 @@ def _decrement(book: Book, order: Order, volume: int) -> None:
         book.cancel(order.order_id)
         order.volume = 0
         return
-    account = book.floor.accounts[order.account]
+    account = book.shared.accounts[order.account]
     if account.open_notional:
         account.open_notional -= volume * order.price_ticks
     order.volume -= volume
@@ -196,7 +197,7 @@ def _decrement(book: Book, order: Order, volume: int) -> None:
 
 
 def _executable(order: Order, shown: Levels, hidden: Levels, reach: int, policy: SelfTrade) -> int:
-    """How many lots would execute at once, as far as that matters for the order's minimum."""
+    """Return how many lots would execute at once, counted up to the order's minimum."""
     left, done = order.volume, 0
     for rank in ranks_of(shown, hidden):
         if rank < reach:
@@ -227,3 +228,16 @@ def _parts(order: Order, queue: dict[int, Order], policy: SelfTrade) -> Iterator
 def _drained(queue: deque[tuple[int, int, int, bool]]) -> Iterator[tuple[int, int, int, bool]]:
     while queue:
         yield queue.popleft()
+
+
+def trigger_stops(book: Book) -> None:
+    """Enter the stop orders that trades have reached, and those that these reach in turn."""
+    if book.phase != "continuous":
+        return
+    while reached := book.stops.reached():
+        for order_id in reached:
+            order = book.orders[order_id]
+            book.remove(order)
+            order.flags &= ~STOP
+            book.shared.tellers[order.account].triggered(order)
+            book.enter_special(order)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exchange_server.errors import RecordError
 from exchange_server.replay import DbtoasterLoader, Record, RecordColumns
-from exchange_server.replay import columns as columns_module
+from exchange_server.replay import record as record_module
 from tests.generators.recordings import FORMATS, Event, write_recording
 
 DAY = [
@@ -88,7 +88,7 @@ def test_columns_of_a_trace_are_its_records_whatever_the_lines(
 
 def test_long_columns_become_records_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """`records` goes through its columns in parts, and loses none at their ends."""
-    monkeypatch.setattr(columns_module, "BATCH_RECORDS", 2)
+    monkeypatch.setattr(record_module, "BATCH_RECORDS", 2)
     records = [Record(n, n, n, 1, "B", 5, 100, "A") for n in range(1, 6)]
     assert list(RecordColumns.from_records(records).records()) == records
 

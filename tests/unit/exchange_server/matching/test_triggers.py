@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exchange_server.matching import Order, Tick
 from exchange_server.matching.order import STOP
-from exchange_server.matching.stops import Stops
+from exchange_server.matching.triggers import Stops
 from tests.generators.order_desk import AGENT, OrderDesk
 
 
@@ -90,7 +90,7 @@ def test_what_will_expire_is_noted_for_live_orders_only() -> None:
         order = desk.enter(AGENT, "B", 1, 100, until=10**15)
         desk.cancel(AGENT, order)
     desk.enter(AGENT, "B", 1, 100, until=10**15)
-    assert len(desk.market.expiries) <= 65
+    assert len(desk.market.shared.expiries) <= 65
 
 
 def test_no_stop_moves_more_than_so_many_others() -> None:

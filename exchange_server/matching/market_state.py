@@ -1,0 +1,159 @@
+"""The state of a market apart from its books: what the books share, the accounts, and counters.
+
+Plain values: it imports nothing of the books, the rules of matching or the market, all of which work on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.order import Order
+from exchange_server.matching.outputs import FeedEncoder, Now, SilentTeller, Teller
+from exchange_server.matching.reasons import RefuseReason
+from exchange_server.matching.triggers import Expiries
+
+__all__ = ["INT64_MAX", "MarketState"]
+
+INT64_MAX: Final = 2**63 - 1
+_NO_RULES: Final = MarketRules(instruments=())
+
+
+class MarketState:
+    """Identifiers, accounts, the feed and counters: one for all books of a market, or the own one of a single book."""
+
+    __slots__ = (
+        "accounts",
+        "collar_bps",
+        "expiries",
+        "feed",
+        "full_at",
+        "has_begun",
+        "has_ended",
+        "has_opened",
+        "inputs",
+        "is_plain",
+        "named",
+        "next_match_id",
+        "next_order_id",
+        "now",
+        "orders_at",
+        "other_ids",
+        "recorded_ids",
+        "refused",
+        "replay_counts",
+        "replay_position",
+        "rules",
+        "tellers",
+    )
+
+    def __init__(self, feed: FeedEncoder, rules: MarketRules = _NO_RULES, now: Now | None = None) -> None:
+        self.feed = feed
+        self.rules = rules
+        self.now = Now() if now is None else now
+        nobody = Account(0, "", "", 0)
+        self.accounts: list[Account] = [nobody]
+        """By index; 0 is the account of agents and recordings, which are not notified."""
+        self.tellers: list[Teller] = [SilentTeller(nobody)]
+        """By index of the account."""
+        self.is_plain: list[bool] = [True]
+        """By index of the account: True if its orders need no check of limits, of a stop or of self-trades."""
+        self.named: dict[str, Account] = {}
+        """By name."""
+        self.orders_at: list[Mapping[int, Order]] = [{}]
+        """By locate: the live orders of the book, by id."""
+        self.expiries = Expiries(self.orders_at)
+        self.collar_bps = rules.collar_bps
+        self.next_order_id = rules.first_order_id
+        self.other_ids = 0
+        """Ids that did not go to an accepted order: those of displayed parts of icebergs; an order of a recording,
+        which has an id of its own, counts as -1."""
+        self.next_match_id = 1
+        self.full_at = self.next_order_id + rules.max_live_orders
+        """The order id from which on the live orders are counted before another order is accepted, see `has_room`."""
+        self.inputs = 0
+        """Inputs applied so far."""
+        self.has_begun = False
+        """True once the feed has announced the session: before the first input is applied."""
+        self.has_opened = False
+        """True once the feed has announced market hours."""
+        self.has_ended = False
+        """True once every symbol is closed."""
+        self.refused: dict[RefuseReason, int] = {}
+        """Requests refused since this object was made: a figure for operators, not a part of snapshots."""
+        self.replay_position = 0
+        """Position of the last record of a file that was applied."""
+        self.replay_counts: dict[str, int] = {}
+        """Records that had no effect or another one than they say, by kind."""
+        self.recorded_ids: dict[int, tuple[int, int]] = {}
+        """For a file that is played as orders: id in the file → id in the market, and the volume that the file says
+        remains."""
+
+    @property
+    def live_orders(self) -> int:
+        """Orders that rest or wait."""
+        return sum(map(len, self.orders_at))
+
+    @property
+    def orders(self) -> int:
+        """Orders accepted so far."""
+        return self.next_order_id - self.rules.first_order_id - self.other_ids
+
+    @property
+    def trades(self) -> int:
+        """Executions, crosses and printed trades so far."""
+        return self.next_match_id - 1
+
+    def register_orders(self, locate: int, orders: Mapping[int, Order]) -> None:
+        """Make these the live orders of the book of a locate."""
+        self.orders_at.extend({} for _ in range(len(self.orders_at), locate + 1))
+        self.orders_at[locate] = orders
+
+    def add_account(self, account: Account, teller: Teller) -> None:
+        """Add the account with the next index, and the teller that notifies it."""
+        self.accounts.append(account)
+        self.tellers.append(teller)
+        self.named[account.name] = account
+        self.is_plain.append(True)
+        self.note_settings(account)
+
+    def note_settings(self, account: Account) -> None:
+        """Work out `is_plain` of an account after its settings have changed."""
+        limits = account.limits
+        is_limited = limits.requests_per_s or limits.open_orders or limits.order_notional or limits.open_notional
+        self.is_plain[account.index] = not (is_limited or account.killed or account.self_trade != "allow")
+
+    def is_new(self, index: int, ref: int | bytes) -> bool:
+        """Return True if an account has not used a reference before, and mark it as used."""
+        account = self.accounts[index]
+        if not isinstance(ref, int):
+            return ref not in account.orders
+        if ref <= account.last_ref:
+            return False
+        account.last_ref = ref
+        return True
+
+    def number(self, order: Order) -> None:
+        """Give an order its ids."""
+        order.order_id = order.feed_id = self.next_order_id
+        self.next_order_id += 1
+
+    def has_room(self) -> bool:
+        """Return True if another order may be live.
+
+        The live orders are counted only after as many were accepted as there was room for at the last count.
+        """
+        if self.next_order_id >= self.full_at:
+            self.full_at = self.next_order_id + max(0, self.rules.max_live_orders - self.live_orders)
+        return self.next_order_id < self.full_at
+
+    def turn_down(self, account: int, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
+        """Notify an account that its request has no effect, and count it."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+        self.tellers[account].refused(ref, reason, detail, item)
+
+    def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
+        """Notify an order's owner that it is refused; `item` is the request, if it is more than the order."""
+        self.turn_down(order.account, order.ref, reason, detail, order if item is None else item)

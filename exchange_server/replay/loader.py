@@ -1,0 +1,167 @@
+"""Base classes of the loaders of recorded files, and the opening of compressed files."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final, cast
+
+from twisted.logger import Logger
+
+from exchange_server.errors import RecordError, ReplayFileError
+from exchange_server.replay.record import BATCH_RECORDS, Record, RecordColumns, batched
+
+__all__ = [
+    "ANY_SYMBOL",
+    "BROKERS",
+    "INT64_MAX",
+    "READ_ERRORS",
+    "FileLoader",
+    "LineLoader",
+    "Loader",
+    "open_recorded",
+]
+
+ANY_SYMBOL: Final = "REPLAY"
+"""Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
+BROKERS: Final = 10
+"""Where a file names no broker, an order's is its id modulo this."""
+INT64_MAX: Final = 2**63 - 1
+
+READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""Errors of a file that cannot be opened or decompressed."""
+
+_UNREADABLE: Final = {
+    b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"Rar!": "a rar archive",
+}  # fmt: skip
+"""How files begin that are refused by name."""
+_LOGGED_ERRORS: Final = 20
+
+
+def open_recorded(path: Path) -> IO[bytes]:
+    """Open a recorded file for reading, decompressed if it begins as a gzip, xz or bzip2 file does.
+
+    Raises `ReplayFileError` for an archive and for Zstandard, which cannot be read.
+    """
+    file = path.open("rb")
+    try:
+        start = file.peek(10)[:10]
+    except OSError:
+        file.close()
+        raise
+    opener: Callable[[Path], Any] | None = None
+    for magic, what in _UNREADABLE.items():
+        if start.startswith(magic):
+            file.close()
+            raise ReplayFileError(f"expected a file of its own, perhaps with gzip, xz or bzip2, was {what}, at {path}")
+    if start.startswith(b"\x1f\x8b"):
+        opener = gzip.open
+    elif start.startswith(b"\xfd7zXZ\x00"):
+        opener = lzma.open
+    elif start.startswith(b"BZh") and start[4:] == b"1AY&SY":
+        opener = bz2.open
+    if opener is None:
+        return file
+    file.close()
+    return cast("IO[bytes]", opener(path))
+
+
+class Loader(ABC):
+    """Reads a file record by record.
+
+    A record that cannot be used is counted in `errors`, the first ones are logged with their place, and reading goes
+    on. A file that cannot be opened or decompressed raises `ReplayFileError`.
+    """
+
+    reads_columns: ClassVar[bool] = False
+    """True if `batches` reads columns without making records first."""
+    unit: str
+    """What `Record.position` counts: line or byte."""
+
+    _log = Logger()
+
+    def __init__(self, path: Path, symbols: tuple[str, ...]) -> None:
+        self.path = path
+        self.symbols = symbols
+        """Those that records may have."""
+        self.errors = 0
+        """Records that could not be used."""
+        self.skipped = 0
+        """Records that are left out because they are known not to be events of a book."""
+
+    @abstractmethod
+    def records(self) -> Iterator[Record]:
+        """All records from the beginning."""
+
+    def batches(self, rows: int = BATCH_RECORDS) -> Iterator[RecordColumns]:
+        """All records from the beginning as columns, about so many rows at a time; the same records, the same counts.
+
+        A loader whose format is read in columns overrides this.
+        """
+        return batched(self.records(), self.symbols, rows)
+
+    def columns(self) -> RecordColumns:
+        """All records as columns, in memory (66 bytes a record)."""
+        return RecordColumns.concatenated(self.batches())
+
+    def _bad(self, position: int, error: RecordError) -> None:
+        self.errors += 1
+        if self.errors <= _LOGGED_ERRORS:
+            self._log.warn(
+                "replay: {path} {unit} {position}: {error}",
+                path=str(self.path), unit=self.unit, position=position, error=str(error),
+            )  # fmt: skip
+
+
+class FileLoader(Loader):
+    """Reads one file from its beginning to its end."""
+
+    @abstractmethod
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        """Records of a file from its beginning; calls `_bad` for each that cannot be used."""
+
+    def records(self) -> Iterator[Record]:
+        """All records from the beginning."""
+        with self._reading() as file:
+            yield from self._read(file)
+
+    @contextmanager
+    def _reading(self) -> Iterator[IO[bytes]]:
+        """The open file; raises `ReplayFileError` for one that cannot be read, also later."""
+        try:
+            with self._open() as file:
+                yield file
+        except ReplayFileError:
+            raise
+        except READ_ERRORS as error:
+            raise ReplayFileError(f"expected a readable file, was {error}, at {self.path}") from error
+
+    def _open(self) -> IO[bytes]:
+        return open_recorded(self.path)
+
+
+class LineLoader(FileLoader):
+    """Reads a file of lines, all of one symbol."""
+
+    unit = "line"
+
+    def __init__(self, path: Path, symbol: str) -> None:
+        super().__init__(path, (symbol,))
+        self.symbol = symbol
+        """That of all records."""
+
+    @abstractmethod
+    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+        """Records of numbered lines; calls `_bad` for each that cannot be used."""
+
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        # Not a text file: its lines would also end where a damaged one has a form feed or a lone carriage return, and
+        # one byte that is not ASCII would end the replay.
+        return self._parse(enumerate(file, 1))

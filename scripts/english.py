@@ -1,0 +1,160 @@
+"""``english.py [--list] [--write] [PACKAGE…]``: find English in production code that docs/glossary.md advises against.
+
+Reads docstrings, comments and the names that code binds. Prints the number of findings of each package, and fails if a
+package has more than ``english.txt`` beside this file permits. ``--list`` prints each finding, of the named packages or
+of all; ``--write`` lowers the numbers of the file to the present ones and never raises one.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+LEFT: Final = Path(__file__).with_suffix(".txt")
+ROOTS: Final = ("algo_engine", "deltabook", "exchange_server", "queries", "runtime")
+
+NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
+"""Participles and numerals that say nothing of the thing: take the noun (`row`, `match`, `order`, `result`)."""
+
+ALLOWED: Final = {
+    # Fields of records in JSON, whose names clients have: of views' lines, and of `deltabook doctor --json`.
+    ("deltabook/wire/service.py", "held"),
+    ("deltabook/cli/doctor.py", "found"),
+}
+"""Files and names that stay, with the reason."""
+
+BEFORE_WHO: Final = (
+    *("and", "are", "as", "but", "by", "for", "from", "is", "not", "of", "or", "say", "says", "tell", "tells", "than"),
+    *("that", "to", "what", "with"),
+)
+"""Words after which "who" has no noun that it belongs to."""
+
+PROSE: Final = (
+    (re.compile(r"\AOf\b"), 'a docstring or comment begins with "Of": name the thing first'),
+    (re.compile(r"(?<=[.;] )Of (?:the|those|that|these|its|all)\b[^.;]{0,60}:"), '"Of the …:" is a fragment'),
+    (re.compile(r"\ABehind\b|\bBehind (?:each|every)\b"), '"Behind": write after, below or beside, and of what'),
+    (re.compile(r"\bSee the module\b"), '"See the module": say it, or name the thing to read'),
+    (re.compile(r"\b[Ww]hom?ever\b"), '"whoever": name the caller, owner or subscriber'),
+    (
+        re.compile(rf"(?:\A|[.;:(] |\b(?:{'|'.join(BEFORE_WHO)}) )[Ww]ho\b(?!')"),
+        '"who" without a noun: name the caller, owner or subscriber',
+    ),
+)
+"""Patterns in docstrings and comments, and what is wrong with them."""
+
+
+class Finding(NamedTuple):
+    """A place that breaks a rule."""
+
+    path: str
+    line: int
+    text: str
+
+    @property
+    def package(self) -> str:
+        """The package that it counts for: two levels deep at the most."""
+        parts = Path(self.path).parts[:-1]
+        return "/".join(parts[:2])
+
+
+def findings(path: str, source: str) -> Iterator[Finding]:
+    """Yield what breaks a rule in a module.
+
+    >>> [finding.text for finding in findings("a/b.py", 'held = 1  # for who must wait')]
+    ['name `held`: take the noun of what it is', '"who" without a noun: name the caller, owner or subscriber']
+    """
+    for line, name in _names(ast.parse(source)):
+        if name.strip("_") in NAMES and (path, name) not in ALLOWED:
+            yield Finding(path, line, f"name `{name}`: take the noun of what it is")
+    for line, prose in _prose(source):
+        for pattern, what in PROSE:
+            for _ in pattern.finditer(prose):
+                yield Finding(path, line, what)
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names that a module binds: variables, attributes, parameters, functions and classes; each once in a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def _prose(source: str) -> Iterator[tuple[int, str]]:
+    """Docstrings (of attributes too) and blocks of comments, each as one line of text with single spaces."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, " ".join(node.value.value.split())
+    block: list[str] = []
+    begin = last = -1
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, text = token.start[0], token.string.lstrip("# ")
+        if line != last + 1:
+            if block:
+                yield begin, " ".join(block)
+            block, begin = [], line
+        block.append(text)
+        last = line
+    if block:
+        yield begin, " ".join(block)
+
+
+def permitted(text: str) -> dict[str, int]:
+    """Return the numbers of a file of lines of a package and its number; a package that is not in it is clean."""
+    return {package: int(number) for package, number in (line.split() for line in text.splitlines() if line)}
+
+
+def lowered(counts: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """Return the file with what is left where that is less.
+
+    >>> lowered({"a": 2, "b": 9}, {"a": 3, "b": 4, "c": 1})
+    'a 2\\nb 4\\n'
+    """
+    numbers = {package: min(number, counts.get(package, 0)) for package, number in left.items()}
+    return "".join(f"{package} {number}\n" for package, number in sorted(numbers.items()) if number)
+
+
+def main(arguments: list[str]) -> int:
+    """Check the tree; return 1 if a package has more findings than it may."""
+    flags = {argument for argument in arguments if argument.startswith("--")}
+    wanted = [argument for argument in arguments if argument not in flags]
+    paths = [path for root in ROOTS for path in sorted((ROOT / root).rglob("*.py"))]
+    everything = [
+        finding for path in paths for finding in findings(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+    ]
+    if "--list" in flags:
+        for path, line, text in everything:
+            if not wanted or path.startswith(tuple(wanted)):
+                sys.stdout.write(f"{path}:{line}: {text}\n")
+    counts = Counter(finding.package for finding in everything)
+    left = permitted(LEFT.read_text(encoding="utf-8"))
+    if "--write" in flags:
+        LEFT.write_text(lowered(counts, left), encoding="utf-8")
+    grown = {package: number for package, number in counts.items() if number > left.get(package, 0)}
+    fewer = [package for package, number in left.items() if counts[package] < number]
+    for package, number in sorted(grown.items()):
+        sys.stderr.write(f"english: {package} has {number} findings, may have {left.get(package, 0)}; see --list\n")
+    if fewer and "--write" not in flags:
+        sys.stdout.write(f"english: fewer than {LEFT.name} says, run with --write: {', '.join(sorted(fewer))}\n")
+    numbers = "".join(f", {package} {number}" for package, number in sorted(counts.items()))
+    sys.stdout.write(f"english: {counts.total()} findings{numbers}\n")
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

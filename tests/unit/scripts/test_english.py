@@ -1,0 +1,90 @@
+"""The checker of the English in production code: what it finds, and that a package only gets better."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def _loaded() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("english", ROOT / "scripts" / "english.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["english"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+english = _loaded()
+
+
+def lines(source: str) -> list[int]:
+    return [finding.line for finding in english.findings("package/part/module.py", source)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Of the limit: what is let in again."""',
+        'x = 1\n"""Of an execution."""',
+        '"""Takes rows. Of those, as they come: none."""',
+        "# Behind each row: its weight",
+        '"""Belongs to who owns the state."""',
+        '"""Who listens."""',
+        '"""Closed by whoever opened it."""',
+        '"""Reads. See the module."""',
+        "found = 1",
+        "def told() -> None: ...",
+        "def f(held: int) -> None: ...",
+        "class C:\n    one: int",
+        "self._said = 1",
+        "for one in (): ...",
+    ],
+)
+def test_a_bad_pattern_is_found_once(source: str) -> None:
+    assert len(lines(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Number of the first row, one for each broker who trades."""',
+        '"""Rows that were found. A broker who buys is told."""',
+        "# The order of the levels: best first, a tick behind the touch",
+        'message = "who is told of the one that was found"',
+        "total = found + one.held",
+        'words = f"{told} of what was said"',
+    ],
+)
+def test_plain_english_passes(source: str) -> None:
+    assert lines(source) == []
+
+
+def test_comments_that_follow_each_other_are_one_text() -> None:
+    assert lines("# Sent to a client\n# who waits.\nx = 1\n# Who waits.\n") == [4]
+
+
+def test_a_finding_counts_for_a_package_of_two_levels() -> None:
+    packages = [english.Finding(path, 1, "").package for path in ("a/b.py", "a/b/c.py", "a/b/c/d.py")]
+    assert packages == ["a", "a/b", "a/b"]
+
+
+def test_a_number_only_falls() -> None:
+    assert english.lowered({"a": 5, "b": 1}, english.permitted("a 3\nb 2\nc 1\n")) == "a 3\nb 1\n"
+
+
+def test_the_tree_has_no_more_findings_than_it_may(capsys: pytest.CaptureFixture[str]) -> None:
+    assert english.main([]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["algo_engine", "deltabook/cli", "deltabook/wire", "exchange_server", "queries"])
+def test_a_clean_package_stays_clean(package: str) -> None:
+    left = english.permitted(english.LEFT.read_text(encoding="utf-8"))
+    assert not [name for name in left if name == package or name.startswith(package + "/")]
