@@ -140,6 +140,12 @@ def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
     return Value(call, target, value.widened or other.widened)
 
 
+def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Value:
+    """What a window function makes of NULLs: a part of its call."""
+    value = rewriter.rewrite(node.this)
+    return Value(type(node)(this=value.sql), value.type, value.widened)
+
+
 def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr) -> exp.Expr:
     window = node.copy()
     window.set("this", call)
@@ -185,4 +191,5 @@ AGGREGATES: dict[Any, Callable[..., Value]] = {
     exp.Filter: _filter,
     exp.Window: _window,
     **dict.fromkeys((exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue), _value_of_a_row),
+    **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls), _nulls),
 }
