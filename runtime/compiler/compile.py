@@ -92,7 +92,8 @@ class _Compiler:
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
         for select in in_order(selects):
-            query, columns = parse_select(select, self.relations.values(), self.views), by_name[select.name].columns
+            query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
+            columns = by_name[select.name].columns
             if (count := len(query.tree.selects)) != len(columns):
                 raise SqlError(f"expected view {select.name} to have {len(columns)} columns, as when it was added, "
                                f"was {count}")  # fmt: skip
@@ -105,7 +106,7 @@ class _Compiler:
 
     def view(self, select: NamedSelect) -> View:
         """The view; every query is rewritten first, as that finds all that is wrong with it."""
-        query = parse_select(select, self.relations.values(), self.views)
+        query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
         output = rewriter.rewrite(query.tree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
@@ -13,6 +14,7 @@ from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, 
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.accounting import unread_part
+from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.describe import unstable_functions
 from runtime.compiler.epochtime import number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
@@ -41,7 +43,12 @@ class Query:
     """A parsed SELECT with the way back to its text."""
 
     def __init__(
-        self, select: NamedSelect, relations: Iterable[Relation] = (), *, dialect: DialectType = "duckdb"
+        self,
+        select: NamedSelect,
+        relations: Iterable[Relation] = (),
+        *,
+        dialect: DialectType = "duckdb",
+        mode: Literal["sql", "dbtoaster"] = "sql",
     ) -> None:
         """``relations``: those that it may read; ``dialect``: DuckDB's, or one that is derived from it."""
         self.select = select
@@ -49,6 +56,7 @@ class Query:
         self._relations = tuple(relations)
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
+        plain_functions(self.tree, self.error, from_zero=mode == "dbtoaster")
         number_times(self.tree)
         self.plain = self.tree.copy()
         """As it was written, before any qualification."""
@@ -76,7 +84,7 @@ class Query:
     def _parse(self) -> exp.Query:
         check_tokens(self._text, self.error_at)
         try:
-            tree = sqlglot.parse_one(self.select.sql, read=self._dialect)
+            tree = sqlglot.parse_one(plain_words(self._text), read=self._dialect)
         except ParseError as error:
             raise self._parse_error(error) from error
         except SqlglotError as error:
@@ -106,11 +114,17 @@ class Query:
         return self.error_at(reason, min(offset, len(self.select.sql)))
 
 
-def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Definitions | None = None) -> Query:
+def parse_select(
+    select: NamedSelect,
+    relations: Iterable[Relation],
+    views: Definitions | None = None,
+    *,
+    mode: Literal["sql", "dbtoaster"] = "sql",
+) -> Query:
     """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
-    query = Query(select, known.values())
+    query = Query(select, known.values(), mode=mode)
     plain_values(query.tree, query.error)
     _check_relations(query, known, views)
     _check_functions(query)

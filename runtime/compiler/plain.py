@@ -51,10 +51,12 @@ def _plain_limits(tree: exp.Query, fail: Fail) -> None:
 
 
 def _plain_percentiles(tree: exp.Query) -> None:
-    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and so DISC."""
+    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and DISC and MODE."""
     for node in list(tree.find_all(exp.WithinGroup)):
         call, order = node.this, node.expression
         is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
+        if isinstance(call, exp.Mode) and call.this is None and is_ascending:
+            node.replace(exp.Mode(this=order.expressions[0].this))
         if isinstance(call, (exp.PercentileCont, exp.PercentileDisc)) and call.expression is None and is_ascending:
             node.replace(type(call)(this=order.expressions[0].this, expression=call.this))
 
@@ -88,11 +90,11 @@ def plain_values(tree: exp.Query, fail: Fail) -> None:
         alias = node.args.get("alias")
         names = [] if alias is None else [column.name for column in alias.args.get("columns") or []]
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-        width = len(names) or len(rows[0])
+        width = max(len(names), len(rows[0]))
         for row, values in zip(node.expressions, rows, strict=True):
             if len(values) != width:
                 raise fail(f"expected rows of {width} values in VALUES, was a row of {len(values)}", row)
-        names = names or [f"col{number}" for number in range(width)]
+        names += [f"col{number}" for number in range(len(names), width)]
         union = _union([_constants(values, names) for values in rows])
         around = node.parent
         if isinstance(around, exp.In):
@@ -132,7 +134,7 @@ def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
     false, as in WHERE, the first of these conditions is enough for ANY.
     """
     count = 0
-    for node in list(tree.find_all(exp.Any, exp.All)):
+    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # those inside others first, which are copied
         around = node.parent
         query = node.this.unnest()
         if not isinstance(around, exp.Binary) or around.expression is not node or not isinstance(query, exp.Query):

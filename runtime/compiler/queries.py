@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from runtime.compiler.describe import Describer
 from runtime.compiler.expressions import Rewriter
+from runtime.compiler.flow.names import free_columns
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import unique
@@ -86,6 +87,9 @@ class QueryRewriter:
     def member(self, node: exp.In, values: Sequence[Value], scope: Scope) -> Value:
         """``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``, both sides of each column at one scale."""
         query = node.args["query"]
+        if len(values) > 1 and (outside := free_columns(query)):
+            raise self._query.error("expected a SELECT that does not depend on the query around it behind (…, …) IN: "
+                                    "write EXISTS (SELECT … WHERE x = a AND y = b)", outside[0])  # fmt: skip
         output = self.rewrite(query, scope)
         if len(output.types) != len(values):
             columns = "one column" if len(values) == 1 else f"{len(values)} columns"
