@@ -132,8 +132,13 @@ class Options:
         return ServiceError(f"expected {name} := {expected} for {self._declaration.name}, was {was}")
 
 
-def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions: bool) -> Schema:
-    """The schema of the rows of a stream whose adaptor is a format; raises `ServiceError`."""
+def stream_schema(
+    declaration: StreamDeclaration, options: Options, *, deletions: bool, numbered: bool = False
+) -> Schema:
+    """The schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
+
+    ``numbered``: with ``deletions``, each row begins with its order, as in DBToaster's files.
+    """
     columns = {column.name: column for column in declaration.columns}
     settings: dict[str, Any] = policies(options)
     if "null" in declaration.options:
@@ -153,7 +158,9 @@ def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions
         options.text(name)
     try:
         format_ = _format(declaration, options)
-        schema = row_schema(declaration.relation(), format_, deletions=deletions, types=types, paths=paths, **settings)
+        schema = row_schema(
+            declaration.relation(), format_, deletions=deletions, numbered=numbered, types=types, paths=paths, **settings
+        )
         schema.format.indexer(schema, Pushdown())  # what a format cannot read is said before anything starts
         return schema
     except FormatError as error:
