@@ -146,11 +146,11 @@ class _Compiler:
     def _names(self, query: Query, count: int) -> list[str]:
         """What DuckDB calls the query's columns; it also finds what is wrong beyond names and types."""
         try:
-            described = self.describer.columns(query.plain.sql("duckdb"))
+            described = self.describer.names(query.plain.sql("duckdb"))
         except duckdb.Error as error:
             raise self._position(query, first_line(error)) from error
         names: list[str] = []
-        for name, _ in described:
+        for name in described:
             names.append(unique(name.lower(), names))
         assert len(names) == count, f"expected {count} columns, was {names}"
         return names

@@ -18,6 +18,7 @@ from runtime.compiler.tokens import Text, tokenise
 __all__ = ["plain_functions", "plain_words"]
 
 _VEC: Final = "SQRT({0} * {0} + {1} * {1} + {2} * {2})"
+_A, _B = ("x1", "y1", "z1"), ("x2", "y2", "z2")
 _V: Final = [("(x2 - x1)", "(y2 - y1)", "(z2 - z1)"), ("(x3 - x2)", "(y3 - y2)", "(z3 - z2)"),
              ("(x4 - x3)", "(y4 - y3)", "(z4 - z3)")]  # fmt: skip
 
@@ -39,8 +40,7 @@ _MEANINGS: Final[dict[str, tuple[list[str], str]]] = {
     "cast_date": (["value"], "CAST(value AS DATE)"),
     "regexp_match": (["pattern", "text"], "CASE WHEN REGEXP_MATCHES(text, pattern) THEN 1 ELSE 0 END"),
     "vec_length": (["x", "y", "z"], _VEC.format("x", "y", "z")),
-    "vector_angle": (_POINTS[:6], f"ACOS({_dot(('x1', 'y1', 'z1'), ('x2', 'y2', 'z2'))} / ("
-                     f"{_VEC.format('x1', 'y1', 'z1')} * {_VEC.format('x2', 'y2', 'z2')}))"),
+    "vector_angle": (_POINTS[:6], f"ACOS({_dot(_A, _B)} / ({_VEC.format(*_A)} * {_VEC.format(*_B)}))"),
     "dihedral_angle": (_POINTS, f"ATAN2({_VEC.format(*_V[1])} * {_dot(_V[0], _N2)}, {_dot(_N1, _N2)})"),
 }  # fmt: skip
 """Function → its parameters, and what it means."""

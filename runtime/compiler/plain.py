@@ -21,7 +21,7 @@ __all__ = ["plain_clauses", "plain_comparisons", "plain_values"]
 Fail = Callable[[str, exp.Expr], Exception]
 """Makes the error that says this about a part of the query."""
 
-_LEAST: Final = "valueslist"
+_UNNAMED: Final = "valueslist"
 """What DuckDB calls a VALUES without an alias."""
 _CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
 _CONDITIONS: Final = (exp.Where, exp.Having, exp.Qualify, exp.Join)
@@ -105,7 +105,7 @@ def plain_values(tree: exp.Query, fail: Fail) -> None:
         elif isinstance(around, (exp.Any, exp.All, exp.Subquery, exp.CTE, exp.Exists)):
             node.replace(union)
         else:
-            name = exp.to_identifier(_LEAST) if alias is None else alias.this
+            name = exp.to_identifier(_UNNAMED) if alias is None else alias.this
             node.replace(exp.Subquery(this=union, alias=exp.TableAlias(this=name)))
 
 
@@ -203,9 +203,7 @@ class _Rows:
             query = exp.Select(from_=exp.From(this=source))
         if of_nulls:
             test = exp.Is(this=column, expression=exp.Null())
-            column = exp.Case(
-                ifs=[exp.If(this=test, true=exp.Literal.number(1))], default=exp.Literal.number(0)
-            )
+            column = exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))], default=exp.Literal.number(0))
         query.set("expressions", [exp.alias_(kind(this=column), "extreme", quoted=True)])
         return exp.Subquery(this=query)
 

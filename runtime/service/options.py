@@ -159,7 +159,13 @@ def stream_schema(
     try:
         format_ = _format(declaration, options)
         schema = row_schema(
-            declaration.relation(), format_, deletions=deletions, numbered=numbered, types=types, paths=paths, **settings
+            declaration.relation(),
+            format_,
+            deletions=deletions,
+            numbered=numbered,
+            types=types,
+            paths=paths,
+            **settings,
         )
         schema.format.indexer(schema, Pushdown())  # what a format cannot read is said before anything starts
         return schema

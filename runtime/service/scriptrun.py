@@ -297,7 +297,15 @@ class ScriptRun:
             raise ServiceError(
                 f"expected rows in {origin.name.partition('|')[0]}, was none: all {found.tuples} tuples are malformed"
                 + ("" if first is None else f"; of the first one {first}")
+                + self._hint(origin.name)
             )
+
+    def _hint(self, name: str) -> str:
+        """What may be meant where the tuples of a stream are malformed from which rows are deleted."""
+        stream = next((each for each in self._streams if each.name == name.rpartition("|")[2]), None)
+        if stream is None or self.program.mode == "dbtoaster" or "deletions" not in stream.options:
+            return ""
+        return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
         """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""

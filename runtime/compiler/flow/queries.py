@@ -119,7 +119,7 @@ class Queries:
         return Part(result.rows, {alias})
 
     def one_row(self) -> Rows:
-        """The row of a SELECT without FROM: the only group of no rows, which is there whatever the relations contain."""
+        """The row of a SELECT without FROM: the only group of no rows, whatever the relations contain."""
         clock = self._relations[EPOCH_TIME.name]
         nothing = self.graph.filter(self.graph.scan(clock, {clock.columns[0].name}), [Lit(False)])
         return self.graph.group(nothing, [], [(Aggregate("rows", "count_rows", None, "int64"), INT)])
