@@ -23,6 +23,7 @@ Fail = Callable[[str, exp.Expr], Exception]
 
 _UNNAMED: Final = "valueslist"
 """What DuckDB calls a VALUES without an alias."""
+_QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 _CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
 _CONDITIONS: Final = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
@@ -100,8 +101,8 @@ def plain_values(tree: exp.Query, fail: Fail) -> None:
         if isinstance(around, exp.In):
             around.set("expressions", None)
             around.set("query", exp.Subquery(this=union))
-        elif isinstance(around, exp.Anonymous) and around.name.upper() in ("ANY", "SOME"):
-            around.replace(exp.Any(this=exp.Subquery(this=union)))
+        elif isinstance(around, exp.Anonymous) and around.name.upper() in _QUANTIFIERS:
+            around.replace(_QUANTIFIERS[around.name.upper()](this=exp.Subquery(this=union)))
         elif isinstance(around, (exp.Any, exp.All, exp.Subquery, exp.CTE, exp.Exists)):
             node.replace(union)
         else:
@@ -133,6 +134,9 @@ def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
     Without rows ANY is false and ALL true. What no row decides is NULL if x is NULL or any y is; where NULL counts as
     false, as in WHERE, the first of these conditions is enough for ANY.
     """
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.upper() in _QUANTIFIERS:
+            raise fail(f"expected a SELECT in {call.name.upper()} (…), or IN (…) for a list of values", call)
     count = 0
     for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # those inside others first, which are copied
         around = node.parent

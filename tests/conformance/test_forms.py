@@ -59,7 +59,7 @@ REFUSED: Final = {
     "SELECT CURRENT_SETTING('threads') AS s FROM bids": "functions of the rows alone",
     "SELECT GETENV('HOME') AS s FROM bids": "functions of the rows alone",
     "SELECT price FROM bids WHERE price > ALL ([1, 2])": "expected a SELECT in ALL (…)",
-    "SELECT price FROM bids WHERE (id, price) > ALL (SELECT id, price FROM asks)": "expected one value before ANY or ALL",
+    "SELECT price FROM bids WHERE (id, price) > ALL (SELECT id, t FROM asks)": "expected one value before ANY or ALL",
     "SELECT price FROM bids WHERE (id, price) IN (SELECT id FROM asks)": "expected a SELECT of 2 columns",
     "SELECT price FROM bids WHERE (id, price) IN ((1, 2), (1, 2, 3))": "expected rows of 2 values",
     "SELECT RESERVOIR_QUANTILE(price, 0.5) AS s FROM bids": "functions of the rows alone",

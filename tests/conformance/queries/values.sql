@@ -21,7 +21,7 @@ SELECT id FROM sales WHERE store_id IN (VALUES (1), (2)) AND quantity NOT IN (VA
 -- class: multilinear
 SELECT id FROM sales WHERE (store_id, product_id) IN (VALUES (1, 2), (2, 2));
 -- name: any_of_values
--- class: reevaluated
+-- class: ordered
 SELECT id FROM bids WHERE price > ANY (VALUES (1), (2)) AND price < ALL (VALUES (4), (5));
 -- name: counted_for_each
 -- class: multilinear
