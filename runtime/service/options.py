@@ -46,6 +46,7 @@ _IGNORED: Final = ("schema", "eventtype")
 """Options of DBToaster's adaptors that say what the declaration says as well."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
     "int64": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    "int128": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     "float64": ("float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
     "string": ("string", "char"),
     "timestamp": ("timestamp(s)", "timestamp(ms)", "timestamp(us)"),
@@ -151,6 +152,7 @@ def stream_schema(
         if type_ not in written:
             expected = " or ".join(written) or "nothing: only one type fits"
             raise options.error(f"type.{name}", expected, type_)
+    types = {**declaration.written, **types}
     paths = options.by_column("path", columns)
     if paths and declaration.adaptor in _WITHOUT_PATHS:
         raise options.error(f"path.{min(paths)}", f"nothing, as {declaration.adaptor} has no paths,", paths[min(paths)])
