@@ -18,7 +18,7 @@ from deltabook.cli import main
 from queries import query_path
 from runtime.epochs import EpochLogReader
 from tests.generators.stateful_adaptor import COLUMNS, answers, install
-from tests.integration._processes import DEADLINE_S, Results, Running, exchange
+from tests.integration._processes import Results, Running, exchange
 
 pytestmark = [pytest.mark.process]
 
