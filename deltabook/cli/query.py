@@ -52,7 +52,7 @@ _mode = click.option(
     "--mode",
     type=click.Choice(["sql", "dbtoaster"]),
     default="sql",
-    help="SUM of no rows: NULL (sql) or 0 (dbtoaster).",
+    help="SQL dialect; in dbtoaster SUM of no rows is 0 and SUBSTRING counts from 0.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 _data_dir = click.option(

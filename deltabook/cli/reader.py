@@ -176,7 +176,9 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 def _column(text: str) -> NewColumn:
     match = _COLUMN.fullmatch(text.strip())
     if match is None:
-        raise OptionError(f"expected --column 'NAME TYPE[(SCALE)] [null]', was {text!r}")
+        raise OptionError(
+            f"expected --column 'NAME TYPE[(SCALE)] [null]', such as 'price bigint(2)' for DECIMAL(18,2), was {text!r}"
+        )
     name, type_, scale, null = match.groups()
     try:
         return msgspec.convert(
@@ -192,7 +194,10 @@ def _column(text: str) -> NewColumn:
         if not error.args[0].endswith("`$.type`"):
             raise OptionError(f"--column {text!r}: {error}") from None
         types = ", ".join(get_args(get_type_hints(NewColumn)["type"]))
-        raise OptionError(f"expected a type out of {types} for --column {name}, was {type_!r}") from None
+        hint = (
+            f"; int128 with --option type.{name}=uint64 is unsigned" if type_.lower() in ("ubigint", "uint64") else ""
+        )
+        raise OptionError(f"expected a type out of {types} for --column {name}, was {type_!r}{hint}") from None
 
 
 def _kept(rows: int | None, time: str | None) -> RowsKept | None:

@@ -270,7 +270,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--mode",
     type=click.Choice(["sql", "dbtoaster"]),
     default="sql",
-    help="SUM of no rows: NULL (sql) or 0 (dbtoaster).",
+    help="SQL dialect; in dbtoaster SUM of no rows is 0 and SUBSTRING counts from 0.",
 )
 @click.option(
     "--stop-seconds",

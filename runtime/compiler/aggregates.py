@@ -99,6 +99,15 @@ def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
     return Value(sql, value.type.with_null(nullable), value.widened)
 
 
+def _mode(rewriter: Rewriter, node: exp.Mode) -> Value:
+    """MODE is the least of the values that occur most often: DuckDB's own is the first of them, in no fixed order."""
+    if node.this is None or isinstance(node.this, exp.Order):
+        return rewriter.foreign(node)
+    value = rewriter.rewrite(node.this)
+    order = exp.Order(this=value.sql, expressions=[exp.Ordered(this=value.sql.copy(), nulls_first=False)])
+    return Value(exp.Mode(this=order), value.type.with_null(), value.widened)
+
+
 def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
     """Whether the aggregate may see no row at all."""
     return not rewriter.scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
@@ -138,6 +147,12 @@ def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
     call.set("this", as_type(value, target))
     call.set("default", as_type(other, target))
     return Value(call, target, value.widened or other.widened)
+
+
+def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Value:
+    """What a window function makes of NULLs: a part of its call."""
+    value = rewriter.rewrite(node.this)
+    return Value(type(node)(this=value.sql), value.type, value.widened)
 
 
 def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr) -> exp.Expr:
@@ -182,7 +197,9 @@ AGGREGATES: dict[Any, Callable[..., Value]] = {
     exp.Max: _extreme,
     exp.ArgMin: _arg_extreme,
     exp.ArgMax: _arg_extreme,
+    exp.Mode: _mode,
     exp.Filter: _filter,
     exp.Window: _window,
     **dict.fromkeys((exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue), _value_of_a_row),
+    **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls), _nulls),
 }

@@ -92,7 +92,8 @@ class _Compiler:
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
         for select in in_order(selects):
-            query, columns = parse_select(select, self.relations.values(), self.views), by_name[select.name].columns
+            query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
+            columns = by_name[select.name].columns
             if (count := len(query.tree.selects)) != len(columns):
                 raise SqlError(f"expected view {select.name} to have {len(columns)} columns, as when it was added, "
                                f"was {count}")  # fmt: skip
@@ -105,7 +106,7 @@ class _Compiler:
 
     def view(self, select: NamedSelect) -> View:
         """The view; every query is rewritten first, as that finds all that is wrong with it."""
-        query = parse_select(select, self.relations.values(), self.views)
+        query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
         output = rewriter.rewrite(query.tree)
@@ -145,11 +146,11 @@ class _Compiler:
     def _names(self, query: Query, count: int) -> list[str]:
         """What DuckDB calls the query's columns; it also finds what is wrong beyond names and types."""
         try:
-            described = self.describer.columns(query.plain.sql("duckdb"))
+            described = self.describer.names(query.plain.sql("duckdb"))
         except duckdb.Error as error:
             raise self._position(query, first_line(error)) from error
         names: list[str] = []
-        for name, _ in described:
+        for name in described:
             names.append(unique(name.lower(), names))
         assert len(names) == count, f"expected {count} columns, was {names}"
         return names

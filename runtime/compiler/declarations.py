@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from runtime.compiler.errors import MissingFileError
 from runtime.compiler.tokens import Text, Token
@@ -20,7 +21,11 @@ _TYPES: dict[str, ColumnType] = {
     **dict.fromkeys(("BOOL", "BOOLEAN"), "bool"),
     "DATE": "date",
     "TIMESTAMP": "timestamp",
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER"), "int64"),
+    "UBIGINT": "int128",
 }
+_WRITTEN: Final = {"UTINYINT": "uint8", "USMALLINT": "uint16", "UINTEGER": "uint32", "UBIGINT": "uint64"}
+"""Types whose values are fewer than those of their column → the type of the input."""
 _INT64_DIGITS = 18
 _INT128_DIGITS = 38
 _SECOND_DIGITS = 6
@@ -78,6 +83,8 @@ class StreamDeclaration:
     """CREATE TABLE: read to its end before any stream."""
     position: tuple[int, int]
     """Line and column of the declaration."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Columns whose values in the input are of a narrower type than the column → that type, as formats call it."""
 
     def relation(self) -> Relation:
         """What views see of it."""
@@ -149,7 +156,7 @@ def parse_declaration(
     cursor: Cursor, start: int, name: Token, is_table: bool, places: Callable[[str], tuple[Path, ...]]
 ) -> StreamDeclaration:
     """The declaration behind CREATE STREAM or CREATE TABLE and its name; ``places`` says where a file may lie."""
-    columns = _columns(cursor)
+    columns, written = _columns(cursor)
     cursor.keyword("FROM")
     line, column = cursor.text.position(start)
     source = _source(cursor, places, f"{cursor.text.name}:{line}:{column}")
@@ -158,32 +165,34 @@ def parse_declaration(
     if cursor.token.kind == "word":
         adaptor, options = cursor.word("the name of an adaptor").text.lower(), _options(cursor)
     if adaptor == "orderbook":
-        columns = tuple(_exact(column) for column in columns)
+        columns, written = tuple(_exact(column) for column in columns), {}
     return StreamDeclaration(
         name=name.text.lower(), columns=columns, source=source, delimiter=delimiter, adaptor=adaptor,
-        options=options, is_table=is_table, position=(line, column),
+        options=options, is_table=is_table, position=(line, column), written=written,
     )  # fmt: skip
 
 
 def _exact(column: Column) -> Column:
     """The order-book adaptor delivers ticks and lots: FLOAT in an order book's declaration holds exact integers."""
-    return Column(column.name, "int64") if column.type in ("float64", "int64") else column
+    return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 
-def _columns(cursor: Cursor) -> tuple[Column, ...]:
+def _columns(cursor: Cursor) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns, and the types of the input where they are narrower than those of the columns."""
     cursor.symbol("(")
     columns: dict[str, Column] = {}
+    written: dict[str, str] = {}
     while True:
         name = cursor.word("the name of a column")
         if name.text.lower() in columns:
             raise cursor.text.error(name.start, f"expected column names once each, was {name.text!r} again")
-        columns[name.text.lower()] = _column(cursor, name.text.lower())
+        columns[name.text.lower()] = _column(cursor, name.text.lower(), written)
         if not cursor.take_symbol(","):
             cursor.expect("',' or ')'", lambda token: token.is_symbol(")"))
-            return tuple(columns.values())
+            return tuple(columns.values()), written
 
 
-def _column(cursor: Cursor, name: str) -> Column:
+def _column(cursor: Cursor, name: str, written: dict[str, str]) -> Column:
     token = cursor.word(f"a type for the column {name!r}")
     kind = token.text.upper()
     sizes: list[int] = []
@@ -204,13 +213,16 @@ def _column(cursor: Cursor, name: str) -> Column:
         if not 1 <= precision <= _INT128_DIGITS or scale > precision:
             expected = f"at most {_INT128_DIGITS} digits, no more of them behind the point than there are"
             raise cursor.text.error(token.start, f"expected {expected}, was {kind}({precision},{scale})")
-        return Column(name, "int64" if sizes[0] <= _INT64_DIGITS else "int128", nullable, (*sizes, 0)[1])
+        written[name] = f"numeric({precision},{scale})"
+        return Column(name, "int64" if precision <= _INT64_DIGITS else "int128", nullable, scale)
     if kind == "TIMESTAMP" and sizes and sizes[0] > _SECOND_DIGITS:
         expected = f"at most {_SECOND_DIGITS} digits of a second; count nanoseconds in a BIGINT"
         raise cursor.text.error(token.start, f"expected {expected}, was {kind}({sizes[0]})")
     if kind not in _TYPES:
         known = ", ".join(sorted((*_TYPES, "DECIMAL")))
         raise cursor.text.error(token.start, f"expected a type ({known}), was {token.text!r}")
+    if kind in _WRITTEN:
+        written[name] = _WRITTEN[kind]
     return Column(name, _TYPES[kind], nullable)
 
 

@@ -41,22 +41,47 @@ class Describer:
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._connection = database().cursor()
         self._views = database().cursor()
+        self._narrow: duckdb.DuckDBPyConnection | None = None
+        self._relations: list[Relation] = []
         for relation in relations:
             self.add(relation)
 
     def add(self, relation: Relation) -> None:
         """One more table."""
-        columns = [(column.name, _natural(column.scale, Type.of(column).duckdb)) for column in relation.columns]
-        _create(self._connection, relation.name, columns)
+        self._relations.append(relation)
+        _create(self._connection, relation.name, _columns(relation))
+        if self._narrow is not None:
+            _create(self._narrow, relation.name, _columns(relation, narrow=True))
 
     def close(self) -> None:
         """Lets DuckDB go."""
-        self._connection.close()
-        self._views.close()
+        for connection in (self._connection, self._views, self._narrow):
+            if connection is not None:
+                connection.close()
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns; raises `duckdb.Error`."""
         return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
+
+    def names(self, sql: str) -> list[str]:
+        """Names of a query's columns; raises `duckdb.Error`.
+
+        A function that DuckDB has for integers of 32 bits alone, such as CHR, is described over columns of these: the
+        view passes it the values of wider ones that fit.
+        """
+        try:
+            return [name for name, _ in self.columns(sql)]
+        except duckdb.BinderException as error:
+            if "No function matches" not in str(error):
+                raise
+            if self._narrow is None:
+                self._narrow = database().cursor()
+                for relation in self._relations:
+                    _create(self._narrow, relation.name, _columns(relation, narrow=True))
+            try:
+                return [row[0] for row in self._narrow.execute(f"DESCRIBE {sql}").fetchall()]
+            except duckdb.Error:
+                raise error from None
 
     def columns_over(self, sql: str, tables: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
         """The same over other tables: name → columns and their types. The query also runs once, over no rows."""
@@ -69,6 +94,12 @@ class Describer:
         finally:
             for name in tables:
                 self._views.execute(f'DROP TABLE IF EXISTS "{name}"')
+
+
+def _columns(relation: Relation, *, narrow: bool = False) -> list[tuple[str, str]]:
+    """Names and types of a relation's columns, integers of 64 bits as such of 32 if they are to be ``narrow``."""
+    kinds = [(column.name, _natural(column.scale, Type.of(column).duckdb)) for column in relation.columns]
+    return [(name, "INTEGER" if narrow and kind == "BIGINT" else kind) for name, kind in kinds]
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: list[tuple[str, str]]) -> None:

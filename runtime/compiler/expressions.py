@@ -79,7 +79,8 @@ class Rewriter:
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
         not fit is an error when it occurs, as it is in DuckDB.
         """
-        over = " OVER ()" if isinstance(node.parent, exp.Window) and node.arg_key == "this" else ""
+        around = node.parent.parent if isinstance(node.parent, exp.IgnoreNulls) else node.parent
+        over = " OVER ()" if isinstance(around, exp.Window) and node.arg_key == "this" else ""
         errors: list[duckdb.Error] = []
         for narrow in _NARROWER:
             call, probe = self._arguments(node, narrow)
@@ -116,7 +117,8 @@ class Rewriter:
             return child.copy(), child.copy()
         if isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal):
             return child.copy(), child.copy()
-        if isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
+        is_part = isinstance(child, exp.AggFunc) and isinstance(child.parent, exp.WithinGroup)
+        if is_part or isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
             return self._arguments(child, narrow)
         value = self.rewrite(child)
         if value.type.kind == "int" and value.type.scale:
@@ -192,9 +194,6 @@ class Rewriter:
         return quotient(left, right)
 
     def _comparison(self, node: exp.Binary) -> Value:
-        member = _member_of(node)
-        if member is not None:
-            return self.rewrite(member)
         left, right = self.rewrite(node.left), self.rewrite(node.right)
         value = comparison(type(node), left, right)
         if value is None:
@@ -220,11 +219,13 @@ class Rewriter:
         return self.rewrite(exp.Paren(this=exp.And(this=low, expression=high)))
 
     def _in(self, node: exp.In) -> Value:
-        if isinstance(node.this, exp.Tuple):
-            return self._in_tuples(node, node.this)
-        value = self.rewrite(node.this)
+        row = node.this.unnest()
         if node.args.get("query") is not None:
-            return self.queries.member(node, value, self.scope)
+            values = [self.rewrite(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [node.this])]
+            return self.queries.member(node, values, self.scope)
+        if isinstance(row, exp.Tuple):
+            return self._in_tuples(node, row)
+        value = self.rewrite(node.this)
         if not node.expressions:
             raise self.error("expected IN (…) with values or a SELECT", node)
         items = [self.rewrite(item) for item in node.expressions]
@@ -241,7 +242,7 @@ class Rewriter:
             equal: list[exp.Expr] = [exp.NullSafeEQ(this=left.copy(), expression=right) for left, right in pairs]
             choices.append(exp.Paren(this=_balanced(exp.And, equal)))
         if not choices:
-            raise self.error("expected a list of rows behind IN, as a SELECT of several columns is not supported", node)
+            raise self.error("expected IN (…) with rows or a SELECT", node)
         return self.rewrite(exp.Paren(this=_balanced(exp.Or, choices)))
 
     def _escape(self, node: exp.Escape) -> Value:
@@ -252,8 +253,13 @@ class Rewriter:
         name = f"{'not_' if like.args.get('negate') else ''}{'i' if isinstance(like, exp.ILike) else ''}like_escape"
         return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
-    def _refuse(self, node: exp.Expr) -> Value:
-        raise self.error(f"{node.key.upper()} is not supported", node)
+    def _quantifier(self, node: exp.Expr) -> Value:
+        """ANY and ALL of what is no subquery: those of subqueries have been written as other SQL."""
+        raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)
+
+    def _within_group(self, node: exp.WithinGroup) -> Value:
+        """An aggregate in an order that is written behind it, such as a percentile from above."""
+        return self.foreign(node)
 
     # --- choices, casts and functions of numbers that stay exact
 
@@ -330,18 +336,6 @@ class Rewriter:
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
 
-def _member_of(node: exp.Binary) -> exp.Expr | None:
-    """``= ANY (SELECT …)`` as IN and ``<> ALL (SELECT …)`` as NOT IN; None for any other comparison."""
-    side = node.expression
-    if not isinstance(side, exp.Any if isinstance(node, exp.EQ) else exp.All) or type(node) not in (exp.EQ, exp.NEQ):
-        return None
-    query = side.this.unnest()
-    if not isinstance(query, exp.Query):
-        return None
-    member = exp.In(this=node.this, query=exp.Subquery(this=query))
-    return member if isinstance(node, exp.EQ) else exp.Not(this=member)
-
-
 def _balanced(kind: type[exp.Binary], parts: Sequence[exp.Expr]) -> exp.Expr:
     """A tree of AND or of OR that is no deeper than it must be."""
     if len(parts) == 1:
@@ -384,5 +378,6 @@ _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Escape: Rewriter._escape,
     **dict.fromkeys((exp.Subquery, exp.Select), lambda self, node: self.queries.scalar(node, self.scope)),
     exp.Exists: lambda self, node: self.queries.exists(node, self.scope),
-    **dict.fromkeys((exp.Any, exp.All), Rewriter._refuse),
+    **dict.fromkeys((exp.Any, exp.All), Rewriter._quantifier),
+    exp.WithinGroup: Rewriter._within_group,
 }

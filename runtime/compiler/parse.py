@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
@@ -13,12 +14,14 @@ from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, 
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.accounting import unread_part
+from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.describe import unstable_functions
 from runtime.compiler.epochtime import number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens
+from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_values
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
@@ -40,7 +43,12 @@ class Query:
     """A parsed SELECT with the way back to its text."""
 
     def __init__(
-        self, select: NamedSelect, relations: Iterable[Relation] = (), *, dialect: DialectType = "duckdb"
+        self,
+        select: NamedSelect,
+        relations: Iterable[Relation] = (),
+        *,
+        dialect: DialectType = "duckdb",
+        mode: Literal["sql", "dbtoaster"] = "sql",
     ) -> None:
         """``relations``: those that it may read; ``dialect``: DuckDB's, or one that is derived from it."""
         self.select = select
@@ -48,6 +56,7 @@ class Query:
         self._relations = tuple(relations)
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
+        plain_functions(self.tree, self.error, from_zero=mode == "dbtoaster")
         number_times(self.tree)
         self.plain = self.tree.copy()
         """As it was written, before any qualification."""
@@ -75,7 +84,7 @@ class Query:
     def _parse(self) -> exp.Query:
         check_tokens(self._text, self.error_at)
         try:
-            tree = sqlglot.parse_one(self.select.sql, read=self._dialect)
+            tree = sqlglot.parse_one(plain_words(self._text), read=self._dialect)
         except ParseError as error:
             raise self._parse_error(error) from error
         except SqlglotError as error:
@@ -105,19 +114,24 @@ class Query:
         return self.error_at(reason, min(offset, len(self.select.sql)))
 
 
-def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Definitions | None = None) -> Query:
+def parse_select(
+    select: NamedSelect,
+    relations: Iterable[Relation],
+    views: Definitions | None = None,
+    *,
+    mode: Literal["sql", "dbtoaster"] = "sql",
+) -> Query:
     """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
-    query = Query(select, known.values())
+    query = Query(select, known.values(), mode=mode)
+    plain_values(query.tree, query.error)
     _check_relations(query, known, views)
     _check_functions(query)
     if (unread := unread_part(query.tree)) is not None:
         raise query.error(f"{unread[0]} is not supported", unread[1])
     _check_written(query)
-    _plain_limits(query)
-    _inline_windows(query)
-    _plain_percentiles(query)
+    plain_clauses(query.tree, query.error)
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -127,6 +141,7 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Defi
         raise _unresolved(query, known, str(error)) from error
     query.reads = tuple(read_names(query.plain))
     put_epoch_time(query.tree, query.plain, schema, query.error)
+    plain_comparisons(query.tree, query.error)
     query.tree = expand_groupings(query.tree, query.error)
     query.opened = views.opened(query.tree)
     query.tree = views.closed(query.opened.copy())
@@ -172,52 +187,12 @@ def _check_functions(query: Query) -> None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
 
 
-def _plain_limits(query: Query) -> None:
-    """Writes FETCH FIRST n ROWS ONLY as LIMIT n; refuses ORDER BY ALL, whose columns are known to DuckDB alone."""
-    for fetch in list(query.tree.find_all(exp.Fetch)):
-        fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
-    for part in query.tree.find_all(exp.Ordered):
-        if isinstance(part.this, exp.Var):
-            raise query.error(f"expected the columns of ORDER BY, was ORDER BY {part.this.name.upper()}", part)
-
-
 def _check_written(query: Query) -> None:
     """Refuses what sqlglot reads and then leaves out, with a warning alone, of the SQL that DuckDB is given."""
     try:
         query.tree.sql("duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
         raise query.error(f"expected SQL that can be passed on to DuckDB, was: {first_line(error)}") from None
-
-
-def _plain_percentiles(query: Query) -> None:
-    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and so DISC."""
-    for node in list(query.tree.find_all(exp.WithinGroup)):
-        call, order = node.this, node.expression
-        is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
-        if isinstance(call, (exp.PercentileCont, exp.PercentileDisc)) and call.expression is None and is_ascending:
-            node.replace(type(call)(this=order.expressions[0].this, expression=call.this))
-
-
-def _inline_windows(query: Query) -> None:
-    """Writes the definitions of WINDOW in place of their names."""
-    for select in query.tree.find_all(exp.Select):
-        known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
-        for window in list(select.find_all(exp.Window)):
-            name = window.args.get("alias")
-            if name is None or window.find_ancestor(exp.Select) is not select:
-                continue
-            definition = known.get(name.name.lower())
-            is_whole = definition is not None and definition.args.get("alias") is None
-            if not is_whole or any(window.args.get(part) for part in ("partition_by", "order", "spec")):
-                raise query.error(
-                    f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window
-                )
-            assert definition is not None
-            for part in ("partition_by", "order", "spec"):
-                held = definition.args.get(part)
-                window.set(part, [each.copy() for each in held] if isinstance(held, list) else held and held.copy())
-            window.set("alias", None)
-        select.set("windows", None)
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -9,6 +10,7 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.expressions import Rewriter
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
+from runtime.compiler.flow.names import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import unique
 from runtime.compiler.operands import NotIncremental
@@ -82,15 +84,26 @@ class QueryRewriter:
         kind = output.types[0].with_null(output.types[0].nullable or not always)
         return Value(exp.Subquery(this=output.sql), kind)
 
-    def member(self, node: exp.In, value: Value, scope: Scope) -> Value:
-        """``value IN (SELECT …)``, both sides at one scale."""
-        output = self._one_column(node.args["query"], scope)
-        target = common_type((value.type, output.types[0]))
-        if target is None:
-            raise self._query.error(f"expected a SELECT of {value.type}, was of {output.types[0]}", node)
-        inner = _coerced(output, [target])
-        sql = exp.In(this=wrap(as_type(value, target)), query=exp.Subquery(this=inner))
-        return Value(sql, BOOL.with_null(target.nullable))
+    def member(self, node: exp.In, values: Sequence[Value], scope: Scope) -> Value:
+        """``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``, both sides of each column at one scale."""
+        query = node.args["query"]
+        if len(values) > 1 and (outside := free_columns(query)):
+            raise self._query.error("expected a SELECT that does not depend on the query around it behind (…, …) IN: "
+                                    "write EXISTS (SELECT … WHERE x = a AND y = b)", outside[0])  # fmt: skip
+        output = self.rewrite(query, scope)
+        if len(output.types) != len(values):
+            columns = "one column" if len(values) == 1 else f"{len(values)} columns"
+            raise self._query.error(f"expected a SELECT of {columns}, was of {len(output.types)}", query)
+        targets = []
+        for value, kind in zip(values, output.types, strict=True):
+            target = common_type((value.type, kind))
+            if target is None:
+                raise self._query.error(f"expected a SELECT of {value.type}, was of {kind}", node)
+            targets.append(target)
+        parts = [as_type(value, target) for value, target in zip(values, targets, strict=True)]
+        row = wrap(parts[0]) if len(parts) == 1 else exp.Tuple(expressions=parts)
+        sql = exp.In(this=row, query=exp.Subquery(this=_coerced(output, targets)))
+        return Value(sql, BOOL.with_null(any(target.nullable for target in targets)))
 
     def exists(self, node: exp.Exists, scope: Scope) -> Value:
         """``EXISTS (SELECT …)``."""

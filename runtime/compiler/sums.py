@@ -123,6 +123,8 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
         condition = lower(node.expression.this, leaf)
         node = node.this
     assert isinstance(node, exp.AggFunc)
+    if isinstance(node.parent, exp.WithinGroup):
+        raise NotIncremental(f"{node.sql_name()} WITHIN GROUP in such an order")
     if any(part and name not in ("this", "expression", "big_int") for name, part in node.args.items()):
         raise NotIncremental(f"{node.sql_name()} with more than one argument")
     inside = (part for part in node.find_all(exp.AggFunc, exp.Window) if part is not node)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -35,6 +36,8 @@ class ValueParser(msgspec.Struct, frozen=True, eq=False):
     """RE2 pattern of texts that may convert, empty for all; must match everything that Arrow takes."""
     column_check: Callable[[Any], Any] | None = None
     """A further condition on converted values, from an Arrow array to a boolean one; None for none."""
+    digits: int = 0
+    """Decimals: the most digits of a value; 0 for as many as the column's type has."""
 
     @property
     def textual(self) -> bool:
@@ -85,6 +88,20 @@ def _decimal(name: str, precision: int, scale: int) -> ValueParser:
     return ValueParser(name, pa.decimal128(precision, scale), maybe_good=rf"^[ \t]*[-+]?({plain}|{exponential})[ \t]*$")
 
 
+def _numeric(name: str, digits: int, scale: int) -> ValueParser:
+    """Decimals in a wider column, whose zeros at the end of the fraction count as no digits."""
+    if not 1 <= digits <= _LONGEST or scale > digits:
+        raise SchemaError(f"expected at most {_LONGEST} digits, no more of them behind the point, was {name!r}")
+    parser = _decimal(name, max(digits, _LONGEST - scale), scale)
+    bound = Decimal((0, (1,), digits - scale))
+
+    def fits(column: Any) -> Any:
+        return pc.and_(pc.less(column, bound), pc.greater(column, -bound))
+
+    is_whole = parser.arrow_type.precision == digits
+    return msgspec.structs.replace(parser, column_check=None if is_whole else fits, digits=digits)
+
+
 _DAY: Final = (
     r"([0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|"
     r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)"
@@ -130,7 +147,9 @@ for _parser in (
 ):
     register(_parser)
 
+_LONGEST: Final = 38
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_NUMERIC: Final = re.compile(r"numeric\((\d+),(\d+)\)")
 _TIMESTAMP: Final = re.compile(r"timestamp\((s|ms|us|ns)\)")
 _NESTED: Final = re.compile(r"(array|struct)<(.*)>", re.DOTALL)
 _NAME: Final = re.compile(r"\s*(\w+)\s*:(.*)", re.DOTALL)
@@ -158,6 +177,8 @@ def _parser_of(name: str, deepest: int) -> ValueParser:
             return _decimal(name, int(decimal[1]), int(decimal[2]))
         except ValueError as error:
             raise SchemaError(f"expected a decimal of at most 38 digits, was {name!r}: {error}") from None
+    if (numeric := _NUMERIC.fullmatch(name)) is not None:
+        return _numeric(name, int(numeric[1]), int(numeric[2]))
     if (timestamp := _TIMESTAMP.fullmatch(name)) is not None:
         return _timestamp(name, timestamp[1])
     if (nested := _NESTED.fullmatch(name)) is not None:
@@ -223,4 +244,11 @@ def _members_check(checks: dict[str, Callable[[Any], Any]]) -> Callable[[Any], A
 
 def registered_types() -> tuple[str, ...]:
     """The names that `value_parser` takes, parameters written as letters."""
-    return (*sorted(_PLAIN), "decimal(P,S)", "timestamp(s|ms|us|ns)", "array<TYPE>", "struct<NAME:TYPE,...>")
+    return (
+        *sorted(_PLAIN),
+        "decimal(P,S)",
+        "numeric(P,S)",
+        "timestamp(s|ms|us|ns)",
+        "array<TYPE>",
+        "struct<NAME:TYPE,...>",
+    )

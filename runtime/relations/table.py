@@ -15,10 +15,12 @@ from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.state import ARROW_TYPES
 
-__all__ = ["FLAG", "RowAdaptor", "field_type", "row_schema"]
+__all__ = ["FLAG", "ORDER", "RowAdaptor", "field_type", "row_schema"]
 
 FLAG: Final = "_insert"
 """The field in front of the columns, where rows may be deleted: 1 for an insertion, 0 for a deletion."""
+ORDER: Final = "_order"
+"""The field in front of `FLAG` in DBToaster's files: the number of the event in the order of all files."""
 
 
 class RowAdaptor(Adaptor):
@@ -78,19 +80,23 @@ def row_schema(
     format_: Format = CsvFormat(),  # noqa: B008 (frozen)
     *,
     deletions: bool = False,
+    numbered: bool = False,
     types: Mapping[str, str] | None = None,
     paths: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Schema:
-    """The schema of a relation's rows: ``types`` and ``paths`` by column where they are not those of the column."""
+    """The schema of a relation's rows: ``types`` and ``paths`` by column where they are not those of the column.
+
+    ``numbered``: with ``deletions``, an `ORDER` stands before the `FLAG`.
+    """
     types, paths = types or {}, paths or {}
     fields = [
         Field(c.name, types.get(c.name) or field_type(c), c.nullable, paths.get(c.name, "")) for c in relation.columns
     ]
     if "null_values" not in settings and len(fields) == 1 and not deletions:
         settings["null_values"] = ("NULL", "")  # an empty line is no tuple: a single field needs letters for NULL
-    flag = (Field(FLAG, "int64"),) if deletions else ()
-    return Schema((*flag, *fields), format=format_, **settings)
+    leading = tuple(Field(name, "int64") for name in ((ORDER, FLAG) if numbered else (FLAG,)) if deletions)
+    return Schema((*leading, *fields), format=format_, **settings)
 
 
 def field_type(column: Column) -> str:

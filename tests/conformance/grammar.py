@@ -65,7 +65,7 @@ class _Queries:
         shapes = (
             (self._rows, 14), (self._groups, 20), (self._join, 24), (self._range_join, 10), (self._threshold, 10),
             (self._semi, 10), (self._set_operation, 7), (self._top, 6), (self._nested, 10), (self._select_list, 4),
-            (self._windows, 22), (self._temporal, 14),
+            (self._windows, 22), (self._temporal, 14), (self._quantified, 12), (self._values, 6),
         )  # fmt: skip
         shape = self.rng.choices([one for one, _ in shapes], [weight for _, weight in shapes])[0]
         return shape().sql
@@ -276,6 +276,65 @@ class _Queries:
         also = f"{glue}{self.make.condition(outer.fields, 0)}" if self.rng.random() < 0.3 else ""
         return self._finished(f" FROM {outer.sql} WHERE {found}{also}", outer.fields)
 
+    def _quantified(self) -> _Select:
+        """Comparisons with ANY and ALL of a subquery, and rows IN one; as conditions, under NOT and as columns."""
+        outer, inner = self._source(self.rng.choice(_NAMES[:9])), self._source(self.rng.choice(_NAMES))
+        where = f" WHERE {self.make.condition(inner.fields, 0)}" if self.rng.random() < 0.4 else ""
+        if self.rng.random() < 0.3:
+            mine = [self.make.pick(outer.fields, "int") for _ in range(2)]
+            theirs = [self.make.pick(inner.fields, "int") for _ in range(2)]
+            columns, others = (", ".join(field.sql for field in fields if field) for fields in (mine, theirs))
+            no = self.rng.choice(("", "NOT "))
+            test = f"({columns}) {no}IN (SELECT {others} FROM {inner.sql}{where})"
+        else:
+            kind = self.rng.choice(("int", "int", "int", "string", "decimal", "date"))
+            one, two = self.make.pick(outer.fields, kind), self.make.pick(inner.fields, kind)  # type: ignore[arg-type]  # they are kinds
+            if one is None or two is None:
+                one, two = self.make.pick(outer.fields, "int"), self.make.pick(inner.fields, "int")
+            assert one is not None
+            assert two is not None
+            if self.rng.random() < 0.3:
+                tie, other = self.make.pick(outer.fields, "int"), self.make.pick(inner.fields, "int")
+                assert tie is not None
+                assert other is not None
+                where += f"{' AND' if where else ' WHERE'} {other.sql} = {tie.sql}"
+            listed = two.sql
+            if self.rng.random() < 0.2:
+                listed = self.rng.choice((f"MAX({two.sql})", f"COUNT({two.sql})" if one.kind == "int" else two.sql))
+            group = f" GROUP BY {inner.fields[0].sql}" if listed != two.sql and self.rng.random() < 0.5 else ""
+            compare = self.rng.choice(("<", "<=", ">", ">=", "<", "<=", ">", ">=", "=", "<>"))
+            which = self.rng.choice(("ANY", "ALL", "SOME"))
+            test = f"{one.sql} {compare} {which} (SELECT {listed} FROM {inner.sql}{where}{group})"
+        if self.rng.random() < 0.2:
+            test = f"NOT ({test})"
+        if self.rng.random() < 0.25:
+            return self._selected("", [outer.fields[0], Field(test, "bool")], f" FROM {outer.sql}")
+        glue = " OR " if self.rng.random() < 0.2 else " AND "
+        also = f"{glue}{self.make.condition(outer.fields, 0)}" if self.rng.random() < 0.3 else ""
+        return self._finished(f" FROM {outer.sql} WHERE {test}{also}", outer.fields)
+
+    def _values(self) -> _Select:
+        """VALUES as a source of its own, in a join, or behind IN."""
+        alias = self._alias()
+        rows = [(self.rng.choice(("0", "1", "2", "3", "NULL")), self.rng.choice(("'a'", "'b'", "NULL")))
+                for _ in range(self.rng.randint(1, 4))]  # fmt: skip
+        listed = ", ".join(f"({number}, {text})" for number, text in rows)
+        fields = [Field(f"CAST({alias}.c1 AS BIGINT)", "int"), Field(f"CAST({alias}.c2 AS VARCHAR)", "string")]
+        values = f"(VALUES {listed}) {alias}(c1, c2)"
+        chance = self.rng.random()
+        if chance < 0.2:
+            return self._selected("", fields, f" FROM {values}")
+        source = self._source(self.rng.choice(_NAMES))
+        number = self.make.pick(source.fields, "int")
+        assert number is not None
+        if chance < 0.4:
+            firsts = ", ".join(f"({number})" for number, _ in rows)
+            no = self.rng.choice(("", "NOT "))
+            return self._finished(f" FROM {source.sql} WHERE {number.sql} {no}IN (VALUES {firsts})", source.fields)
+        kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        rest = f" FROM {values} {kind} {source.sql} ON {fields[0].sql} = {number.sql}"
+        return self._finished(rest, [*fields, *source.fields])
+
     def _set_operation(self) -> _Select:
         """UNION, EXCEPT, INTERSECT."""
         kinds = [self.rng.choice(("int", "int", "string")) for _ in range(self.rng.randint(1, 2))]
@@ -362,7 +421,8 @@ class _Queries:
         if chance < 0.15:
             return Field(self._over("ROW_NUMBER()", partition), "int")
         if chance < 0.45:
-            call = self.rng.choice(("LAG({0})", "LAG({0}, 2)", "LEAD({0})", "LEAD({0}, 3)", "FIRST_VALUE({0})"))
+            call = self.rng.choice(("LAG({0})", "LAG({0}, 2)", "LEAD({0})", "LEAD({0}, 3)", "FIRST_VALUE({0})",
+                                    "LAG({0} IGNORE NULLS)", "LAST_VALUE({0} IGNORE NULLS)"))  # fmt: skip
             return Field(self._over(call.format(field.sql), partition), field.kind)
         if chance < 0.5:
             frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"

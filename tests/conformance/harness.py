@@ -18,6 +18,8 @@ from decimal import Context
 from typing import Literal, cast
 
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
 
 from runtime.compiler import Column, NamedSelect, Program, View, compile_program
 from runtime.epochs import Segment
@@ -303,7 +305,7 @@ def check(
                 given_up.add(view.name)
             outcome.limits += view.name in given_up
     if not given_up and not any(held.values()):
-        _check_empty(deployments, len(asked))
+        _check_empty(deployments, asked)
     return outcome
 
 
@@ -334,9 +336,11 @@ def _compare(
     return True
 
 
-def _check_empty(deployments: Sequence[_Deployment], views: int) -> None:
+def _check_empty(deployments: Sequence[_Deployment], asked: Mapping[str, str]) -> None:
+    constants = sum(len(part.expressions) for sql in asked.values()
+                    for part in sqlglot.parse_one(sql, read="duckdb").find_all(exp.Values))  # fmt: skip
     for deployment in deployments:
-        most = _SPARE_KEYS * views * deployment.shards
+        most = (_SPARE_KEYS * len(asked) + constants) * deployment.shards
         kept = {name: count for name, count in deployment.held().items() if count > most}
         if kept:
             raise Mismatch(f"no row is live, but state is held on {deployment.shards} shards: {kept}")

@@ -58,8 +58,9 @@ REFUSED: Final = {
     "SELECT CURRENT_QUERY() AS s FROM bids": "functions of the rows alone",
     "SELECT CURRENT_SETTING('threads') AS s FROM bids": "functions of the rows alone",
     "SELECT GETENV('HOME') AS s FROM bids": "functions of the rows alone",
-    "SELECT price FROM bids WHERE price > ALL (SELECT price FROM asks)": "ALL is not supported",
-    "SELECT price FROM bids WHERE (id, price) IN (SELECT id, price FROM asks)": "a SELECT of several columns",
+    "SELECT price FROM bids WHERE price > ALL ([1, 2])": "expected a SELECT in ALL (…)",
+    "SELECT price FROM bids WHERE (id, price) > ALL (SELECT id, t FROM asks)": "expected one value before ANY or ALL",
+    "SELECT price FROM bids WHERE (id, price) IN (SELECT id FROM asks)": "expected a SELECT of 2 columns",
     "SELECT price FROM bids WHERE (id, price) IN ((1, 2), (1, 2, 3))": "expected rows of 2 values",
     "SELECT RESERVOIR_QUANTILE(price, 0.5) AS s FROM bids": "functions of the rows alone",
 }
@@ -77,7 +78,7 @@ ARGUMENTS: Final = {
 """Type of a parameter → what is given to it, first as the first of its type."""
 WIDTHS: Final = frozenset({"bin", "to_binary", "bit_count", "hash", "xor", "~", "hex", "to_hex", "bit_and", "bit_xor"})
 """Functions whose answer depends on how many bits an integer has: the oracle's have 128, a view's 64."""
-TIES: Final = ("arg_m", "argm", "max_by", "min_by")
+TIES: Final = ("arg_m", "argm", "max_by", "min_by", "mode")
 """Aggregates that leave open which of several rows counts; the compiler takes the least value, DuckDB the first row."""
 
 

@@ -232,6 +232,48 @@ def test_a_script_that_cannot_run_is_one_line(tmp_path: Path, what: str) -> None
     check_one_line(subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr), reason)
 
 
+DELETIONS = """
+CREATE STREAM rr(a INT, b INT) FROM FILE 'r.tbl' LINE DELIMITED csv (delimiter := '|', deletions := 'true'{});
+SELECT SUM(a * b) AS s FROM rr;
+"""
+
+
+def express_run(directory: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """``query run`` of the script in this process, its views in the express lane."""
+    (directory / "q.sql").write_text(script)
+    arguments = ["query", "run", str(directory / "q.sql"), "--lane", "express", "--json", *options]
+    done = CliRunner().invoke(main, arguments)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def test_deletions_of_dbtoasters_files_are_read_in_its_mode(tmp_path: Path) -> None:
+    """Rows begin with their order, then 1 or 0."""
+    (tmp_path / "r.tbl").write_text("0|1|3|4\n1|1|5|6\n2|0|3|4\n3|1|7|8\n")
+    done = express_run(tmp_path, DELETIONS.format(""), "--mode", "dbtoaster")
+    assert results(done) == {("q", 1): Counter([(86,)])}
+    assert "0 malformed" in done.stderr
+
+
+@pytest.mark.parametrize(("policy", "first"), [("", "; of the first one expected 3 fields, was 4 fields in '0|1|3|4'"),
+                                               (", malformed := 'skip'", "")])  # fmt: skip
+def test_a_file_without_a_well_formed_row_fails(tmp_path: Path, policy: str, first: str) -> None:
+    """No answer is printed that would look like one over rows."""
+    (tmp_path / "r.tbl").write_text("0|1|3|4\n1|1|5|6\n")
+    done = express_run(tmp_path, DELETIONS.format(policy))
+    reason = (
+        f"expected rows in {tmp_path / 'r.tbl'}, was none: all 2 tuples are malformed{first}; DBToaster's files have"
+    )
+    check_one_line(done, reason)
+
+
+def test_one_well_formed_row_is_enough(tmp_path: Path) -> None:
+    """Malformed rows beside it are counted, as are those of an empty file, which has none."""
+    (tmp_path / "r.tbl").write_text("0|1|3|4\n1|5|6\n")
+    assert results(express_run(tmp_path, DELETIONS.format(""))) == {("q", 1): Counter([(30,)])}
+    (tmp_path / "r.tbl").write_text("")
+    assert results(express_run(tmp_path, DELETIONS.format(""))) == {("q", 1): Counter([(None,)])}
+
+
 @pytest.mark.process
 def test_a_script_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     done = query_run(tmp_path / "gone.sql")

@@ -19,14 +19,17 @@ from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.maps import MapSet, key_name, unique
 from runtime.compiler.operands import Candidate, Lowered, NotIncremental, alike
 from runtime.compiler.parse import group_keys
-from runtime.compiler.types import types_of
+from runtime.compiler.types import INT, types_of
 from runtime.plan import (
+    EPOCH_TIME,
+    Aggregate,
     BoundNode,
     Col,
     DistinctNode,
     Flow,
     GroupNode,
     JoinNode,
+    Lit,
     Relation,
     ScanNode,
     SemiNode,
@@ -114,6 +117,12 @@ class Queries:
             raise NotIncremental(f"{node.key.upper()} in FROM")
         names.tables[alias] = dict(result.outputs)
         return Part(result.rows, {alias})
+
+    def one_row(self) -> Rows:
+        """The row of a SELECT without FROM: the only group of no rows, whatever the relations contain."""
+        clock = self._relations[EPOCH_TIME.name]
+        nothing = self.graph.filter(self.graph.scan(clock, {clock.columns[0].name}), [Lit(False)])
+        return self.graph.group(nothing, [], [(Aggregate("rows", "count_rows", None, "int64"), INT)])
 
     # --- SELECT
 

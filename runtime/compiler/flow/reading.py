@@ -165,14 +165,15 @@ class _Sources:
     def joined(self, select: exp.Select, extra: Sequence[Part]) -> Rows:
         """The rows of FROM for which all conditions are true."""
         start, joins = select.args.get("from_"), select.args.get("joins") or []
-        if start is None:
-            raise NotIncremental("a SELECT that reads no relation")
         sides = [(join.side or "").upper() for join in joins]
         last = max((place for place, side in enumerate(sides) if side in ("RIGHT", "FULL")), default=-1)
         for condition in self._conditions:
             if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
                 raise NotIncremental("a subquery or a constant in ON of an outer join")
-        parts = [self._queries.source(start.this, select, self.names)]
+        if start is None:
+            parts = [Part(self._queries.one_row(), set())]
+        else:
+            parts = [self._queries.source(start.this, select, self.names)]
         for place, join in enumerate(joins):
             if join.args.get("using") or join.args.get("method"):
                 raise NotIncremental("a join by the names of columns")

@@ -115,34 +115,40 @@ class Subqueries:
         on = [(name, column) for name, (_, column) in zip(names, pairs, strict=True)]
         around.rows = graph.keep(graph.semi(wide, rows, on, anti=anti), columns)
 
-    def _members(self, around: Block, node: exp.In) -> tuple[Lowered, Lowered, Rows, list[Link]]:
-        """Of ``value IN (SELECT column …)``: the value and the column as they are compared, rows and links."""
-        self.attach(around, [node.this])
-        value = lower(node.this, around.leaf)
+    def _members(self, around: Block, node: exp.In) -> tuple[list[Lowered], list[Lowered], Rows, list[Link]]:
+        """Of ``(value, …) IN (SELECT column, …)``: the values and the columns as they are compared, rows and links."""
+        row = node.this.unnest()
+        parts = row.expressions if isinstance(row, exp.Tuple) else [node.this]
+        self.attach(around, parts)
         result = self._queries.query(node.args["query"], around, None)
-        if len(result.outputs) != 1:
-            raise NotIncremental("IN with several columns")
-        one, other = aligned(value, result.outputs[0][1])
-        rows, (name,) = self._queries.graph.extended(result.rows, [other])
-        return one, Lowered(Col(name), other.type), rows, result.links
+        if len(result.outputs) != len(parts):
+            raise NotIncremental("IN with another number of columns")
+        pairs = [aligned(lower(part, around.leaf), output)
+                 for part, (_, output) in zip(parts, result.outputs, strict=True)]  # fmt: skip
+        rows, names = self._queries.graph.extended(result.rows, [column for _, column in pairs])
+        columns = [Lowered(Col(name), column.type) for name, (_, column) in zip(names, pairs, strict=True)]
+        return [value for value, _ in pairs], columns, rows, result.links
 
     def _member(self, around: Block, node: exp.In, *, anti: bool) -> None:
-        value, column, rows, links = self._members(around, node)
-        if anti and (value.type.nullable or column.type.nullable):
-            truth = self._membership(around, value, column, rows, links)
+        values, columns, rows, links = self._members(around, node)
+        if anti and any(part.type.nullable for part in (*values, *columns)):
+            truth = self._membership(around, values, columns, rows, links)
             around.rows = self._queries.graph.filter(around.rows, [call("not", truth.expr)])
             return
-        assert isinstance(column.expr, Col)
-        self._semi(around, (rows, links), [(value, column.expr.name)], anti=anti)
+        self._semi(around, (rows, links), _links(values, columns), anti=anti)
 
-    def _membership(self, around: Block, value: Lowered, column: Lowered, rows: Rows, links: list[Link]) -> Lowered:
+    def _membership(
+        self, around: Block, values: Sequence[Lowered], columns: Sequence[Lowered], rows: Rows, links: list[Link]
+    ) -> Lowered:
         """IN as a value: true, false, or NULL where a NULL on either side leaves it open."""
-        assert isinstance(column.expr, Col)
-        matches, _ = self._counts(around, rows, [(value, column.expr.name), *links])
+        matches, _ = self._counts(around, rows, [*_links(values, columns), *links])
         found = Lowered(call("gt", matches.expr, Lit(0)), BOOL)
-        if not (value.type.nullable or column.type.nullable):
+        if not any(part.type.nullable for part in (*values, *columns)):
             return found
-        total, there = self._counts(around, rows, links, column.expr.name)
+        if len(values) > 1:
+            raise NotIncremental("IN of several columns that may be NULL, where it matters whether it is NULL or false")
+        (value,), ((_, column),) = values, _links(values, columns)
+        total, there = self._counts(around, rows, links, column)
         unknown = call("lt", there.expr, total.expr)
         if value.type.nullable:
             unknown = call("or", unknown, call("is_null", value.expr))
@@ -285,6 +291,11 @@ class Subqueries:
         """
         around.rows, called = attach(self._queries.graph, around.rows, rows, links, defaults)
         return {old: Col(new) for old, new in called.items()}
+
+
+def _links(values: Sequence[Lowered], columns: Sequence[Lowered]) -> list[Link]:
+    return [(value, column.expr.name) for value, column in zip(values, columns, strict=True)
+            if isinstance(column.expr, Col)]  # fmt: skip
 
 
 def _is_aggregate(select: exp.Select) -> bool:

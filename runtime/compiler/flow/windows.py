@@ -87,7 +87,7 @@ def _is_reversed(window: exp.Window) -> bool:
 def _function(window: exp.Window) -> exp.Expr:
     """The function under OVER, without its FILTER."""
     inner: exp.Expr = window.this
-    if isinstance(inner, exp.Filter):
+    if isinstance(inner, (exp.Filter, exp.RespectNulls)):  # NULLs are respected unless they are ignored
         inner = inner.this
     return inner
 
@@ -213,6 +213,8 @@ class _Windows:
             return self._end(window, function)
         if isinstance(function, exp.AggFunc) and not isinstance(function, _NO_AGGREGATES):
             return self._aggregate(window, partition, has_order=has_order)
+        if isinstance(function, exp.IgnoreNulls):
+            raise NotIncremental("IGNORE NULLS, with which a row reads rows at any distance")
         raise NotIncremental(
             f"the window function {function.sql_name() if isinstance(function, exp.Func) else function}"
         )

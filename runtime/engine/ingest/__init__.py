@@ -14,6 +14,7 @@ what does not fit. committing.py makes closed epochs durable while the next one 
 
 from runtime.engine.ingest.applying import StreamsNode
 from runtime.engine.ingest.config import IngestConfig, IngestListener
+from runtime.engine.ingest.deadletters import first_letter
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.ingest.ingest import Ingest
 from runtime.engine.ingest.origin import Origin, OriginCounters
@@ -33,4 +34,5 @@ __all__ = [
     "Recovered",
     "Sections",
     "StreamsNode",
+    "first_letter",
 ]

@@ -20,7 +20,7 @@ from runtime.engine.errors import EngineError
 from runtime.epochs import LOCAL_DISK, Disk
 from runtime.formats import DeadLetter
 
-__all__ = ["EpochDeadLetters", "LettersMark", "MalformedTuples", "Passed"]
+__all__ = ["EpochDeadLetters", "LettersMark", "MalformedTuples", "Passed", "first_letter"]
 
 _LIMIT_BYTES: Final = 64 * 1024 * 1024
 _MOST_LETTERS: Final = 1000
@@ -121,6 +121,19 @@ class EpochDeadLetters:
         if there > self.mark.size:
             self._disk.truncate(self._path, self.mark.size)
         self._disk.sync_directory(self._path.parent)  # who made the file may have ended before its name was durable
+
+
+def first_letter(path: Path, origin_id: int) -> str | None:
+    """Return what is wrong with the first malformed tuple of an origin; None if the file describes none."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        for text in file:
+            line = msgspec.json.decode(text, type=_Line)
+            if line.origin_id == origin_id:
+                field = f" for field {line.field}" if line.field else ""
+                return f"expected {line.expected}{field}, was {line.reason} in {line.data!r}"
+    return None
 
 
 def _line(epoch: int, total: int, letter: DeadLetter) -> _Line:

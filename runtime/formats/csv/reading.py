@@ -94,7 +94,7 @@ class TextReader:
         while True:
             table = self._reader.read(translation.text, as_bytes, zoned)
             if not isinstance(table, Refused):
-                beyond = [i for i in self._bounded - as_bytes if is_beyond(table.column(i))]
+                beyond = [i for i in self._bounded - as_bytes if self._is_beyond(i, table.column(i))]
                 if not beyond:
                     self._zoned = zoned if table.num_rows > _FEW_ROWS else self._zoned
                     return self._finished(table, translation, as_bytes)
@@ -111,6 +111,11 @@ class TextReader:
                 many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
                 others = self._doubtful if many else frozenset[int]()
                 as_bytes |= {table.position} | others
+
+    def _is_beyond(self, position: int, column: Any) -> bool:
+        """Whether a column that Arrow has read may hold what is no value of its field."""
+        check = self._fields[position].parser.column_check
+        return is_beyond(column) or (check is not None and pc.all(check(column), min_count=0).as_py() is False)
 
     def nothing(self) -> Reading:
         """No tuples."""

@@ -79,7 +79,7 @@ class _Decimal(NativeField):
         super().__init__(field, "V16", "V16")
         self._swap = swap
         self.expected = f"a {field.type}"
-        limit = 10**self.arrow_type.precision
+        limit = 10 ** (field.parser.digits or self.arrow_type.precision)
         self._low, self._high = np.uint64(limit & (2**64 - 1)), np.int64(limit >> 64)
 
     def column(self, values: Any, nulls: Flags | None) -> tuple[Any, Integers]:

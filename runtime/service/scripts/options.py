@@ -46,6 +46,7 @@ _IGNORED: Final = ("schema", "eventtype")
 """Options of DBToaster's adaptors that say what the declaration says as well."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
     "int64": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    "int128": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     "float64": ("float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
     "string": ("string", "char"),
     "timestamp": ("timestamp(s)", "timestamp(ms)", "timestamp(us)"),
@@ -132,8 +133,13 @@ class Options:
         return ServiceError(f"expected {name} := {expected} for {self._declaration.name}, was {was}")
 
 
-def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions: bool) -> Schema:
-    """The schema of the rows of a stream whose adaptor is a format; raises `ServiceError`."""
+def stream_schema(
+    declaration: StreamDeclaration, options: Options, *, deletions: bool, numbered: bool = False
+) -> Schema:
+    """The schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
+
+    ``numbered``: with ``deletions``, each row begins with its order, as in DBToaster's files.
+    """
     columns = {column.name: column for column in declaration.columns}
     settings: dict[str, Any] = policies(options)
     if "null" in declaration.options:
@@ -146,6 +152,7 @@ def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions
         if type_ not in written:
             expected = " or ".join(written) or "nothing: only one type fits"
             raise options.error(f"type.{name}", expected, type_)
+    types = {**declaration.written, **types}
     paths = options.by_column("path", columns)
     if paths and declaration.adaptor in _WITHOUT_PATHS:
         raise options.error(f"path.{min(paths)}", f"nothing, as {declaration.adaptor} has no paths,", paths[min(paths)])
@@ -153,7 +160,15 @@ def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions
         options.text(name)
     try:
         format_ = _format(declaration, options)
-        schema = row_schema(declaration.relation(), format_, deletions=deletions, types=types, paths=paths, **settings)
+        schema = row_schema(
+            declaration.relation(),
+            format_,
+            deletions=deletions,
+            numbered=numbered,
+            types=types,
+            paths=paths,
+            **settings,
+        )
         schema.format.indexer(schema, Pushdown())  # what a format cannot read is said before anything starts
         return schema
     except FormatError as error:

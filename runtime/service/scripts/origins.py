@@ -35,10 +35,13 @@ def script_origins(
     declarations: Sequence[StreamDeclaration],
     writer: EpochWriter,
     columns: Mapping[str, frozenset[str]] | None = None,
+    *,
+    numbered: bool = False,
 ) -> dict[int, Origin]:
     """The origins that fill these relations, each to go on where the writer's last epoch ended.
 
-    ``columns``: those of each relation that somebody reads, all if it is None; what is not read is not parsed. Raises
+    ``columns``: those of each relation that somebody reads, all if it is None; what is not read is not parsed.
+    ``numbered``: where rows may be deleted, each begins with its order, as in DBToaster's files. Raises
     `ServiceError` for an adaptor or option that there is none of, `MissingFileError` for a file that is not there.
     """
     groups: dict[tuple[str, ...], list[StreamDeclaration]] = {}
@@ -56,7 +59,7 @@ def script_origins(
         if first.adaptor == "orderbook":
             adaptor, pushdown = _book_adaptor(group, options, writer, f"origin/{origin_id}", cut), Pushdown()
         else:
-            rows = _row_adaptor(first, options, None if columns is None else columns[first.name])
+            rows = _row_adaptor(first, options, None if columns is None else columns[first.name], numbered=numbered)
             adaptor, pushdown = rows, rows.pushdown
         source = FileReader(path, origin_id, codec=codec)
         start = Position(str(path), cut.sequence + 1, cut.offset, cut.tuples)
@@ -123,11 +126,13 @@ def _book_adaptor(
     )
 
 
-def _row_adaptor(declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None) -> RowAdaptor:
+def _row_adaptor(
+    declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None, *, numbered: bool
+) -> RowAdaptor:
     """The adaptor of a stream whose tuples are its rows."""
     deletions = options.flag("deletions")
     options.text(TIME_OPTION)
-    schema = stream_schema(declaration, options, deletions=deletions)
+    schema = stream_schema(declaration, options, deletions=deletions, numbered=numbered)
     return RowAdaptor(declaration.relation(), schema, deletions=deletions, columns=columns)
 
 

@@ -22,6 +22,7 @@ from runtime.engine.ingest import (
     IngestListener,
     Origin,
     OriginCounters,
+    first_letter,
 )
 from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import EpochLogReader, Footer, ResultLog
@@ -272,6 +273,7 @@ class ScriptRun:
                 for name, value in origin.adaptor.counters().items():
                     counters[name] = counters.get(name, 0) + value
             found = ingest.counters()
+            self._expect_rows(origins, found)
             self.counts = Counts(
                 messages=sum(f.messages for f in footers),
                 dead_letters=writer.dead_letters,
@@ -285,6 +287,26 @@ class ScriptRun:
         finally:
             writer.close()
 
+    def _expect_rows(self, origins: Mapping[int, Origin], counters: Mapping[str, OriginCounters]) -> None:
+        """Raises `ServiceError` for an origin of whose tuples none is well formed: a result over it would mislead."""
+        for origin_id, origin in origins.items():
+            found = counters[origin.name]
+            if not found.tuples or found.bad < found.tuples:
+                continue
+            first = first_letter(self._directory / "dead-letters.jsonl", origin_id)
+            raise ServiceError(
+                f"expected rows in {origin.name.partition('|')[0]}, was none: all {found.tuples} tuples are malformed"
+                + ("" if first is None else f"; of the first one {first}")
+                + self._hint(origin.name)
+            )
+
+    def _hint(self, name: str) -> str:
+        """What may be meant where the tuples of a stream are malformed from which rows are deleted."""
+        stream = next((each for each in self._streams if each.name == name.rpartition("|")[2]), None)
+        if stream is None or self.program.mode == "dbtoaster" or "deletions" not in stream.options:
+            return ""
+        return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
+
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
         """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""
         writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
@@ -292,7 +314,8 @@ class ScriptRun:
             express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())
             writer.add_sections(express.first(self.program))
             writer.seal({}, control=encode_program(self.program))
-            origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))
+            columns, numbered = columns_read(self.program, self._streams), self.program.mode == "dbtoaster"
+            origins = script_origins(self._streams, writer, columns, numbered=numbered)
             return writer, origins, express.begin(is_compared=self._runs_spark)
         except BaseException:
             writer.close()

@@ -17,7 +17,7 @@ from tests.conformance.formats.texts import SCALARS, random_scalar
 
 __all__ = ["JsonFiles"]
 
-_NUMBERS = ("int", "uint", "float", "decimal", "bool")
+_NUMBERS = ("int", "uint", "float", "decimal", "numeric", "bool")
 _SPACES = ("", "", "", " ", "\t", "  ")
 _PARENTS = ("a", "b", "outer")
 Tree = dict[str, Any]

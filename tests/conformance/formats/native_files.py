@@ -20,7 +20,8 @@ __all__ = ["NativeFiles"]
 _CODES = {
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
     "float32": "f", "float64": "d", "bool": "?", "char": "c", "date": "i", "timestamp(ns)": "q", "timestamp(s)": "q",
-    "decimal(9,2)": "16s", "decimal(38,10)": "16s", "string": "{}s",
+    "decimal(9,2)": "16s", "decimal(38,10)": "16s", "numeric(9,2)": "16s",
+    "string": "{}s",
 }  # fmt: skip
 _STORED = {"date": pa.int32(), "timestamp(ns)": pa.int64(), "timestamp(s)": pa.int64()}
 _ORDERS: Final[tuple[Literal["little", "big"], ...]] = ("little", "big")
@@ -84,7 +85,7 @@ class NativeFiles:
             text = random_word(rng, 5).encode()
             # Only ever whole characters: of what is cut off within one the rest is ASCII.
             return text.ljust(20, b" " if self._padding == "blank" else b"\0") if text.isascii() else b"x" * 20
-        if kind.startswith("decimal"):
+        if kind.startswith(("decimal", "numeric")):
             digits = int(kind[8:-1].partition(",")[0])
             return rng.randint(-(10**digits) + 1, 10**digits - 1).to_bytes(16, self._order, signed=True)
         return {
@@ -113,7 +114,7 @@ class NativeFiles:
             return value.rstrip(b" " if self._padding == "blank" else b"\0").decode()
         if kind == "char":
             return value.decode()
-        if kind.startswith("decimal"):
+        if kind.startswith(("decimal", "numeric")):
             scale = int(kind[8:-1].partition(",")[2])
             return Decimal(int.from_bytes(value, self._order, signed=True)).scaleb(-scale, context=_EXACT)
         return value

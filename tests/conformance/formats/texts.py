@@ -19,7 +19,7 @@ BOUNDS = {
 """Lowest and highest value of the integer types."""
 SCALARS = (
     *BOUNDS, "float32", "float64", "bool", "char", "string", "string", "date", "decimal(9,2)", "decimal(38,10)",
-    "timestamp(s)", "timestamp(ms)", "timestamp(us)", "timestamp(ns)",
+    "numeric(9,2)", "timestamp(s)", "timestamp(ms)", "timestamp(us)", "timestamp(ns)",
 )  # fmt: skip
 """Types to draw from; texts, where most can go wrong, twice."""
 ALPHABETS = ("abcxyz", "0123456789-.", "aé€😀Ω \u00a0", "ab'`\\{}[]:", " _ab ", "truefalsenull")
@@ -49,10 +49,11 @@ def random_scalar(rng: random.Random, field: Field) -> str:
         return random_word(rng)
     if name == "date":
         return (date(1970, 1, 1) + timedelta(days=rng.randint(-200_000, 200_000))).isoformat()
-    if name.startswith("decimal"):
+    if name.startswith(("decimal", "numeric")):
         digits, scale = map(int, name[8:-1].split(","))
         unscaled = rng.choice((0, 1, 10**digits - 1, rng.randint(0, 10**digits - 1)))
-        return f"{rng.choice(('', '-'))}{unscaled // 10**scale}.{unscaled % 10**scale:0{scale}}"
+        zeros = "0" * rng.randint(0, 9) if name.startswith("numeric") else ""  # where they are no digits
+        return f"{rng.choice(('', '-'))}{unscaled // 10**scale}.{unscaled % 10**scale:0{scale}}{zeros}"
     unit = name[10:-1]
     moment = _EPOCH + timedelta(seconds=rng.randint(-9_000_000_000, 9_000_000_000))
     places = rng.randint(0, _FRACTIONS[unit])

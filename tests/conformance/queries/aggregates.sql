@@ -210,3 +210,12 @@ SELECT broker_id, SUM(volume) AS v, MAX(price) AS p, COUNT(DISTINCT t) AS ts, AV
 -- name: float_average_with_filter
 -- class: reevaluated
 SELECT channel, AVG(rating) FILTER (WHERE quantity > 2) AS a FROM sales GROUP BY channel;
+-- name: percentiles_from_above
+-- class: reevaluated
+SELECT broker_id, PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY price DESC) AS d, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY price DESC) AS c FROM bids GROUP BY broker_id;
+-- name: mode_least
+-- class: reevaluated
+SELECT broker_id, MODE(price ORDER BY price) AS m FROM bids GROUP BY broker_id;
+-- name: characters
+-- class: reevaluated
+SELECT CHR(65 + CAST(broker_id AS INT)) AS c FROM bids;

@@ -109,7 +109,7 @@ SELECT c.id, (SELECT SUM(s.amount) FROM sales s WHERE s.customer_id = c.id) AS a
 SELECT b.id, (SELECT COUNT(*) FROM bids x WHERE x.price > b.price) AS rank FROM bids b;
 
 -- name: select_two_scalars
--- class: reevaluated
+-- class: multilinear
 SELECT (SELECT SUM(volume) FROM bids) AS bid, (SELECT SUM(volume) FROM asks) AS ask;
 
 -- name: nested_three_deep

@@ -77,3 +77,15 @@ FROM (SELECT t, SUM(volume) AS v FROM bids GROUP BY t) x;
 -- name: share_of_partition
 -- class: multilinear
 SELECT broker_id, id, volume / SUM(volume) OVER (PARTITION BY broker_id) AS share FROM bids;
+-- name: lag_ignore_nulls
+-- class: reevaluated
+SELECT id, quantity, LAG(quantity IGNORE NULLS) OVER (PARTITION BY store_id ORDER BY id, quantity) AS l FROM sales;
+-- name: lead_ignore_nulls
+-- class: reevaluated
+SELECT id, amount, LEAD(amount, 2 IGNORE NULLS) OVER (ORDER BY id, amount) AS l FROM sales;
+-- name: first_and_last_ignore_nulls
+-- class: reevaluated
+SELECT id, quantity, FIRST_VALUE(quantity IGNORE NULLS) OVER (PARTITION BY store_id ORDER BY id, quantity) AS f, LAST_VALUE(quantity IGNORE NULLS) OVER (PARTITION BY store_id ORDER BY id, quantity) AS l FROM sales;
+-- name: first_respect_nulls
+-- class: ordered
+SELECT id, quantity, FIRST_VALUE(quantity RESPECT NULLS) OVER (PARTITION BY store_id ORDER BY id, quantity) AS f FROM sales;

@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from deltabook.cli import main
 from queries import query_path
 from runtime.epochs import EpochLogReader
 from tests.generators.stateful_adaptor import COLUMNS, answers, install
-from tests.integration._processes import DEADLINE_S, Results, Running, exchange
+from tests.integration._processes import Results, Running, exchange
 
 pytestmark = [pytest.mark.process]
 
@@ -27,12 +27,6 @@ KILLS = int(os.environ.get("DELTABOOK_KILLS", "20"))
 TRACE = query_path("book_depth").with_name("trace-5000.csv")
 REPLAY = ["--replay", str(TRACE), "--replay-mode", "as-recorded", "--symbol", "TRACE", "--start-on", "1"]
 ROWS_PER_KILL = 8_000
-READER = {
-    "name": "kept",
-    "adaptor": "stateful",
-    "connection": {"kind": "file", "path": "rows.csv"},
-    "columns": [{"name": name, "type": "int64"} for name in COLUMNS],
-}
 
 
 def started(directory: Path, port: int) -> Running:
@@ -42,11 +36,12 @@ def started(directory: Path, port: int) -> Running:
 
 
 def add_reader(process: Running) -> None:
-    url = f"http://127.0.0.1:{process.ready().ports['http']}/v1/readers"
-    request = urllib.request.Request(url, data=json.dumps(READER).encode(), method="POST")
-    request.add_header("content-type", "application/json")
-    with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-        assert json.load(answer)["reader"]["state"] != "failed"
+    """Add the reader with the command."""
+    columns = [text for name in COLUMNS for text in ("--column", f"{name} int64")]
+    where = ["--file", "rows.csv", "--results", f"127.0.0.1:{process.ready().ports['http']}", "--json"]
+    done = CliRunner().invoke(main, ["reader", "add", "kept", "--adaptor", "stateful", *columns, *where])
+    assert done.exit_code == 0, done.output
+    assert '"failed"' not in done.stdout, done.stdout
 
 
 def sealed(directory: Path) -> list[tuple[Any, ...]]:

@@ -294,3 +294,16 @@ def test_a_relation_is_not_called_as_a_view(begin: Begin) -> None:
     lab.view("prices", "SELECT symbol, MAX(price) AS bid FROM bids GROUP BY symbol")
     with pytest.raises(CatalogueError, match="expected a name for the relation that no view has, was 'prices'"):
         lab.add(file_reader("prices", "prices.csv"))
+
+
+def test_a_file_without_a_well_formed_row_is_a_failed_reader(begin: Any, files: Path) -> None:
+    """It has ended, and brought nothing; one good row among the malformed ones is enough to have ended well."""
+    running: ReaderLab = begin()
+    for name, text, state in (("broken", "1;A;2\n3;B;4\n", "failed"), ("mixed", "1;A;2\n3,B,4\n", "ended")):
+        (files / f"{name}.csv").write_text(text)
+        running.add(file_reader(name, f"{name}.csv"))
+        running.until(lambda: running.state(name).state != "reading")  # noqa: B023 (called in the loop)
+        assert running.state(name).state == state
+    assert running.state("mixed").malformed == 1
+    reason = "expected rows, was none: all 2 tuples are malformed; see dead-letters.jsonl"
+    assert (running.state("broken").reason, running.state("mixed").reason) == (reason, "")

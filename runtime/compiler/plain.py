@@ -1,0 +1,229 @@
+"""SQL written as other SQL with the same answer, so that the rest of the compiler reads fewer constructs.
+
+========================================  ==============================================================
+``FETCH FIRST n ROWS ONLY``               ``LIMIT n``
+``OVER name``                             ``OVER (…)`` of its definition in WINDOW
+``PERCENTILE_CONT(p) WITHIN GROUP (…)``   ``QUANTILE_CONT(x, p)``
+``VALUES (1, 'a'), (2, 'b')``             ``SELECT 1, 'a' UNION ALL SELECT 2, 'b'``
+``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with what NULLs and no rows make of it
+========================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+__all__ = ["plain_clauses", "plain_comparisons", "plain_values"]
+
+Fail = Callable[[str, exp.Expr], Exception]
+"""Makes the error that says this about a part of the query."""
+
+_UNNAMED: Final = "valueslist"
+"""What DuckDB calls a VALUES without an alias."""
+_QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
+_CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
+_CONDITIONS: Final = (exp.Where, exp.Having, exp.Qualify, exp.Join)
+_ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
+    exp.LT: (exp.Max, exp.Min),
+    exp.LTE: (exp.Max, exp.Min),
+    exp.GT: (exp.Min, exp.Max),
+    exp.GTE: (exp.Min, exp.Max),
+}
+"""The comparison → the aggregate that decides it for ANY, and for ALL."""
+
+
+def plain_clauses(tree: exp.Query, fail: Fail) -> None:
+    """Write FETCH, the names of windows and percentiles as what they stand for; the tree is not qualified yet."""
+    _plain_limits(tree, fail)
+    _inline_windows(tree, fail)
+    _plain_percentiles(tree)
+
+
+def _plain_limits(tree: exp.Query, fail: Fail) -> None:
+    """Writes FETCH FIRST n ROWS ONLY as LIMIT n; refuses ORDER BY ALL, whose columns are known to DuckDB alone."""
+    for fetch in list(tree.find_all(exp.Fetch)):
+        fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
+    for part in tree.find_all(exp.Ordered):
+        if isinstance(part.this, exp.Var):
+            raise fail(f"expected the columns of ORDER BY, was ORDER BY {part.this.name.upper()}", part)
+
+
+def _plain_percentiles(tree: exp.Query) -> None:
+    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and DISC and MODE."""
+    for node in list(tree.find_all(exp.WithinGroup)):
+        call, order = node.this, node.expression
+        is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
+        if isinstance(call, exp.Mode) and call.this is None and is_ascending:
+            node.replace(exp.Mode(this=order.expressions[0].this))
+        if isinstance(call, (exp.PercentileCont, exp.PercentileDisc)) and call.expression is None and is_ascending:
+            node.replace(type(call)(this=order.expressions[0].this, expression=call.this))
+
+
+def _inline_windows(tree: exp.Query, fail: Fail) -> None:
+    """Writes the definitions of WINDOW in place of their names."""
+    for select in tree.find_all(exp.Select):
+        known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
+        for window in list(select.find_all(exp.Window)):
+            name = window.args.get("alias")
+            if name is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            definition = known.get(name.name.lower())
+            is_whole = definition is not None and definition.args.get("alias") is None
+            if not is_whole or any(window.args.get(part) for part in ("partition_by", "order", "spec")):
+                raise fail(f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window)
+            assert definition is not None
+            for part in ("partition_by", "order", "spec"):
+                held = definition.args.get(part)
+                window.set(part, [each.copy() for each in held] if isinstance(held, list) else held and held.copy())
+            window.set("alias", None)
+        select.set("windows", None)
+
+
+# --- VALUES
+
+
+def plain_values(tree: exp.Query, fail: Fail) -> None:
+    """Write VALUES as a union of SELECTs without FROM; the tree is not qualified yet."""
+    for node in list(tree.find_all(exp.Values)):
+        alias = node.args.get("alias")
+        names = [] if alias is None else [column.name for column in alias.args.get("columns") or []]
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+        width = max(len(names), len(rows[0]))
+        for row, values in zip(node.expressions, rows, strict=True):
+            if len(values) != width:
+                raise fail(f"expected rows of {width} values in VALUES, was a row of {len(values)}", row)
+        names += [f"col{number}" for number in range(len(names), width)]
+        union = _union([_constants(values, names) for values in rows])
+        around = node.parent
+        if isinstance(around, exp.In):
+            around.set("expressions", None)
+            around.set("query", exp.Subquery(this=union))
+        elif isinstance(around, exp.Anonymous) and around.name.upper() in _QUANTIFIERS:
+            around.replace(_QUANTIFIERS[around.name.upper()](this=exp.Subquery(this=union)))
+        elif isinstance(around, (exp.Any, exp.All, exp.Subquery, exp.CTE, exp.Exists)):
+            node.replace(union)
+        else:
+            name = exp.to_identifier(_UNNAMED) if alias is None else alias.this
+            node.replace(exp.Subquery(this=union, alias=exp.TableAlias(this=name)))
+
+
+def _constants(values: Sequence[exp.Expr], names: Sequence[str]) -> exp.Query:
+    parts = [exp.alias_(value, name, quoted=True) for value, name in zip(values, names, strict=True)]
+    return exp.Select(expressions=parts)
+
+
+def _union(selects: Sequence[exp.Query]) -> exp.Query:
+    """UNION ALL of them, as a tree whose depth is the logarithm of their number."""
+    if len(selects) == 1:
+        return selects[0]
+    half = len(selects) // 2
+    arms = [_union(part) for part in (selects[:half], selects[half:])]
+    return exp.Union(this=arms[0], expression=arms[1], distinct=False)
+
+
+# --- ANY and ALL
+
+
+def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
+    """Write comparisons with ANY and ALL of a subquery by its extremes; the tree is qualified.
+
+    Of the subquery's column y, ``x > ANY`` holds if x is above the least y, ``x > ALL`` if it is above the greatest.
+    Without rows ANY is false and ALL true. What no row decides is NULL if x is NULL or any y is; where NULL counts as
+    false, as in WHERE, the first of these conditions is enough for ANY.
+    """
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.upper() in _QUANTIFIERS:
+            raise fail(f"expected a SELECT in {call.name.upper()} (…), or IN (…) for a list of values", call)
+    count = 0
+    for node in reversed(list(tree.find_all(exp.Any, exp.All))):  # those inside others first, which are copied
+        around = node.parent
+        query = node.this.unnest()
+        if not isinstance(around, exp.Binary) or around.expression is not node or not isinstance(query, exp.Query):
+            continue  # ANY of a list, which is refused where it is rewritten
+        if isinstance(around.this, exp.Tuple):
+            raise fail("expected one value before ANY or ALL, was a row: write (a, b) IN (SELECT …)", around)
+        if len(query.selects) != 1:
+            raise fail(f"expected a SELECT of one column in {node.key.upper()}, was of {len(query.selects)}", node)
+        count += 1
+        around.replace(_compared(around, node, query, f"quantified_{count}"))
+
+
+def _compared(node: exp.Binary, side: exp.Any | exp.All, query: exp.Query, name: str) -> exp.Expr:
+    kind, is_any, value = type(node), isinstance(side, exp.Any), node.this
+    if kind is (exp.EQ if is_any else exp.NEQ):
+        member = exp.In(this=value, query=exp.Subquery(this=query))
+        return member if is_any else exp.Not(this=exp.Paren(this=member))
+    if _is_one_row(query):
+        return kind(this=value, expression=exp.Subquery(this=query))
+    rows = _Rows(query, name)
+    if kind in _ORDERED:
+        extreme = _ORDERED[kind][not is_any]
+        decided: exp.Expr = kind(this=value.copy(), expression=rows.aggregate(extreme))
+    else:  # <> ANY is a difference from the least or the greatest; = ALL equality with both
+        ends = [kind(this=value.copy(), expression=rows.aggregate(end)) for end in (exp.Min, exp.Max)]
+        decided = exp.Paren(this=(exp.Or if is_any else exp.And)(this=ends[0], expression=ends[1]))
+    if is_any and _is_condition(node):
+        return decided
+    # 1 if some y is NULL, 0 if none is, NULL without rows: it changes less often than a count.
+    unknown = exp.EQ(this=rows.aggregate(exp.Max, of_nulls=True), expression=exp.Literal.number(int(is_any)))
+    empty = exp.Is(this=rows.aggregate(exp.Max, of_nulls=True), expression=exp.Null())
+    nothing = exp.Null()
+    if is_any:
+        open_ = exp.Paren(this=exp.And(this=unknown, expression=nothing))
+        either = exp.Paren(this=exp.Or(this=decided, expression=open_))
+        return exp.Paren(this=exp.And(this=exp.Not(this=exp.Paren(this=empty)), expression=either))
+    certain = exp.Paren(this=exp.Or(this=unknown, expression=nothing))
+    both = exp.Paren(this=exp.And(this=decided, expression=certain))
+    return exp.Paren(this=exp.Or(this=empty, expression=both))
+
+
+class _Rows:
+    """The one column of a subquery, to be aggregated."""
+
+    def __init__(self, query: exp.Query, name: str) -> None:
+        self._query = query
+        self._name = name
+        self._is_plain = (
+            isinstance(query, exp.Select)
+            and not any(query.args.get(clause) for clause in _CLAUSES)
+            and query.args.get("from_") is not None
+            and query.selects[0].find(exp.AggFunc, exp.Window, exp.Query) is None
+        )
+
+    def aggregate(self, kind: type[exp.Func], *, of_nulls: bool = False) -> exp.Subquery:
+        """The subquery that aggregates the column, or 1 for each of its NULLs and 0 for other values."""
+        query = self._query.copy()
+        query.set("order", None)
+        if self._is_plain:
+            query.set("distinct", None)
+            column = query.selects[0].unalias()
+        else:
+            column = exp.column(query.named_selects[0], table=self._name, quoted=True)
+            alias = exp.TableAlias(this=exp.to_identifier(self._name, quoted=True))
+            source = exp.Subquery(this=self._query.copy(), alias=alias)
+            query = exp.Select(from_=exp.From(this=source))
+        if of_nulls:
+            test = exp.Is(this=column, expression=exp.Null())
+            column = exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))], default=exp.Literal.number(0))
+        query.set("expressions", [exp.alias_(kind(this=column), "extreme", quoted=True)])
+        return exp.Subquery(this=query)
+
+
+def _is_one_row(query: exp.Query) -> bool:
+    """Whether it aggregates without GROUP BY, or has no FROM: then ANY and ALL compare with its only row."""
+    if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in _CLAUSES):
+        return False
+    column = query.selects[0]
+    if query.args.get("from_") is None:
+        return query.args.get("where") is None
+    return any(part.find_ancestor(exp.Window, exp.Query) is query for part in column.find_all(exp.AggFunc))
+
+
+def _is_condition(node: exp.Expr) -> bool:
+    """Whether it must hold for a row to stay, so that NULL is as good as false."""
+    while isinstance(node.parent, (exp.And, exp.Paren)):
+        node = node.parent
+    return isinstance(node.parent, _CONDITIONS)
