@@ -222,6 +222,8 @@ class Blotter:
             return self._accepted(told)
         if told.action == "U":
             return self._replaced(told)
+        if told.action == "B":
+            return []  # positions keep a trade that was declared void: what becomes of it is for people to agree on
         order = self._open.get(self._by_order_id.get(told.order_id, told.client_id))
         if order is None:
             self.unmatched += 1

@@ -147,6 +147,8 @@ def _bust(market: Market, item: Bust) -> int:
     book = market.books.get(item.symbol)
     if book is not None:
         market.feed.busted(book.locate, item.match_id)
+        for party in item.parties:
+            market.tellers[party.account].busted(party, item.match_id)
     return 0
 
 

@@ -177,6 +177,7 @@ def _execute(market: Market, book: Book, sides: list[_Lots], balance: _Balance, 
             account = market.accounts[order.account]
             if account.open_notional:
                 account.open_notional -= lots * order.price_ticks
+            market.executions.append((match_id, order, lots, price))
             market.tellers[order.account].executed(order, lots, price, kind, match_id)
     book.feed.cross(book.locate, balance.paired, price, match_id, kind)
     book.last_trade_ticks = price

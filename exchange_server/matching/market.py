@@ -143,6 +143,17 @@ class Market(Floor):
         account.last_ref = ref
         return True
 
+    def repeated(self, index: int, ref: int | bytes, item: object) -> None:
+        """Say nothing of a request whose reference was used, unless its account has none left and waits for an answer.
+
+        An account that has used the largest reference of its protocol is told so for each request that is not about a
+        live order.
+        """
+        account = self.accounts[index]
+        protocol = self.protocols.get(account.protocol)
+        if protocol is not None and account.last_ref >= protocol.last_ref and ref not in account.orders:
+            self.turn_down(index, ref, RefuseReason.EXHAUSTED, "the account has used its last reference", item)
+
     def order_by_id(self, order_id: int, symbol: str) -> Order | None:
         """A live order, whatever its symbol is; `symbol` is where it most likely is."""
         likely = self.books.get(symbol)
@@ -168,6 +179,7 @@ class Market(Floor):
             account, ref = self.accounts[index], order.ref
             if isinstance(ref, int):
                 if ref <= account.last_ref:
+                    self.repeated(index, ref, order)
                     return
                 account.last_ref = ref
             elif ref in account.orders:
@@ -208,6 +220,7 @@ class Market(Floor):
             time_ns += 1
             ref = order.ref
             if ref <= account.last_ref:  # type: ignore[operator] # a number, see above; a cast costs a call
+                self.repeated(account.index, ref, order)
                 continue
             account.last_ref = ref  # type: ignore[assignment]
             order_id = self.next_order_id

@@ -15,7 +15,7 @@ from exchange_server.matching.reasons import CancelReason, RefuseReason
 
 if TYPE_CHECKING:
     from exchange_server.matching.account import Account
-    from exchange_server.matching.inputs import Wire
+    from exchange_server.matching.inputs import Party, Wire
     from exchange_server.matching.market import Market
 
 __all__ = ["AccountProtocol", "FeedEncoder", "Imbalance", "Now", "Teller", "Touched"]
@@ -154,6 +154,10 @@ class Teller(ABC):
         """
 
     @abstractmethod
+    def busted(self, party: Party, match_id: int) -> None:
+        """A trade of the account is void; its order stays as the trade has left it."""
+
+    @abstractmethod
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """`volume` lots of an order are no more; what is left is `order.volume` + `order.reserve`, 0: it is gone. `ref`
         is the request's that asked for it, or the order's own."""
@@ -192,6 +196,8 @@ class AccountProtocol(ABC):
 
     name: str
     """``text``, ``ouch5``, ``ouch42``."""
+    last_ref: int = 2**63 - 1
+    """Largest reference that an order may have, where references are numbers."""
 
     @abstractmethod
     def teller(self, account: Account, now: Now, touched: Touched) -> Teller:

@@ -9,6 +9,7 @@ import msgspec
 
 from exchange_server.matching.account import Account
 from exchange_server.matching.expiry import restore_expiries
+from exchange_server.matching.floor import Execution
 from exchange_server.matching.inputs import PhaseName
 from exchange_server.matching.order import EXPIRES, HIDDEN, STOP, Order
 
@@ -46,12 +47,21 @@ class _MarketState(msgspec.Struct, array_like=True):
     recorded_ids: dict[int, tuple[int, int]]
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_MarketState)
+class _KeptState(_MarketState, array_like=True):
+    """What a snapshot keeps: the state, and what is remembered beside it."""
+
+    executions: list[Execution] = []
+    """None in snapshots of versions before 0.2."""
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_KeptState)
 
 
 def encode(market: Market) -> bytes:
     """All that the market is, its encoders apart."""
-    return msgspec.msgpack.encode(_taken(market, [_taken_account(account) for account in market.accounts[1:]]))
+    state = _taken(market, [_taken_account(account) for account in market.accounts[1:]])
+    fields = (getattr(state, name) for name in state.__struct_fields__)
+    return msgspec.msgpack.encode(_KeptState(*fields, executions=list(market.executions)))
 
 
 def _taken_account(account: Account, **values: int) -> Account:
@@ -60,7 +70,8 @@ def _taken_account(account: Account, **values: int) -> Account:
 
 
 def fingerprint(market: Market) -> str:
-    """Blake2b, 32 bytes as hex, over what `encode` writes; how much each account was told does not count."""
+    """Blake2b, 32 bytes as hex, over what `encode` writes; how much each account was told does not count,
+    nor which executions are remembered."""
     accounts = [_taken_account(account, next_message=1) for account in market.accounts[1:]]
     return blake2b(msgspec.msgpack.encode(_taken(market, accounts)), digest_size=32).hexdigest()
 
@@ -83,6 +94,7 @@ def decode(market: Market, data: bytes) -> None:
     market.has_begun, market.has_opened, market.has_ended = state.session
     market.replay_position, market.replay_counts = state.replay_position, state.replay_counts
     market.recorded_ids = state.recorded_ids
+    market.executions.extend(state.executions)
     for account in state.accounts:
         market.add_account(account)
         market.look_at(account)

@@ -139,8 +139,10 @@ def _execute(book: Book, order: Order, resting: Order, price: int) -> None:
         account = floor.accounts[resting.account]
         if account.open_notional:
             account.open_notional -= done * price
+        floor.executions.append((match_id, resting, done, price))
         floor.tellers[resting.account].executed(resting, done, price, "J" if is_hidden else "A", match_id)
     if order.account:
+        floor.executions.append((match_id, order, done, price))
         floor.tellers[order.account].executed(order, done, price, "R", match_id)
 
 

@@ -13,7 +13,7 @@ from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, 
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.accounting import unread_part
-from runtime.compiler.describe import unstable_functions
+from runtime.compiler.describe import is_outside, unstable_functions
 from runtime.compiler.epochtime import number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
@@ -30,7 +30,7 @@ _CLOCK_OR_CHANCE = (exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.R
 _NAMES_OF_CHANCE = frozenset(
     (
         "rand", "current_localtime", "current_localtimestamp", "localtime", "localtimestamp", "reservoir_quantile",
-        "version", "getenv",
+        "version", "current_version",
     )
 )  # fmt: skip
 _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
@@ -150,11 +150,10 @@ def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlEr
 
 
 def _check_relations(query: Query, known: dict[str, Relation], views: Definitions) -> None:
-    named = {cte.alias.lower() for cte in query.tree.find_all(exp.CTE)}
     for table in query.tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             raise query.error("expected a relation, was a table function", table)
-        if table.db or (table.name.lower() not in known and table.name.lower() not in named):
+        if table.db or (table.name.lower() not in known and not _is_of_with(table)):
             shown = {name for name in known if name not in views} - {EPOCH_TIME.name}
             relations = ", ".join(sorted(shown)) or "none"
             others = f"; the views are: {', '.join(sorted(views.names()))}" if views.names() else ""
@@ -162,10 +161,26 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
             raise query.error(f"unknown relation {name!r}; the relations are: {relations}{others}", table)
 
 
+def _is_of_with(table: exp.Table) -> bool:
+    """Whether a WITH around the table, and no other one, has its name."""
+    name, inside, node = table.name.lower(), None, table.parent
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        for cte in node.args["with_"].expressions if node.args.get("with_") else ():
+            if cte is inside:
+                break  # those behind it are not known to it
+            if cte.alias.lower() == name:
+                return True
+        node = node.parent
+    return False
+
+
 def _check_functions(query: Query) -> None:
     for node in query.tree.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
-        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE | unstable_functions():
+        is_unstable = name in _NAMES_OF_CHANCE or name in unstable_functions() or is_outside(name)
+        if isinstance(node, _CLOCK_OR_CHANCE) or is_unstable:
             raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:

@@ -14,6 +14,7 @@ import msgspec
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from runtime.compiler.describe import is_outside
 from runtime.compiler.errors import SqlError
 from runtime.compiler.tokens import Text
 from runtime.service.asking.errors import AskError
@@ -26,11 +27,6 @@ __all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
 _NAME: Final = "question"
 """What messages call the text."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
-_REFUSED: Final = re.compile(
-    r"current_setting|getenv|getvariable|nextval|currval|setseed|write_log|glob|query|query_table|"
-    r"(read|duckdb|pragma|parquet|sqlite|postgres|iceberg|delta)_.*|.*_scan"
-)
-"""Functions beyond the rows: settings, the environment, sequences, files."""
 _NO_PLACE: Final = 2**63
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 
@@ -134,7 +130,7 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
             )
     elif node.get("class") == "FUNCTION":
         name = str(node.get("function_name", "")).lower()
-        if _REFUSED.fullmatch(name):
+        if is_outside(name):
             raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
 
 
