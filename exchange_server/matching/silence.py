@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import Party
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Imbalance, Teller
 from exchange_server.matching.reasons import CancelReason, RefuseReason
