@@ -1,0 +1,23 @@
+"""Files that are believed when they are read: nobody but their owner may write them."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Final
+
+__all__ = ["misuse_of_trusted"]
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def misuse_of_trusted(path: Path) -> str:
+    """Return what a file with secrets should be and what it is, if others than its owner may write it; else nothing.
+
+    Who may write such a file can let himself in. Owners are not compared: in a container a mounted file keeps the
+    number that its owner has outside. Raises `OSError` for a file that is not there.
+    """
+    mode = path.stat().st_mode
+    if not mode & _OTHERS_WRITE:
+        return ""
+    return f"expected {path} to be writable by its owner alone (chmod go-w), was mode {stat.S_IMODE(mode):04o}"
