@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Final
@@ -14,10 +15,12 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 def misuse_of_trusted(path: Path) -> str:
     """Return what a file with secrets should be and what it is, if others than its owner may write it; else nothing.
 
-    Who may write such a file can let himself in. Owners are not compared: in a container a mounted file keeps the
+    A group that is its owner's alone, with the same number as this user, is nobody else. Who may write such a file can let himself in. Owners are not compared: in a container a mounted file keeps the
     number that its owner has outside. Raises `OSError` for a file that is not there.
     """
-    mode = path.stat().st_mode
-    if not mode & _OTHERS_WRITE:
+    status = path.stat()
+    mode = status.st_mode
+    is_private = status.st_gid == os.getegid() == os.geteuid()
+    if not mode & (stat.S_IWOTH if is_private else _OTHERS_WRITE):
         return ""
     return f"expected {path} to be writable by its owner alone (chmod go-w), was mode {stat.S_IMODE(mode):04o}"
