@@ -16,6 +16,7 @@ from runtime.compiler.accounting import unread_part
 from runtime.compiler.describe import is_outside, unstable_functions
 from runtime.compiler.epochtime import number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
+from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens
@@ -112,6 +113,7 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Defi
     query = Query(select, known.values())
     _check_relations(query, known, views)
     _check_functions(query)
+    _check_expansion(query)
     if (unread := unread_part(query.tree)) is not None:
         raise query.error(f"{unread[0]} is not supported", unread[1])
     _check_written(query)
@@ -185,6 +187,45 @@ def _check_functions(query: Query) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _check_expansion(query: Query) -> None:
+    """Bound what calls make of a value, see `expansion`."""
+    total = 1
+    for node in query.tree.find_all(exp.Func):
+        name, arguments = _call(node)
+        if is_expanding(name):
+            is_method = isinstance(node.parent, exp.Dot)  # whose first argument stands in front of the dot
+            try:
+                total = expansion(name, [] if is_method else [_constant(part) for part in arguments], total)
+            except ValueError as error:
+                raise query.error(str(error), node) from None
+
+
+def _call(node: exp.Func) -> tuple[str, list[exp.Expr | None]]:
+    """A call's name and arguments as DuckDB has them."""
+    if isinstance(node, exp.Pad):
+        return "lpad", [node.this, node.expression]
+    if isinstance(node, exp.GenerateSeries):
+        step = node.args.get("step")
+        return "range", [node.args.get("start"), node.args.get("end"), *([] if step is None else [step])]
+    if isinstance(node, exp.Repeat):
+        return "repeat", [node.this, node.args.get("times")]
+    if isinstance(node, exp.Space):
+        return "repeat", [None, node.this]
+    if isinstance(node, exp.Format):
+        return "format", [node.this]
+    return (node.name.lower(), list(node.expressions)) if isinstance(node, exp.Anonymous) else ("", [])
+
+
+def _constant(node: exp.Expr | None) -> int | str | None:
+    """The value of a literal; None for anything else."""
+    if isinstance(node, exp.Neg):
+        value = _constant(node.this)
+        return -value if isinstance(value, int) else None
+    if isinstance(node, exp.Literal):
+        return node.name if node.is_string else int(node.name) if node.name.isdigit() else None
+    return None
 
 
 def _plain_limits(query: Query) -> None:
