@@ -16,6 +16,7 @@ from typing import Final
 
 import duckdb
 
+from runtime.compiler.expansion import GUARDS
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
@@ -48,7 +49,10 @@ _OUTSIDE: Final = re.compile(
 def database() -> duckdb.DuckDBPyConnection:
     """One empty database a process: opening one takes 15 ms, a cursor 1 ms; temporary tables are a cursor's own."""
     atexit.register(_close)
-    return duckdb.connect(config={**CLOSED_SETTINGS, "memory_limit": _MEMORY})
+    connection = duckdb.connect(config={**CLOSED_SETTINGS, "memory_limit": _MEMORY})
+    for statement in GUARDS:
+        connection.execute(statement)
+    return connection
 
 
 def is_outside(function: str) -> bool:
@@ -93,7 +97,7 @@ def unstable_functions() -> frozenset[str]:
     rows = database().execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
                               "WHERE stability <> 'CONSISTENT'").fetchall()  # fmt: skip
     macros = database().execute("SELECT lower(function_name), lower(macro_definition) FROM duckdb_functions() "
-                                "WHERE function_type = 'macro'").fetchall()  # fmt: skip
+                                "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
     unstable = {name for (name,) in rows} | {"current_timestamp"}
     unstable |= {name for name, text in macros if unstable.intersection(re.findall(r"\w+", text or ""))}
     return frozenset(unstable) - {"now", "current_timestamp"}  # which are the epoch's time

@@ -1,8 +1,9 @@
 """Bound on calls that make much out of little: DuckDB counts what tables take, not what one call makes of a value.
 
 ``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
-which its memory limit does not count and an interrupt does not end. So their counts must be constants, and all counts
-of a query together, multiplied, make at most `MOST_EXPANDED` elements out of one.
+which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
+multiplied, may be at most `MOST_EXPANDED`. They must be constants; but for ``repeat``, ``lpad`` and ``rpad``, whose
+count is `MOST_COUNT` at most wherever it comes from: `GUARDS` make functions of these names that look at it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,24 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-__all__ = ["MOST_EXPANDED", "expansion", "is_expanding"]
+__all__ = ["GUARDS", "MOST_COUNT", "MOST_EXPANDED", "expansion", "is_expanding"]
 
 MOST_EXPANDED: Final = 100_000
 """Characters or elements that all calls of a query together may make out of one."""
+MOST_COUNT: Final = 1_000
+"""Largest count of ``repeat``, ``lpad`` and ``rpad``."""
+_GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
+GUARDS: Final = tuple(
+    f"CREATE MACRO {name}({parameters}) AS system.main.{name}("
+    + parameters.replace(
+        "count",
+        f"CASE WHEN count > {MOST_COUNT} THEN CAST(error('expected a count of at most {MOST_COUNT} in {name}(), was '"
+        " || count) AS INTEGER) ELSE count END",
+    )
+    + ")"
+    for name, parameters in _GUARDED.items()
+)
+"""Statements that put functions in front of DuckDB's own of these names."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Argument = int | str | None
@@ -60,9 +75,11 @@ def is_expanding(function: str) -> bool:
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
     """Return how many elements a query makes out of one with one call more; ``before``: with the calls before it.
 
-    Raises `ValueError` for too many, and for a count that is no constant.
+    Raises `ValueError` for too many, and for a count that must be a constant and is none.
     """
     count = _COUNTS[function](arguments)
+    if function in _GUARDED and not isinstance(count, int):
+        count = MOST_COUNT
     if not isinstance(count, int):
         raise ValueError(f"expected constants as the counts and formats of {function}(), which bound its result")
     total = before * max(count, 1)

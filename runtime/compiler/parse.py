@@ -169,9 +169,10 @@ def _is_of_with(table: exp.Table) -> bool:
     while node is not None:
         if isinstance(node, exp.CTE):
             inside = node
-        for cte in node.args["with_"].expressions if node.args.get("with_") else ():
-            if cte is inside:
-                break  # those behind it are not known to it
+        tables = node.args.get("with_")
+        for cte in () if tables is None else tables.expressions:
+            if cte is inside and not tables.args.get("recursive"):
+                break  # itself and those behind it are not known to it
             if cte.alias.lower() == name:
                 return True
         node = node.parent
@@ -195,9 +196,10 @@ def _check_expansion(query: Query) -> None:
     for node in query.tree.find_all(exp.Func):
         name, arguments = _call(node)
         if is_expanding(name):
-            is_method = isinstance(node.parent, exp.Dot)  # whose first argument stands in front of the dot
+            if isinstance(node.parent, exp.Dot):  # of a schema it would not be the one with a bound
+                raise query.error(f"expected {name}(…) alone, was a call behind a dot", node)
             try:
-                total = expansion(name, [] if is_method else [_constant(part) for part in arguments], total)
+                total = expansion(name, [_constant(part) for part in arguments], total)
             except ValueError as error:
                 raise query.error(str(error), node) from None
 

@@ -133,6 +133,8 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
         node["function"]["is_in_from"] = True
     elif node.get("class") == "FUNCTION":
         name = str(node.get("function_name", "")).lower()
+        if is_expanding(name) and (node.get("schema") or node.get("catalog")):
+            raise _error(sql, f"expected {name}() without a schema, which has a bound", place)
         if is_outside(name):
             raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
 

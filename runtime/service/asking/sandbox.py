@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from deltabook.wire.asking import AnsweredColumn
 from runtime.compiler.describe import CLOSED_SETTINGS, quoted_name
+from runtime.compiler.expansion import GUARDS
 from runtime.plan import Column
 from runtime.service.asking.errors import AskError, CostlyError
 from runtime.service.asking.limits import AskLimits
@@ -94,6 +95,8 @@ class Sandbox:
         self._limits = limits
         settings = {**CLOSED_SETTINGS, "memory_limit": f"{limits.memory_bytes // 1024}KiB"}
         self.connection = duckdb.connect(":memory:", config=dict(settings))
+        for statement in GUARDS:
+            self.connection.execute(statement)
 
     def close(self) -> None:
         """Give all of its memory back."""
