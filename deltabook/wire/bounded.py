@@ -89,7 +89,10 @@ class BoundedSite(Site):
     noisy = False
 
     def __init__(self, root: Resource, most_connections: int = _MOST_CONNECTIONS) -> None:
-        super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
+        # Forms are of pages, whose bodies nobody here reads.
+        super().__init__(
+            root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S, parsePOSTFormSubmission=False
+        )
         self.displayTracebacks = False
         self._most_connections = most_connections
         self._open: set[Any] = set()
