@@ -60,8 +60,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(_KeptState)
 def encode(market: Market) -> bytes:
     """All that the market is, its encoders apart."""
     state = _taken(market, [_taken_account(account) for account in market.accounts[1:]])
-    fields = (getattr(state, name) for name in state.__struct_fields__)
-    return msgspec.msgpack.encode(_KeptState(*fields, executions=list(market.executions)))
+    fields = {name: getattr(state, name) for name in state.__struct_fields__}
+    return msgspec.msgpack.encode(_KeptState(**fields, executions=list(market.executions)))
 
 
 def _taken_account(account: Account, **values: int) -> Account:

@@ -170,8 +170,9 @@ def _is_of_with(table: exp.Table) -> bool:
         if isinstance(node, exp.CTE):
             inside = node
         tables = node.args.get("with_")
+        is_recursive = tables is not None and tables.args.get("recursive")
         for cte in () if tables is None else tables.expressions:
-            if cte is inside and not tables.args.get("recursive"):
+            if cte is inside and not is_recursive:
                 break  # itself and those behind it are not known to it
             if cte.alias.lower() == name:
                 return True

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.wire.access import AccessError, PortSecurity, read_token
+from deltabook.wire.access import PortSecurity, read_token
+from deltabook.wire.errors import AccessError
 from deltabook.wire.trusted import misuse_of_trusted
 
 
