@@ -222,6 +222,8 @@ class Blotter:
             return self._accepted(message)
         if message.action == "U":
             return self._replaced(message)
+        if message.action == "B":
+            return []  # positions keep a trade that was declared void: what becomes of it is for people to agree on
         order = self._open.get(self._by_order_id.get(message.order_id, message.client_id))
         if order is None:
             self.unmatched += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +12,12 @@ from deltabook.wire.access import PortSecurity
 from exchange_server.config import ExchangeConfig
 from exchange_server.errors import ExchangeConfigurationError, ListenError
 from exchange_server.exchange import Exchange
-from exchange_server.logins import Gate, load_users
+from exchange_server.logins import Gate, UsersWatch
 from exchange_server.nasdaq.glimpse import GlimpseServer
 from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender
 from exchange_server.nasdaq.ouch import OuchServer
+from exchange_server.nasdaq.soup import SoupServer
 from exchange_server.text import TextServer
 
 __all__ = ["Faces"]
@@ -45,7 +46,8 @@ class Faces:
         self._requests: MoldRequestServer | None = None
         self.tcp: dict[str, tuple[int, Any]] = {}
         """Port that is wished for and server, by the purpose."""
-        gate = Gate(load_users(Path(config.users_file)), reactor) if config.users_file else None
+        self._users = UsersWatch(Path(config.users_file), reactor) if config.users_file else None
+        gate = self._users.gate if self._users is not None else None
         if config.port is not None:
             self.tcp["text"] = config.port, TextServer(exchange, reactor, config.limits.text, stop)
         if itch is not None:
@@ -85,6 +87,8 @@ class Faces:
         """Open the ports; gives them by the purpose. Raises `ListenError`, and leaves those open that are."""
         if self._ouch is not None:
             self._ouch.start()
+        if self._users is not None:
+            self._users.start(self._users_changed)
         for purpose, (port, server) in self.tcp.items():
             self.listen(purpose, port, server, self._config.interface)
         where, reactor = self._config.interface, self._reactor
@@ -94,6 +98,14 @@ class Faces:
             # Only a multicast port can be told which address of this machine sends; it can send to anybody.
             self._listen(_SENDER, 0, where, reactor.listenMulticast, self._sender)
         return self.ports
+
+    def _users_changed(self, gone: Collection[str]) -> None:
+        """The users file is another: some may not stay, and accounts of others may have other settings."""
+        for _, server in self.tcp.values():
+            if isinstance(server, SoupServer):
+                server.end_sessions(gone)
+        if self._ouch is not None:
+            self._ouch.settle()
 
     def listen(
         self, purpose: str, port: int, server: Any, interface: str, security: PortSecurity | None = None
@@ -139,6 +151,8 @@ class Faces:
 
     def close(self, *, send: bool) -> None:
         """Let nobody in any more, then (`send`) execute and send what is there, and close every connection."""
+        if self._users is not None:
+            self._users.stop()
         for purpose, port in self._ports.items():
             if purpose in self.tcp:
                 port.stopListening()

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from deltabook.wire.errors import AccessError
+from deltabook.wire.trusted import misuse_of_trusted
 
 __all__ = ["Access", "PortSecurity", "check_way_of_token", "is_loopback", "read_token"]
 
@@ -42,10 +43,12 @@ def check_way_of_token(token: str, address: str, *, is_encrypted: bool) -> None:
 def read_token(path: str) -> str:
     """The token that a file holds; raises `AccessError`."""
     try:
-        token = Path(path).read_text(encoding="ascii").strip()
+        token, misuse = Path(path).read_text(encoding="ascii").strip(), misuse_of_trusted(Path(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not ASCII"
         raise AccessError(f"expected a token in {path}, was {reason}") from None
+    if misuse:
+        raise AccessError(misuse)
     if not (_LEAST_TOKEN <= len(token) <= _LONGEST_TOKEN and token.isprintable() and " " not in token):
         raise AccessError(
             f"expected a token of {_LEAST_TOKEN} to {_LONGEST_TOKEN} characters without blanks in {path}, "
@@ -166,6 +169,8 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
         try:
             Path(self.tls_cert).read_bytes()  # of a file that is not there OpenSSL says less
+            if misuse := misuse_of_trusted(Path(self.tls_key)):
+                raise AccessError(misuse)
             private: Any = load_pem_private_key(Path(self.tls_key).read_bytes(), None)
             context.use_certificate_chain_file(self.tls_cert)
             context.use_privatekey(private)  # which has to be that of the certificate

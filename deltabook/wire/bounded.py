@@ -7,11 +7,12 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Protocol
 from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 
-__all__ = ["MOST_BODY_BYTES", "BoundedSite"]
+__all__ = ["MOST_BODY_BYTES", "BoundedSite", "CrowdedConnection", "answer_and_close"]
 
 MOST_BODY_BYTES: Final = 16 * 1024
 """Longest body that is parsed. One byte more is kept, which shows that a body is too long."""
@@ -22,6 +23,29 @@ _IDLE_S: Final = 60
 _REQUEST_S: Final = 90
 """Time from the opening of a connection, or from its last answer, to the last byte of its next request. `_IDLE_S`
 bounds the pause between two bytes only, so a client that sends a byte a minute would otherwise never time out."""
+_LINGER_S: Final = 5
+"""Time that a closed connection has to take its last answer; with TLS a silent client would keep it open otherwise."""
+_STATUSES: Final = {408: "Request Timeout", 503: "Service Unavailable"}
+
+
+def answer_and_close(transport: Any, status: int, text: str, clock: Any) -> None:
+    """Answer a request that no resource will see with one line of text, and close once that is sent."""
+    body = text.encode() + b"\n"
+    head = f"HTTP/1.1 {status} {_STATUSES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    retry = "Retry-After: 1\r\n" if status == 503 else ""
+    transport.write(f"{head}Content-Length: {len(body)}\r\n{retry}Connection: close\r\n\r\n".encode() + body)
+    transport.loseConnection()
+    clock.callLater(_LINGER_S, transport.abortConnection)
+
+
+class CrowdedConnection(Protocol):
+    """Connection past a limit: answers 503 with the limit, whatever is asked, and closes."""
+
+    def __init__(self, text: str, clock: Any) -> None:
+        self._text, self._clock = text, clock
+
+    def connectionMade(self) -> None:
+        answer_and_close(self.transport, 503, self._text, self._clock)
 
 
 class _BoundedRequest(SiteRequest):
@@ -58,28 +82,35 @@ class BoundedSite(Site):
 
     When every connection is taken, a new one replaces the connection that has been without a whole request for
     longest: clients that open connections and never finish a request cannot keep others out. The new connection is
-    closed only if all others have a request that is being answered.
+    refused only if all others have a request that is being answered. A client that is cut off in the middle of a
+    request is answered first: 503 if its place was taken, 408 if it was too slow.
     """
 
     noisy = False
 
     def __init__(self, root: Resource, most_connections: int = _MOST_CONNECTIONS) -> None:
-        super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
+        # Forms are of pages, whose bodies nobody here reads.
+        super().__init__(
+            root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S, parsePOSTFormSubmission=False
+        )
         self.displayTracebacks = False
         self._most_connections = most_connections
         self._open: set[Any] = set()
         """Transports."""
         self._waiting: dict[Any, Any] = {}
         """Transports that wait for the rest of a request, longest first, each with its deadline."""
+        self._begun: set[Any] = set()
+        """Those of them that have sent the beginning of one."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Return a connection, or None if all places are taken by requests that are being answered."""
+        """Return a connection, or one that is refused if all places are taken by requests that are being answered."""
+        crowded = f"expected at most {self._most_connections} connections, was one more"
         if len(self._open) >= self._most_connections:
             if not self._waiting:
-                return None
-            self._drop(next(iter(self._waiting)))
+                return CrowdedConnection(crowded, self.reactor)
+            self._drop(next(iter(self._waiting)), 503, crowded)
         connection: Any = super().buildProtocol(addr)
-        make, lose = connection.makeConnection, connection.connectionLost
+        make, lose, receive = connection.makeConnection, connection.connectionLost, connection.dataReceived
 
         transports: list[Any] = []
 
@@ -94,11 +125,16 @@ class BoundedSite(Site):
                 self._forget(transport)
             lose(reason)
 
-        connection.makeConnection, connection.connectionLost = made, lost
+        def received(data: bytes) -> None:
+            self._begun.update(transport for transport in transports if transport in self._waiting)
+            receive(data)
+
+        connection.makeConnection, connection.connectionLost, connection.dataReceived = made, lost, received
         return connection
 
     def request_arrived(self, transport: Any) -> None:
         """Stop the deadline of a connection whose request has arrived whole."""
+        self._begun.discard(transport)
         if deadline := self._waiting.pop(transport, None):
             deadline.cancel()
 
@@ -107,14 +143,19 @@ class BoundedSite(Site):
         if transport in self._open:
             self.request_arrived(transport)
             clock: Any = self.reactor
-            self._waiting[transport] = clock.callLater(_REQUEST_S, self._drop, transport)
+            late = f"expected a whole request within {_REQUEST_S} s, was a slower one"
+            self._waiting[transport] = clock.callLater(_REQUEST_S, self._drop, transport, 408, late)
 
-    def _drop(self, transport: Any) -> None:
+    def _drop(self, transport: Any, status: int, text: str) -> None:
+        is_begun = transport in self._begun
         deadline = self._waiting.get(transport)
         if deadline is not None and not deadline.active():
             del self._waiting[transport]
         self._forget(transport)
-        transport.abortConnection()
+        if is_begun:
+            answer_and_close(transport, status, text, self.reactor)
+        else:
+            transport.abortConnection()
 
     def _forget(self, transport: Any) -> None:
         self.request_arrived(transport)

@@ -51,7 +51,7 @@ _WORDS_LIMIT: Final = 500
 """Characters of a reason in words, so that its line stays below the limit."""
 _FEED_ACTIONS: Final = frozenset("BSEFXDTH")
 _REQUEST_ACTIONS: Final = frozenset("BSXDUM")
-_RESPONSE_ACTIONS: Final = frozenset("AEFXDUNTRH")
+_RESPONSE_ACTIONS: Final = frozenset("AEFXDUNTBRH")
 
 
 class FeedMessage(msgspec.Struct, frozen=True, gc=False):
@@ -110,7 +110,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     broker_id: int
     """Whose stream this is."""
     action: str
-    """One of A E F X D U N T R H."""
+    """One of A E F X D U N T B R H."""
     volume: int
     """Lots: accepted (A), executed (E F), removed (X), what remained (D), open (U T), displayed (N)."""
     price: int

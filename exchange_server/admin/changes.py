@@ -101,8 +101,14 @@ class Changes:
         newest = self._exchange.market.next_match_id - 1
         if change.match_id > newest:
             raise OperationError(f"expected a match from 1 to {newest}, was {change.match_id}")
-        self._submit(Bust(self._exchange.next_time_ns(), change.match_id, change.symbol))
-        return f"match {change.match_id} of {change.symbol} is void"
+        market = self._exchange.market
+        parties = market.shared.parties(change.match_id)
+        elsewhere = {market.rules.instruments[party.locate - 1].symbol for party in parties} - {change.symbol}
+        if elsewhere:
+            raise OperationError(f"expected a match of {change.symbol}, was one of {', '.join(sorted(elsewhere))}")
+        self._submit(Bust(self._exchange.next_time_ns(), change.match_id, change.symbol, parties))
+        owners = ", ".join(sorted({market.accounts[party.account].name for party in parties})) or "nobody"
+        return f"match {change.match_id} of {change.symbol} is void; told on its own stream: {owners}"
 
     def _snapshot(self, change: admin.TakeSnapshot) -> str:
         del change

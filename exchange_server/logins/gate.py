@@ -68,6 +68,11 @@ class Gate:
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}
         self._pending = 0
 
+    def replace(self, users: Mapping[str, User]) -> None:
+        """Let in these users from now on; a password that was right before is compared again."""
+        self.users = users
+        self._verified.clear()
+
     def check(self, name: str, password: str, host: str, then: Then) -> None:
         """Calls `then` with the user, or with None and why not: at once if that is known, else later.
 
@@ -91,7 +96,7 @@ class Gate:
 
     def _compared(self, right: object, user: User | None, name: str, host: str, digest: bytes, then: Then) -> None:  # noqa: PLR0917 - Twisted passes them by position
         self._pending -= 1
-        if right is True and user is not None:
+        if right is True and user is not None and self.users.get(name) == user:
             self._verified[name] = digest
             self._failures.pop((name, host), None)
             then(user, "")

@@ -60,6 +60,15 @@ class PasswordHash:
         """Whether it is the password's; takes as long for a wrong one, and long: not for the reactor's thread."""
         return hmac.compare_digest(_digest(password, self._salt, self._parameters), self._digest)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PasswordHash):
+            return NotImplemented
+        own, others = (self._parameters, self._salt), (other._parameters, other._salt)
+        return own == others and hmac.compare_digest(self._digest, other._digest)
+
+    def __hash__(self) -> int:
+        return hash(self._salt)
+
     def __repr__(self) -> str:
         return "PasswordHash(...)"
 

@@ -26,6 +26,7 @@ import msgspec
 from twisted.logger import Logger
 
 from deltabook.wire.attribution import LARGEST_BROKER
+from deltabook.wire.trusted import misuse_of_trusted
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.logins.passwords import PasswordHash
 from exchange_server.matching.account import AccountLimits, SelfTrade
@@ -83,20 +84,22 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_users(path: Path) -> Mapping[str, User]:
     """The users of a file by name; raises `ExchangeConfigurationError` that says which entry is wrong and how.
 
-    A file that others than its owner may read is warned of.
+    A file that others than its owner may write is refused, one that they may read is warned of.
     """
     try:
         data = path.read_bytes()
-        mode = path.stat().st_mode
+        mode, misuse = path.stat().st_mode, misuse_of_trusted(path)
     except OSError as error:
         raise ExchangeConfigurationError(f"expected to read the users file {path}, was {error.strerror}") from error
+    if misuse:
+        raise ExchangeConfigurationError(misuse)
     try:
         entries = msgspec.toml.decode(data, type=_File).user
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ExchangeConfigurationError(f"expected users in {path}, was: {error}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         _log.warn(
-            "logins: {path} may be read or written by others than its owner (mode {mode})",
+            "logins: {path} may be read by others than its owner (mode {mode})",
             path=str(path),
             mode=f"{stat.S_IMODE(mode):o}",
         )

@@ -197,6 +197,7 @@ def _execute(book: Book, sides: list[_Lots], balance: _Balance, kind: CrossKind)
             account = shared.accounts[order.account]
             if account.open_notional:
                 account.open_notional -= lots * order.price_ticks
+            shared.executions.append((match_id, order, lots, price))
             shared.tellers[order.account].executed(order, lots, price, kind, match_id)
     book.feed.cross(book.locate, balance.paired, price, match_id, kind)
     book.last_trade_ticks = price

@@ -156,6 +156,7 @@ class Book:
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
         """Execute against plain orders as far as `bound`, its limit's rank; `order.volume` becomes what is left."""
         shared, ranks, mine = self.shared, levels.ranks, order.account
+        remember = shared.executions.append
         volume = order.volume
         taken, match_id, price = volume, shared.next_match_id, 0
         while ranks and ranks[-1] >= bound:
@@ -179,9 +180,11 @@ class Book:
                     account = self._accounts[resting.account]
                     if account.open_notional:
                         account.open_notional -= done * price
+                    remember((match_id, resting, done, price))
                     self._tellers[resting.account].executed(resting, done, price, "A", match_id)
                 if mine:
                     order.volume = volume
+                    remember((match_id, order, done, price))
                     self._tellers[mine].executed(order, done, price, "R", match_id)
                 match_id += 1
                 if not volume:

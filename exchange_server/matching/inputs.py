@@ -23,6 +23,7 @@ __all__ = [
     "MarketRules",
     "MassCancel",
     "OpenAccount",
+    "Party",
     "Phase",
     "PhaseName",
     "Recorded",
@@ -152,11 +153,32 @@ class Tick(Input, frozen=True, gc=False, array_like=True, tag=9):
     """Time passes: orders expire, and auctions say their imbalance."""
 
 
+class Party(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One order's part of a trade, as its owner knows it."""
+
+    account: int
+    """Index of the account that is told."""
+    ref: int | bytes
+    """As `Order.ref`."""
+    order_id: int
+    locate: int
+    """Number of the instrument."""
+    volume: int
+    """Executed lots."""
+    price_ticks: int
+    """Price of the execution."""
+    echo: bytes = b""
+    """As `Order.echo`."""
+
+
 class Bust(Input, frozen=True, gc=False, array_like=True, tag=10):
-    """A trade is declared void on the feed; books do not change."""
+    """A trade is declared void, on the feed and to its parties; books do not change."""
 
     match_id: int
     symbol: str
+    parties: tuple[Party, ...] = ()
+    """Orders whose owners are notified, recorded with the input: a replay sends the same messages, whatever the market
+    remembers then."""
 
 
 class Recorded(Input, frozen=True, gc=False, array_like=True, tag=11):

@@ -53,6 +53,8 @@ class AccountProtocol(ABC):
 
     name: str
     """``text``, ``ouch5``, ``ouch42``."""
+    last_ref: int = 2**63 - 1
+    """Largest reference that an order may have, where references are numbers."""
 
     @abstractmethod
     def teller(self, account: Account, now: Now, touched: Touched) -> Teller:
@@ -217,6 +219,17 @@ class Market:
             self.expire()
         return account.orders.get(ref)
 
+    def repeated(self, index: int, ref: int | bytes, item: object) -> None:
+        """Say nothing of a request whose reference was used, unless its account has none left and waits for an answer.
+
+        An account that has used the largest reference of its protocol is told so for each request that is not about a
+        live order.
+        """
+        account = self.accounts[index]
+        protocol = self.protocols.get(account.protocol)
+        if protocol is not None and account.last_ref >= protocol.last_ref and ref not in account.orders:
+            self.shared.turn_down(index, ref, RefuseReason.EXHAUSTED, "the account has used its last reference", item)
+
     def order_by_id(self, order_id: int, symbol: str) -> Order | None:
         """Return a live order of any symbol; `symbol` is where it most likely is."""
         likely = self.books.get(symbol)
@@ -242,6 +255,7 @@ class Market:
             account, ref = self.accounts[index], order.ref
             if isinstance(ref, int):
                 if ref <= account.last_ref:
+                    self.repeated(index, ref, order)
                     return
                 account.last_ref = ref
             elif ref in account.orders:
@@ -284,6 +298,7 @@ class Market:
             time_ns += 1
             ref = order.ref
             if ref <= account.last_ref:  # type: ignore[operator] # a number, see above; a cast costs a call
+                self.repeated(account.index, ref, order)
                 continue
             account.last_ref = ref  # type: ignore[assignment]
             order_id = shared.next_order_id
@@ -510,6 +525,8 @@ def _bust(market: Market, item: Bust) -> int:
     book = market.books.get(item.symbol)
     if book is not None:
         market.feed.busted(book.locate, item.match_id)
+        for party in item.parties:
+            market.tellers[party.account].busted(party, item.match_id)
     return 0
 
 

@@ -5,19 +5,24 @@ Plain values: it imports nothing of the books, the rules of matching or the mark
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
 from exchange_server.matching.account import Account
-from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.inputs import MarketRules, Party
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Now, SilentTeller, Teller
 from exchange_server.matching.reasons import RefuseReason
 from exchange_server.matching.triggers import Expiries
 
-__all__ = ["INT64_MAX", "MarketState"]
+__all__ = ["INT64_MAX", "MOST_EXECUTIONS", "Execution", "MarketState"]
 
 INT64_MAX: Final = 2**63 - 1
+MOST_EXECUTIONS: Final = 60_000
+"""Executions of accounts' orders that are remembered, at most two for a match outside auctions."""
+Execution = tuple[int, Order, int, int]
+"""Number of the match, one order that took part, its executed lots, the price in ticks."""
 _NO_RULES: Final = MarketRules(instruments=())
 
 
@@ -27,6 +32,7 @@ class MarketState:
     __slots__ = (
         "accounts",
         "collar_bps",
+        "executions",
         "expiries",
         "feed",
         "full_at",
@@ -71,6 +77,8 @@ class MarketState:
         """Ids that did not go to an accepted order: those of displayed parts of icebergs; an order of a recording,
         which has an id of its own, counts as -1."""
         self.next_match_id = 1
+        self.executions: deque[Execution] = deque(maxlen=MOST_EXECUTIONS)
+        """The newest executions of accounts' orders: their owners are notified if a trade is declared void."""
         self.full_at = self.next_order_id + rules.max_live_orders
         """The order id from which on the live orders are counted before another order is accepted, see `has_room`."""
         self.inputs = 0
@@ -90,6 +98,14 @@ class MarketState:
         self.recorded_ids: dict[int, tuple[int, int]] = {}
         """For a file that is played as orders: id in the file → id in the market, and the volume that the file says
         remains."""
+
+    def parties(self, match_id: int) -> tuple[Party, ...]:
+        """Return the orders of accounts that took part in a match; none if it is not remembered any more."""
+        return tuple(
+            Party(order.account, order.ref, order.order_id, order.locate, volume, price, order.echo)
+            for number, order, volume, price in self.executions
+            if number == match_id
+        )
 
     @property
     def live_orders(self) -> int:

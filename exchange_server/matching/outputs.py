@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import Party
 from exchange_server.matching.order import Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
@@ -154,6 +155,10 @@ class Teller(ABC):
         """
 
     @abstractmethod
+    def busted(self, party: Party, match_id: int) -> None:
+        """A trade of the account is void; its order stays as the trade has left it."""
+
+    @abstractmethod
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """`volume` lots of an order were cancelled; `order.volume` + `order.reserve` is left, 0 if it has ended. `ref`
         is that of the request, or the order's own."""
@@ -242,6 +247,8 @@ class SilentTeller(Teller):
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None: ...
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None: ...
+
+    def busted(self, party: Party, match_id: int) -> None: ...
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None: ...
 

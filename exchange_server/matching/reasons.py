@@ -43,6 +43,8 @@ class RefuseReason(IntEnum):
     LATE = 22
     """Too late for the auction."""
     OTHER = 23
+    EXHAUSTED = 24
+    """The account has used the last reference that its protocol has."""
 
 
 class CancelReason(IntEnum):

@@ -11,7 +11,7 @@ import msgspec
 from exchange_server.matching.account import Account
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import PhaseName
-from exchange_server.matching.market_state import MarketState
+from exchange_server.matching.market_state import Execution, MarketState
 from exchange_server.matching.order import HIDDEN, STOP, Order
 
 __all__ = ["check", "decode", "encode", "fingerprint"]
@@ -44,13 +44,22 @@ class _MarketState(msgspec.Struct, array_like=True):
     recorded_ids: dict[int, tuple[int, int]]
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_MarketState)
+class _Snapshot(_MarketState, array_like=True):
+    """What a snapshot holds: the state, and what is remembered beside it."""
+
+    executions: list[Execution] = []
+    """Empty in snapshots of versions before 0.2."""
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)
 
 
 def encode(shared: MarketState, books: Mapping[str, Book]) -> bytes:
     """Return the state of a market as bytes, without that of its encoders."""
     accounts = [_account_state(account) for account in shared.accounts[1:]]
-    return msgspec.msgpack.encode(_market_state(shared, books, accounts))
+    state = _market_state(shared, books, accounts)
+    fields = {name: getattr(state, name) for name in state.__struct_fields__}
+    return msgspec.msgpack.encode(_Snapshot(**fields, executions=list(shared.executions)))
 
 
 def _account_state(account: Account, **values: int) -> Account:
@@ -59,7 +68,7 @@ def _account_state(account: Account, **values: int) -> Account:
 
 
 def fingerprint(shared: MarketState, books: Mapping[str, Book]) -> str:
-    """Return Blake2b, 32 bytes as hex, over what `encode` writes, the numbers of private messages apart."""
+    """Return Blake2b, 32 bytes as hex, over the state, without the numbers of private messages."""
     accounts = [_account_state(account, next_message=1) for account in shared.accounts[1:]]
     return blake2b(msgspec.msgpack.encode(_market_state(shared, books, accounts)), digest_size=32).hexdigest()
 
@@ -83,6 +92,7 @@ def decode(shared: MarketState, books: Mapping[str, Book], data: bytes, add_acco
     shared.replay_position = state.replay_position
     shared.replay_counts.update(state.replay_counts)
     shared.recorded_ids = state.recorded_ids
+    shared.executions.extend(state.executions)
     for account in state.accounts:
         add_account(account)
     for book, book_state in zip(books.values(), state.books, strict=True):

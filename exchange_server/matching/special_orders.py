@@ -140,8 +140,10 @@ def _execute(book: Book, order: Order, resting: Order, price: int) -> None:
         account = shared.accounts[resting.account]
         if account.open_notional:
             account.open_notional -= done * price
+        shared.executions.append((match_id, resting, done, price))
         shared.tellers[resting.account].executed(resting, done, price, "J" if is_hidden else "A", match_id)
     if order.account:
+        shared.executions.append((match_id, order, done, price))
         shared.tellers[order.account].executed(order, done, price, "R", match_id)
 
 

@@ -7,7 +7,7 @@ stream a connection follows and what becomes of what its client sends; everythin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress, IPushProducer
@@ -131,6 +131,12 @@ class SoupServer(Factory, ABC):
         connection.audience = audience
         tail = self.readers.tail(connection, stream.records, number, audience.heartbeat)
         connection.accept(LoginAccepted(session, number), tail)
+
+    def end_sessions(self, users: Collection[str]) -> None:
+        """Close the connections of these users, whose names are in upper case."""
+        for connection in list(self.readers.connections):
+            if connection.login is not None and connection.login.username.upper() in users:
+                connection.cut("the user was removed, or has another password or protocol", flush=True)
 
     def forget(self, connection: SoupConnection) -> None:
         """It is gone."""

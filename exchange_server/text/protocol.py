@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from exchange_server.matching.account import Account
-from exchange_server.matching.inputs import MarketRules, Wire
+from exchange_server.matching.inputs import MarketRules, Party, Wire
 from exchange_server.matching.market import AccountProtocol, Market
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import Now, Teller, Touched
@@ -40,6 +40,7 @@ _REFUSED: Final = {
     RefuseReason.FOREIGN_ORDER: "the order belongs to another broker",
     RefuseReason.UNKNOWN_ACTION: "unknown action",
     RefuseReason.LATE: "too late for the auction",
+    RefuseReason.EXHAUSTED: "no client id is left",
     RefuseReason.OTHER: "refused",
 }
 _WORDS_LIMIT: Final = 500
@@ -87,6 +88,12 @@ class TextTeller(Teller):
             f"{number},{self._now.time_ns},{order.order_id},{self._broker_id},"
             f"{'E' if order.volume or order.reserve else 'F'},{volume},{price_ticks},{self._symbols[order.locate]},"
             f"{order.ref!s},{_LIQUIDITY[liquidity]}\n"
+        )
+
+    def busted(self, party: Party, match_id: int) -> None:
+        self._write(
+            f"{party.order_id},{self._broker_id},B,{party.volume},{party.price_ticks},{self._symbols[party.locate]},"
+            f"{party.ref!s},{match_id}\n"
         )
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:

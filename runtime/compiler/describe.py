@@ -1,32 +1,106 @@
-"""What DuckDB itself says of a query: names and types of its columns, asked over empty tables."""
+"""What DuckDB itself says of a query: names and types of its columns, asked over empty tables.
+
+The database of a process is closed to everything beyond the tables that it is given: files, extensions, settings and
+the network. It runs SQL of whoever may add a view.
+"""
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterable
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Final
 
 import duckdb
 
+from runtime.compiler.expansion import GUARDS
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Describer", "database", "quoted_name", "unstable_functions"]
+__all__ = ["CLOSED_SETTINGS", "Describer", "database", "is_outside", "quoted_name", "time_limit", "unstable_functions"]
+
+CLOSED_SETTINGS: Final = {
+    "allow_community_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+    "threads": "1",
+}
+"""Settings of a database that runs other people's SQL: no files, no extensions, and none of them can be changed."""
+_MEMORY: Final = "2GiB"
+"""DuckDB's memory for the views that it evaluates, all of a process together; nothing is put on a disk."""
+_DESCRIBE_S: Final = 10.0
+"""Time for one description of a query."""
+_INTERRUPT_S: Final = 0.05
+_OUTSIDE: Final = re.compile(
+    r"current_setting|getenv|getvariable|nextval|currval|setseed|write_log|glob|query|query_table|pg_sleep|sleep_ms|"
+    r"json_(de)?serialize_.*|json_execute_.*|"
+    r"(read|duckdb|pragma|parquet|sqlite|postgres|iceberg|delta)_.*|.*_scan"
+)
 
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
     """One empty database a process: opening one takes 15 ms, a cursor 1 ms; temporary tables are a cursor's own."""
     atexit.register(_close)
-    return duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={**CLOSED_SETTINGS, "memory_limit": _MEMORY})
+    for statement in GUARDS:
+        connection.execute(statement)
+    return connection
+
+
+def is_outside(function: str) -> bool:
+    """Return whether a function reaches beyond the rows: settings, the environment, sequences, files, other SQL."""
+    return _OUTSIDE.fullmatch(function.lower()) is not None
+
+
+@contextmanager
+def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection runs after so long; raises `duckdb.InterruptException`, which says so.
+
+    DuckDB looks for an interrupt between its batches of rows, not inside a function.
+    """
+    over, late = threading.Event(), threading.Event()
+
+    def interrupt() -> None:
+        wait_s = seconds
+        while not over.wait(wait_s):  # again and again: DuckDB forgets an interrupt that comes before it runs
+            late.set()
+            connection.interrupt()
+            wait_s = _INTERRUPT_S
+
+    thread = threading.Thread(target=interrupt, name="deltabook-time-limit", daemon=True)
+    thread.start()
+    try:
+        yield
+    except duckdb.InterruptException:
+        if late.is_set():
+            raise duckdb.InterruptException(f"expected an answer within {seconds:g} s, was a slower query") from None
+        raise
+    finally:
+        over.set()
+        thread.join()
 
 
 @cache
 def unstable_functions() -> frozenset[str]:
-    """Names of DuckDB's functions whose answer may change from call to call, or from query to query."""
+    """Names of DuckDB's functions whose answer may change from call to call, or from query to query.
+
+    Macros, for which DuckDB has no stability, have that of the functions that they call.
+    """
     rows = database().execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
                               "WHERE stability <> 'CONSISTENT'").fetchall()  # fmt: skip
-    return frozenset(name for (name,) in rows) - {"now"}  # which is the epoch's time
+    macros = database().execute("SELECT lower(function_name), lower(macro_definition) FROM duckdb_functions() "
+                                "WHERE function_type = 'macro' AND internal").fetchall()  # fmt: skip
+    unstable = {name for (name,) in rows} | {"current_timestamp"}
+    unstable |= {name for name, text in macros if unstable.intersection(re.findall(r"\w+", text or ""))}
+    return frozenset(unstable) - {"now", "current_timestamp"}  # which are the epoch's time
 
 
 def _close() -> None:
@@ -61,7 +135,8 @@ class Describer:
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns; raises `duckdb.Error`."""
-        return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
+        with time_limit(self._connection, _DESCRIBE_S):
+            return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
 
     def names(self, sql: str) -> list[str]:
         """Names of a query's columns; raises `duckdb.Error`.
@@ -88,8 +163,9 @@ class Describer:
         try:
             for name, columns in tables.items():
                 _create(self._views, name, columns)
-            described = self._views.execute(f"DESCRIBE {sql}").fetchall()
-            self._views.execute(sql).fetchall()
+            with time_limit(self._views, _DESCRIBE_S):
+                described = self._views.execute(f"DESCRIBE {sql}").fetchall()
+                self._views.execute(sql).fetchall()
             return [(row[0], row[1]) for row in described]
         finally:
             for name in tables:

@@ -15,9 +15,10 @@ from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.accounting import unread_part
 from runtime.compiler.dbtoaster import plain_functions, plain_words
-from runtime.compiler.describe import unstable_functions
+from runtime.compiler.describe import is_outside, unstable_functions
 from runtime.compiler.epochtime import number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
+from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens
@@ -33,7 +34,7 @@ _CLOCK_OR_CHANCE = (exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.R
 _NAMES_OF_CHANCE = frozenset(
     (
         "rand", "current_localtime", "current_localtimestamp", "localtime", "localtimestamp", "reservoir_quantile",
-        "version", "getenv",
+        "version", "current_version",
     )
 )  # fmt: skip
 _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
@@ -128,6 +129,7 @@ def parse_select(
     plain_values(query.tree, query.error)
     _check_relations(query, known, views)
     _check_functions(query)
+    _check_expansion(query)
     if (unread := unread_part(query.tree)) is not None:
         raise query.error(f"{unread[0]} is not supported", unread[1])
     _check_written(query)
@@ -165,11 +167,10 @@ def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlEr
 
 
 def _check_relations(query: Query, known: dict[str, Relation], views: Definitions) -> None:
-    named = {cte.alias.lower() for cte in query.tree.find_all(exp.CTE)}
     for table in query.tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             raise query.error("expected a relation, was a table function", table)
-        if table.db or (table.name.lower() not in known and table.name.lower() not in named):
+        if table.db or (table.name.lower() not in known and not _is_of_with(table)):
             shown = {name for name in known if name not in views} - {EPOCH_TIME.name}
             relations = ", ".join(sorted(shown)) or "none"
             others = f"; the views are: {', '.join(sorted(views.names()))}" if views.names() else ""
@@ -177,14 +178,72 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
             raise query.error(f"unknown relation {name!r}; the relations are: {relations}{others}", table)
 
 
+def _is_of_with(table: exp.Table) -> bool:
+    """Whether a WITH around the table, and no other one, has its name."""
+    name, inside, node = table.name.lower(), None, table.parent
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        tables = node.args.get("with_")
+        is_recursive = tables is not None and tables.args.get("recursive")
+        for cte in () if tables is None else tables.expressions:
+            if cte is inside and not is_recursive:
+                break  # itself and those behind it are not known to it
+            if cte.alias.lower() == name:
+                return True
+        node = node.parent
+    return False
+
+
 def _check_functions(query: Query) -> None:
     for node in query.tree.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
-        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE | unstable_functions():
+        is_unstable = name in _NAMES_OF_CHANCE or name in unstable_functions() or is_outside(name)
+        if isinstance(node, _CLOCK_OR_CHANCE) or is_unstable:
             raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _check_expansion(query: Query) -> None:
+    """Bound what calls make of a value, see `expansion`."""
+    total = 1
+    for node in query.tree.find_all(exp.Func):
+        name, arguments = _call(node)
+        if is_expanding(name):
+            if isinstance(node.parent, exp.Dot):  # of a schema it would not be the one with a bound
+                raise query.error(f"expected {name}(…) alone, was a call behind a dot", node)
+            try:
+                total = expansion(name, [_constant(part) for part in arguments], total)
+            except ValueError as error:
+                raise query.error(str(error), node) from None
+
+
+def _call(node: exp.Func) -> tuple[str, list[exp.Expr | None]]:
+    """A call's name and arguments as DuckDB has them."""
+    if isinstance(node, exp.Pad):
+        return "lpad", [node.this, node.expression]
+    if isinstance(node, exp.GenerateSeries):
+        step = node.args.get("step")
+        return "range", [node.args.get("start"), node.args.get("end"), *([] if step is None else [step])]
+    if isinstance(node, exp.Repeat):
+        return "repeat", [node.this, node.args.get("times")]
+    if isinstance(node, exp.Space):
+        return "repeat", [None, node.this]
+    if isinstance(node, exp.Format):
+        return "format", [node.this]
+    return (node.name.lower(), list(node.expressions)) if isinstance(node, exp.Anonymous) else ("", [])
+
+
+def _constant(node: exp.Expr | None) -> int | str | None:
+    """The value of a literal; None for anything else."""
+    if isinstance(node, exp.Neg):
+        value = _constant(node.this)
+        return -value if isinstance(value, int) else None
+    if isinstance(node, exp.Literal):
+        return node.name if node.is_string else int(node.name) if node.name.isdigit() else None
+    return None
 
 
 def _check_written(query: Query) -> None:

@@ -253,7 +253,7 @@ def _misuse(status: os.stat_result, *, is_folder: bool) -> str:
     if not is_kind(status.st_mode):
         return f"{kind}, was {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}"
     if status.st_uid != os.geteuid():
-        return f"owned by user {os.geteuid()}, was owned by {status.st_uid}"
+        return f"owned by user {os.geteuid()} (remove it, or name another folder), was owned by {status.st_uid}"
     if status.st_mode & _OTHERS_WRITE:
-        return f"writable by its owner alone, was mode {stat.S_IMODE(status.st_mode):04o}"
+        return f"writable by its owner alone (chmod go-w), was mode {stat.S_IMODE(status.st_mode):04o}"
     return ""

@@ -226,6 +226,8 @@ class ModelMarket:
         book = self.book_of(item.symbol)
         if book is not None:
             self.feed.busted(book.locate, item.match_id)
+            for party in item.parties:
+                self.tellers[party.account - 1].busted(party, item.match_id)
 
     def _open_account(self, item: OpenAccount) -> None:
         full = item.limits.requests_per_s * _SECOND_NS

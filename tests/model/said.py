@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from exchange_server.matching.account import Account
-from exchange_server.matching.inputs import Wire
+from exchange_server.matching.inputs import Party, Wire
 from exchange_server.matching.market import AccountProtocol
 from exchange_server.matching.order import Order, Side
 from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now, Teller, Touched
@@ -142,6 +142,9 @@ class SaidTeller(Teller):
 
     def refreshed(self, order: Order) -> None:
         self._say("refreshed", order.order_id, order.feed_id, order.volume, order.reserve)
+
+    def busted(self, party: Party, match_id: int) -> None:
+        self._say("busted", party.order_id, party.ref, party.volume, party.price_ticks, match_id)
 
     def triggered(self, order: Order) -> None:
         self._say("triggered", order.order_id, order.ref, _left(order))

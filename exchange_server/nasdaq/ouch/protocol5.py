@@ -16,10 +16,10 @@ from exchange_server.matching.outputs import Now, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.nasdaq.ouch.orders5 import BLOCK, PLAIN, check_appendage, echo_of, order_of
 from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, SIDES, OuchProtocol
-from exchange_server.nasdaq.ouch.reasons import Refusal
+from exchange_server.nasdaq.ouch.reasons import Refusal, Rejection
 from exchange_server.nasdaq.ouch.runs5 import ORDER_BYTES, SHORTEST_RUN, read_run
 from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS
-from exchange_server.nasdaq.ouch.teller5 import Teller5
+from exchange_server.nasdaq.ouch.teller5 import LAST_REF, Teller5
 
 __all__ = ["Ouch5"]
 
@@ -41,6 +41,7 @@ class Ouch5(OuchProtocol):
     """
 
     name = "ouch5"
+    last_ref = LAST_REF
     side_at = 4
 
     def teller(self, account: Account, now: Now, touched: Touched) -> Teller5:
@@ -134,6 +135,7 @@ class Ouch5(OuchProtocol):
         The account is the firm, so the firm's name makes no difference.
         """
         if not market.shared.is_new(account.index, ref):
+            market.repeated(account.index, ref, None)
             return
         if stock.strip() and stock not in self._scales.by_stock:
             words = f"unknown symbol {stock!r}"
@@ -153,6 +155,7 @@ class Ouch5(OuchProtocol):
         check_appendage(block)
         ref = int.from_bytes(block[:4])
         if ref <= account.last_ref:
+            market.repeated(account.index, ref, Rejection(None, echo_of(block)))
             return
         try:
             order = order_of(block, account, self._scales, market.now.time_ns)
@@ -165,7 +168,10 @@ class Ouch5(OuchProtocol):
     def _replace(self, market: Market, account: Account, message: bytes) -> None:
         orig, ref, quantity, price, letters, sweep, client_id = _REPLACE.unpack_from(message, 1)
         old = market.order_of(account, orig)
-        if old is None or ref <= account.last_ref:
+        if ref <= account.last_ref:
+            market.repeated(account.index, ref, Rejection(None, b"".ljust(31) + client_id))
+            return
+        if old is None:
             return
         was, tail = old.echo, message[1 + _REPLACE.size :]
         # The number of shares that are still open is what the answer says and what the order now is.

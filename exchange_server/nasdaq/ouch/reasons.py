@@ -58,6 +58,7 @@ _REJECTED: Final[Mapping[RefuseReason, tuple[ouch5.RejectReason, ouch42.RejectRe
     RefuseReason.FOREIGN_ORDER: (_R5.OTHER, _R42.OTHER),
     RefuseReason.UNKNOWN_ACTION: (_R5.OTHER, _R42.OTHER),
     RefuseReason.LATE: (_R5.INVALID_CROSS_ORDER, _R42.INVALID_CROSS),
+    RefuseReason.EXHAUSTED: (_R5.OTHER, _R42.OTHER),
     RefuseReason.OTHER: (_R5.OTHER, _R42.OTHER),
 }
 _C5: Final = ouch5.CancelReason

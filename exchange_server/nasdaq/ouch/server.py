@@ -83,15 +83,19 @@ class OuchServer(SoupServer):
     def start(self) -> None:
         """Call once, before anybody can log in: accounts get the settings of the users file, and the orders of those
         that want it so are cancelled, since their connections ended with the process that went before."""
+        self.settle()
         market = self._exchange.market
-        for user in self._gate.users.values():
-            account = market.account_named(user.account)
-            if account is not None and user.protocol == account.protocol:
-                self._settle(user, account)
         self._left.update(
             account.index for account in market.accounts if account.name.startswith(_PREFIX) and account.orders
         )
         self._flush()
+
+    def settle(self) -> None:
+        """Give the accounts that there are the settings of the users file."""
+        for user in self._gate.users.values():
+            account = self._exchange.market.account_named(user.account)
+            if account is not None and user.protocol == account.protocol:
+                self._settle(user, account)
 
     # -- logins --------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,12 @@ from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import Now, Teller, Touched
 from exchange_server.nasdaq.ouch.scale import Scales
 
-__all__ = ["DAY_NS", "LIQUIDITY", "LIVE", "OuchTeller"]
+__all__ = ["BROKEN", "DAY_NS", "LIQUIDITY", "LIVE", "OuchTeller"]
 
 DAY_NS: Final = 86_400 * 10**9
 """Timestamps are the rest of market time by it: nanoseconds since midnight UTC."""
+BROKEN: Final = b"S"
+"""Reason of a broken trade: declared by the operator of the exchange."""
 LIVE: Final = ord("L")
 """State of an order that may still do something …"""
 DEAD: Final = ord("D")

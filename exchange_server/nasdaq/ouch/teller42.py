@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from exchange_server.matching.inputs import Party
 from exchange_server.matching.order import Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.nasdaq.ouch.reasons import CANCELED_42, REJECTED_42, Rejection
-from exchange_server.nasdaq.ouch.teller import DAY_NS, LIQUIDITY, LIVE, OuchTeller
+from exchange_server.nasdaq.ouch.teller import BROKEN, DAY_NS, LIQUIDITY, LIVE, OuchTeller
 
 __all__ = ["Teller42"]
 
@@ -21,6 +22,7 @@ _EXECUTED: Final = struct.Struct(">H2sQ14sIIBQ").pack
 _CANCELED: Final = struct.Struct(">H2sQ14sIB").pack
 _PREVENTED: Final = struct.Struct(">H2sQ14sIcIIc").pack
 _REJECTED: Final = struct.Struct(">H2sQ14sB").pack
+_BROKEN: Final = struct.Struct(">H2sQ14sQc").pack
 _MODIFIED: Final = struct.Struct(">H2sQ14s1sI").pack
 _LARGEST_PRICE: Final = 2**32 - 1
 _STATE: Final = 3 + 64
@@ -57,6 +59,10 @@ class Teller42(OuchTeller):
         stamp, flag, price = self._now.time_ns % DAY_NS, LIQUIDITY[liquidity], price_ticks * tick
         price = min(price, _LARGEST_PRICE)  # the other side's protocol may have a higher one
         packets.append(_EXECUTED(41, b"SE", stamp, order.ref, volume * lot, price, flag, match_id))
+
+    def busted(self, party: Party, match_id: int) -> None:
+        """B."""
+        self._say(_BROKEN(33, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN))
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """C, or the order's acceptance becomes that of a dead one."""

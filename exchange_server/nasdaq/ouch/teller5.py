@@ -7,12 +7,13 @@ from typing import Final
 
 from deltabook.wire import ouch5
 from deltabook.wire.ouch5 import Option
+from exchange_server.matching.inputs import Party
 from exchange_server.matching.order import Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.nasdaq.ouch.reasons import CANCELED_5, REJECTED_5, Rejection
-from exchange_server.nasdaq.ouch.teller import DAY_NS, LIQUIDITY, OuchTeller
+from exchange_server.nasdaq.ouch.teller import BROKEN, DAY_NS, LIQUIDITY, OuchTeller
 
-__all__ = ["ECHO_BYTES", "Teller5"]
+__all__ = ["ECHO_BYTES", "LAST_REF", "Teller5"]
 
 ECHO_BYTES: Final = 47
 """Bytes of an `Order.echo` without options, which Accepted and Replaced repeat, in two pieces: 27 bytes in front
@@ -28,11 +29,13 @@ _EXECUTED: Final = struct.Struct(">4sQIIQBQxx").pack
 _CANCELED: Final = struct.Struct(">H2sQIIB").pack
 _PREVENTED: Final = struct.Struct(">H2sQIIcIQcc").pack
 _REJECTED: Final = struct.Struct(">H2sQIH14s").pack
+_BROKEN: Final = struct.Struct(">H2sQIQc14s").pack
 _MODIFIED: Final = struct.Struct(">H2sQI1sI").pack
 _RESTATED: Final = struct.Struct(">H2sQIc").pack
 _MASS_CANCELED: Final = struct.Struct(">H2sQI4s8sxx").pack
 _QUERIED: Final = struct.Struct(">H2sQI").pack
-_LAST_REF: Final = 2**32 - 1
+LAST_REF: Final = 2**32 - 1
+"""The largest number of an order."""
 _LARGEST_PRICE: Final = 2**64 - 1
 
 _STRATEGIES: Final = {"allow": b" ", "newest": b"N", "oldest": b"O", "both": b"B", "decrement": b"D"}
@@ -86,6 +89,11 @@ class Teller5(OuchTeller):
         except struct.error:  # a price that the other side's protocol can say and this one cannot
             packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, _LARGEST_PRICE, flag, match_id)
         packets.append(packet)
+
+    def busted(self, party: Party, match_id: int) -> None:
+        """B."""
+        client_id = party.echo[31:45].ljust(14)
+        self._say(_BROKEN(37, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN, client_id))
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """C, or the order's acceptance becomes that of a dead one."""
@@ -141,7 +149,7 @@ class Teller5(OuchTeller):
 
     def queried(self) -> None:
         """Q: the number that the account's next order must have at least; the last one there is once that is used."""
-        next_ref = min(self.account.last_ref + 1, _LAST_REF)
+        next_ref = min(self.account.last_ref + 1, LAST_REF)
         self._say(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
 
     @staticmethod

@@ -14,7 +14,9 @@ import msgspec
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from runtime.compiler.describe import is_outside
 from runtime.compiler.errors import SqlError
+from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.tokens import Text
 from runtime.service.asking.errors import AskError
 
@@ -26,11 +28,6 @@ __all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
 _NAME: Final = "question"
 """What messages call the text."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
-_REFUSED: Final = re.compile(
-    r"current_setting|getenv|getvariable|nextval|currval|setseed|write_log|glob|query|query_table|"
-    r"(read|duckdb|pragma|parquet|sqlite|postgres|iceberg|delta)_.*|.*_scan"
-)
-"""Functions beyond the rows: settings, the environment, sequences, files."""
 _NO_PLACE: Final = 2**63
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 
@@ -83,11 +80,12 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
     tree = msgspec.json.decode(text)
     if tree.get("error"):
         raise _error(sql, f"expected a SELECT, was {tree.get('error_message', kind)}", 0)
-    local, found = _local_tables(tree), dict[str, int]()
+    local, found, total = _local_tables(tree), dict[str, int](), 1
     for node in _nodes(tree):
         place = node.get("query_location", 0)
         place = place if isinstance(place, int) and place < _NO_PLACE else 0
         _check(sql, node, place)
+        total = _expanded(sql, node, place, total)
         if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
             found.setdefault(name, place)
     return CheckedQuestion(sql, tuple(found.items()))
@@ -132,10 +130,33 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
             raise _error(
                 sql, f"expected a relation, a view or one of the functions {allowed} in FROM, was {name}()", place
             )
+        node["function"]["is_in_from"] = True
     elif node.get("class") == "FUNCTION":
         name = str(node.get("function_name", "")).lower()
-        if _REFUSED.fullmatch(name):
+        if is_expanding(name) and (node.get("schema") or node.get("catalog")):
+            raise _error(sql, f"expected {name}() without a schema, which has a bound", place)
+        if is_outside(name):
             raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
+
+
+def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:
+    """What calls make of a value, with this one, see `expansion`; those in FROM give their rows one after the other."""
+    name = str(node.get("function_name", "")).lower()
+    if node.get("class") != "FUNCTION" or not is_expanding(name) or node.get("is_in_from"):
+        return before
+    try:
+        return expansion(name, [_constant(part.get("expression", {})) for part in node.get("arguments", [])], before)
+    except ValueError as error:
+        raise _error(sql, str(error), place) from None
+
+
+def _constant(node: dict[str, Any]) -> int | str | None:
+    """The value of a constant; None for anything else."""
+    literal = node.get("literal", {})
+    kind, text = literal.get("kind"), str(literal.get("text", ""))
+    if kind == "INTEGER" and text.removeprefix("-").isdigit():
+        return int(text)
+    return text if kind == "STRING" else None
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

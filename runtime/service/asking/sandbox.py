@@ -11,7 +11,8 @@ import msgspec
 import pyarrow as pa
 
 from deltabook.wire.asking import AnsweredColumn
-from runtime.compiler.describe import quoted_name
+from runtime.compiler.describe import CLOSED_SETTINGS, quoted_name
+from runtime.compiler.expansion import GUARDS
 from runtime.plan import Column
 from runtime.service.asking.errors import AskError, CostlyError
 from runtime.service.asking.limits import AskLimits
@@ -27,16 +28,6 @@ Tables = Mapping[str, tuple[Sequence[Column], pa.Table]]
 _BATCH_ROWS: Final = 16 * 1024
 _PLAN: Final = "QUERY PLAN"
 """The one column of a plan, which is called as PostgreSQL calls it."""
-_SETTINGS: Final = {
-    "allow_community_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "enable_external_access": "false",
-    "lock_configuration": "true",
-    "python_enable_replacements": "false",
-    "temp_directory": "",
-    "threads": "1",
-}
 
 
 class Beside(msgspec.Struct, frozen=True, eq=False):
@@ -102,8 +93,10 @@ class Sandbox:
         import duckdb  # 0.3 s, which a runtime that is asked nothing does not pay
 
         self._limits = limits
-        settings = {**_SETTINGS, "memory_limit": f"{limits.memory_bytes // 1024}KiB"}
+        settings = {**CLOSED_SETTINGS, "memory_limit": f"{limits.memory_bytes // 1024}KiB"}
         self.connection = duckdb.connect(":memory:", config=dict(settings))
+        for statement in GUARDS:
+            self.connection.execute(statement)
 
     def close(self) -> None:
         """Give all of its memory back."""

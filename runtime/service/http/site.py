@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import Request
@@ -19,6 +18,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 from twisted.web.server import Request as SiteRequest
 
 from deltabook.wire.access import Access
+from deltabook.wire.bounded import CrowdedConnection, answer_and_close
 from deltabook.wire.service import SiteLine
 from runtime.compiler import SqlError
 from runtime.service.errors import ServiceError
@@ -102,22 +102,11 @@ class _Request(SiteRequest):
 
     def _too_late(self) -> None:
         self._late = None
-        cast(Any, self.channel).transport.abortConnection()
-
-
-class _Crowded(Protocol):
-    """Answers a connection that is one too many, and ends it."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def connectionMade(self) -> None:
-        """See the base."""
-        body = self._text.encode() + b"\n"
-        head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {TEXT}\r\nContent-Length: {len(body)}\r\n"
-        transport: Any = self.transport
-        transport.write(head.encode() + b"Retry-After: 1\r\nConnection: close\r\n\r\n" + body)
-        transport.loseConnection()
+        channel = cast(Any, self.channel)
+        if len(channel.requests) == 1:  # else the answer to the request before it is still being sent
+            answer_and_close(channel.transport, 408, channel.site.late, channel.site.reactor)
+        else:
+            channel.transport.abortConnection()
 
 
 class ResultsSite(Site):
@@ -140,6 +129,8 @@ class ResultsSite(Site):
         self.sender = Sender(limits, reactor)
         self.bodies_bytes = 0
         """Of bodies that are arriving."""
+        self.late = f"expected a whole request within {limits.request_s:g} s, was a slower one"
+        """The answer to a request that takes too long to arrive."""
         self._connections = Connections(limits.connections, limits.connections_per_client)
         self._refused_connections = self._requests = self._refused = self._failed = 0
 
@@ -165,15 +156,35 @@ class ResultsSite(Site):
         client = client_of(str(getattr(addr, "host", "")))
         if reason := self._connections.taken(client):
             self._refused_connections += 1
-            return _Crowded(reason)
+            return CrowdedConnection(reason, self.reactor)
         connection: Any = super().buildProtocol(addr)
-        lost = connection.connectionLost
+        channel: Any = connection._channel
+        lost, received = connection.connectionLost, connection.dataReceived
+        # Until its first line is whole a request has no object that could count the time: a client that sends a byte
+        # before each timeout of an idle connection would keep it for ever.
+        heads: list[Any] = []
+
+        def arrived(data: bytes) -> None:
+            received(data)
+            if channel.requests or connection._channel is not channel:
+                stop()
+            elif not heads:
+                heads.append(cast(Any, self.reactor).callLater(self.limits.request_s, late))
+
+        def late() -> None:
+            heads.clear()
+            answer_and_close(channel.transport, 408, self.late, self.reactor)
+
+        def stop() -> None:
+            while heads:
+                heads.pop().cancel()
 
         def ended(reason: Failure) -> None:
+            stop()
             self._connections.lost(client)
             lost(reason)
 
-        connection.connectionLost = ended
+        connection.connectionLost, connection.dataReceived = ended, arrived
         return connection
 
     def refusal(self, request: Request) -> Refusal | None:

@@ -6,6 +6,8 @@ Plan record: `Reevaluated`. Cost of a step: the state, sorted. Everything that g
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +22,10 @@ from runtime.views.nodes.totals import Totals
 from runtime.views.rows import WEIGHT, change_schema, record_arrays
 from runtime.views.strings import Strings
 
-__all__ = ["Recompute", "lower"]
+__all__ = ["EVALUATION_S", "Recompute", "lower"]
+
+EVALUATION_S: Final = 30.0
+"""Time for one evaluation of a view; one that takes longer has failed, and the others go on."""
 
 
 class Recompute:
@@ -69,13 +74,14 @@ class Recompute:
     def _evaluated(self) -> pa.Table:
         import duckdb  # only such views pay the 0.3 s that these two take
 
-        from runtime.compiler.describe import database
+        from runtime.compiler.describe import database, time_limit
 
         with database().cursor() as connection:
             for name, table in self._tables.items():
                 connection.register(name, _expanded(table, self._strings))
             try:
-                result = connection.sql(self._body.query).to_arrow_table()
+                with time_limit(connection, EVALUATION_S):
+                    result = connection.sql(self._body.query).to_arrow_table()
             except duckdb.Error as error:
                 raise ViewError(
                     f"expected to evaluate view {self._view.name}, was {str(error).splitlines()[0]}"

@@ -12,7 +12,16 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from exchange_server.errors import ExchangeConfigurationError
-from exchange_server.logins import Gate, GateLimits, PasswordHash, User, check_name, hash_password, load_users
+from exchange_server.logins import (
+    Gate,
+    GateLimits,
+    PasswordHash,
+    User,
+    UsersWatch,
+    check_name,
+    hash_password,
+    load_users,
+)
 from exchange_server.matching.account import AccountLimits
 
 HASH = hash_password("secret")
@@ -150,7 +159,7 @@ def test_a_users_file_that_others_may_read_is_warned_of(tmp_path: Path, mode: in
     globalLogPublisher.addObserver(events.append)  # type: ignore[arg-type]
     load_users(write(tmp_path, entry(), mode))
     globalLogPublisher.removeObserver(events.append)  # type: ignore[arg-type]
-    assert any("others than its owner" in (event.get("log_format") or "") for event in events) == warned
+    assert any("read by others than its owner" in (event.get("log_format") or "") for event in events) == warned
 
 
 def test_names_are_of_letters_and_digits() -> None:
@@ -254,3 +263,86 @@ def test_failures_of_no_more_names_are_remembered_than_may_be(tmp_path: Path) ->
         door.knock(name, "x")
     assert "expected" in door.knock("A", "x")[1]
     assert "too many" in door.knock("C", "x")[1]
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o666])
+def test_a_users_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(ExchangeConfigurationError, match=r"writable by its owner alone \(chmod go-w\), was mode 06"):
+        load_users(write(tmp_path, entry(), mode))
+
+
+# -- changes of the file ---------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """A users file that is watched, and what was said of its changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock = folder, Clock()  # type: ignore[no-untyped-call, unused-ignore]
+        self.path = write(folder, entry() + entry("BRAVO"))
+        self.watch = UsersWatch(self.path, self.clock)
+        self.gone: list[set[str]] = []
+        self.watch.start(lambda gone: self.gone.append(set(gone)))
+
+    def becomes(self, text: str) -> list[set[str]]:
+        """Write the file anew, as editors do, and wait until it was looked at."""
+        self.gone.clear()
+        new = self.folder / "new"
+        new.write_text(text)
+        new.chmod(0o600)
+        new.rename(self.path)
+        self.clock.advance(1)
+        return self.gone
+
+    @property
+    def names(self) -> set[str]:
+        return set(self.watch.gate.users)
+
+
+def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.clock.advance(1)
+    assert watched.gone == []
+    assert watched.becomes(entry() + entry("BRAVO") + entry("CARLO")) == [set()]
+    assert watched.names == {"ALPHA", "BRAVO", "CARLO"}
+
+
+def test_only_who_is_removed_or_has_another_password_must_go(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    assert watched.becomes(entry("BRAVO", secret=hash_password("other")) + entry("CARLO")) == [{"ALPHA", "BRAVO"}]
+    assert watched.becomes(entry("BRAVO", secret=hash_password("other"), more='protocol = "ouch42"')) == [
+        {"BRAVO", "CARLO"}
+    ]
+
+
+@pytest.mark.parametrize("text", ["[[user]", entry() + entry(), entry("TOOLONG")])
+def test_a_file_with_an_error_changes_nothing(tmp_path: Path, text: str) -> None:
+    watched = Watched(tmp_path)
+    assert watched.becomes(text) == []
+    assert watched.names == {"ALPHA", "BRAVO"}
+    watched.path.unlink()
+    watched.clock.advance(1)
+    assert watched.names == {"ALPHA", "BRAVO"}
+    assert watched.becomes(entry()) == [{"BRAVO"}]
+
+
+def test_a_password_of_before_is_not_right_any_more(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    gate = Gate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: succeed(compare()))
+    said: list[object] = []
+    gate.check("ALPHA", "secret", "h", lambda user, reason: said.append(reason))
+    gate.replace(load_users(write(tmp_path, entry(secret=hash_password("other")))))
+    gate.check("ALPHA", "secret", "h", lambda user, reason: said.append(reason))
+    gate.check("ALPHA", "other", "h", lambda user, reason: said.append(reason))
+    assert said == ["", "expected a user and its password", ""]
+
+
+def test_a_comparison_that_began_before_the_change_lets_nobody_in(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    waiting: Deferred[bool] = Deferred()
+    gate = Gate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: waiting)
+    said: list[object] = []
+    gate.check("ALPHA", "secret", "h", lambda user, reason: said.append(user))
+    gate.replace(load_users(write(tmp_path, entry("BRAVO"))))
+    waiting.callback(True)
+    assert said == [None]

@@ -10,6 +10,7 @@ import pytest
 from deltabook.wire.ouch5 import encode_request
 from deltabook.wire.soupbin import UNSEQUENCED, LoginAccepted, LoginRejected, PacketSplitter, encode_packet
 from exchange_server.errors import JournalError
+from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import AnyInput
 from tests.generators.ouch_desk import enter, enter_42
 from tests.generators.ouch_floor import Client, OuchFloor, user
@@ -314,3 +315,25 @@ def test_the_end_of_the_exchange_is_said(floor: OuchFloor) -> None:
     packets = client.take()
     assert client.types(packets)[0] == "S"
     assert packets[-1].payload == b"the exchange stops"
+
+
+def test_users_that_must_go_are_cut_and_nobody_else(tmp_path: Path) -> None:
+    floor = OuchFloor(tmp_path)
+    alpha, bravo = floor.connect(), floor.connect("BRAVO")
+    floor.server.end_sessions({"ALPHA"})
+    assert alpha.end() == "the user was removed, or has another password or protocol"
+    bravo.send(enter(1))
+    floor.turn()
+    assert (bravo.letters(), bravo.end()) == ("A", "")
+    floor.close()
+
+
+def test_settings_of_users_hold_for_sessions_that_there_are(tmp_path: Path) -> None:
+    floor = OuchFloor(tmp_path)
+    alpha = floor.connect()
+    floor.users["ALPHA"] = user("ALPHA", limits=AccountLimits(open_orders=1))
+    floor.server.settle()
+    alpha.send(enter(1), enter(2))
+    floor.turn()
+    assert alpha.letters() == "AJ"
+    floor.close()

@@ -151,7 +151,9 @@ def test_only_a_trade_that_was_can_be_bust(operated: Operated) -> None:
     assert operated.refused(admin.BustTrade("ACME", newest + 1)) == (
         409, f"expected a match from 1 to {newest}, was {newest + 1}"
     )  # fmt: skip
-    assert operated.change(admin.BustTrade("ACME", newest)).what == f"match {newest} of ACME is void"
+    done = operated.change(admin.BustTrade("ACME", newest))
+    assert done.what == f"match {newest} of ACME is void; told on its own stream: text:7"
+    assert operated.refused(admin.BustTrade("GLOBEX", newest)) == (409, "expected a match of GLOBEX, was one of ACME")
 
 
 def test_a_snapshot_is_written(operated: Operated) -> None:

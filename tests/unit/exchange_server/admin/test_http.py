@@ -177,16 +177,28 @@ def test_unfinished_requests_keep_nobody_out(operated: Operated) -> None:
         connection.dataReceived(b"GET /v1/stat")
     assert operated.ask(admin.STATUS_PATH).status == 200
     assert [transport.disconnecting for _, transport in dripping] == [True] + [False] * 63
+    assert dripping[0][1].value().startswith(b"HTTP/1.1 503 ")
+
+
+def test_a_silent_connection_that_makes_room_is_told_nothing(operated: Operated) -> None:
+    """A client could take an answer that it has not asked for as that to its next request."""
+    silent = [operated.dial() for _ in range(64)]
+    assert operated.ask(admin.STATUS_PATH).status == 200
+    assert (silent[0][1].value(), silent[0][1].disconnecting) == (b"", True)
 
 
 def test_a_connection_is_refused_while_all_are_being_answered(operated: Operated) -> None:
     dialled = [operated.dial() for _ in range(64)]
     for _, transport in dialled:
         operated.site.request_arrived(transport)
-    assert operated.dial()[0] is None
+    _, refused = operated.dial()
+    head, _, body = refused.value().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert body == b"expected at most 64 connections, was one more\n"
+    assert refused.disconnecting
     connection, _ = dialled[0]
     connection.connectionLost(Failure(ConnectionDone()))
-    assert operated.dial()[0] is not None
+    assert operated.ask(admin.STATUS_PATH).status == 200
 
 
 def test_a_request_must_arrive_in_time(operated: Operated) -> None:
@@ -197,6 +209,7 @@ def test_a_request_must_arrive_in_time(operated: Operated) -> None:
         assert not transport.disconnecting
         operated.clock.advance(14.9)
     assert transport.disconnecting
+    assert transport.value().endswith(b"\r\n\r\nexpected a whole request within 90 s, was a slower one\n")
 
 
 def test_each_request_of_a_connection_has_its_own_time(operated: Operated) -> None:

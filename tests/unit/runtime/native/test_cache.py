@@ -214,7 +214,7 @@ def test_a_folder_that_others_can_write_is_not_used(own: Path) -> None:
     own.chmod(0o777)
     kernels = KernelCache(own)
     assert kernels.get(HASH) is None
-    assert kernels.status().reason == f"expected {own} to be writable by its owner alone, was mode 0777"
+    assert kernels.status().reason == f"expected {own} to be writable by its owner alone (chmod go-w), was mode 0777"
     assert not kernels.wait([HASH], 0)
     own.chmod(0o700)
     assert kernels.get(HASH) is None

@@ -98,8 +98,8 @@ def test_an_answer_has_so_many_rows_and_bytes() -> None:
     assert answered("SELECT * FROM range(50)", answer_rows=50).table.num_rows == 50
     with pytest.raises(CostlyError, match="expected an answer of at most 50 rows"):
         answered("SELECT * FROM range(51)", answer_rows=50)
-    with pytest.raises(CostlyError, match="expected an answer of at most 1000 bytes"):
-        answered("SELECT repeat('x', 2000)", answer_bytes=1000)
+    with pytest.raises(CostlyError, match="expected an answer of at most 500 bytes"):
+        answered("SELECT repeat('x', 1000)", answer_bytes=500)
 
 
 def test_memory_has_an_end() -> None:

@@ -256,6 +256,50 @@ def test_a_request_that_arrives_drop_by_drop_is_cut_off() -> None:
     assert transport.disconnected or transport.disconnecting
 
 
+def test_a_first_line_that_arrives_drop_by_drop_is_cut_off() -> None:
+    """The clock of a request begins with its first byte, not with the end of its first line."""
+    lab = ResultsLab(limits=SiteLimits(idle_s=10, request_s=30))
+    protocol, transport = lab.connect()
+    for _ in range(29):
+        protocol.dataReceived(b"G")
+        lab.clock.advance(1)
+    assert not transport.disconnecting
+    protocol.dataReceived(b"G")
+    lab.clock.advance(1)
+    answer = parsed(transport.value())
+    assert (answer.status, answer.text) == (408, "expected a whole request within 30 s, was a slower one")
+    assert transport.disconnecting
+
+
+def test_headers_that_arrive_too_late_are_answered() -> None:
+    lab = ResultsLab(limits=SiteLimits(idle_s=99, request_s=30))
+    protocol, transport = lab.connect()
+    protocol.dataReceived(b"GET /v1/status HTTP/1.1\r\n")
+    lab.clock.advance(30)
+    assert parsed(transport.value()).status == 408
+
+
+def test_no_clock_of_a_request_runs_between_two_of_them() -> None:
+    lab = ResultsLab(limits=SiteLimits(idle_s=99, request_s=30))
+    protocol, transport = lab.connect()
+    for _ in range(3):
+        protocol.dataReceived(b"GET /v1/status HTTP/1.1\r\nHo")
+        lab.clock.advance(29)
+        protocol.dataReceived(b"st: localhost\r\n\r\n")
+        lab.clock.advance(29)
+    assert transport.value().count(b"HTTP/1.1 200 OK") == 3
+    assert not transport.disconnecting
+
+
+def test_bytes_behind_an_endless_request_end_nothing() -> None:
+    lab = ResultsLab(limits=SiteLimits(idle_s=99, request_s=30))
+    protocol, transport = lab.connect()
+    protocol.dataReceived(b"GET /v1/changes?views=m HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    protocol.dataReceived(b"G")
+    lab.clock.pump([20, 20])
+    assert not transport.disconnecting
+
+
 def test_what_goes_wrong_inside_is_500_without_its_inside(caplog: pytest.LogCaptureFixture) -> None:
     lab = ResultsLab()
     lab.hub.since.clear()

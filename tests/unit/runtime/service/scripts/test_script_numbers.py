@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.unit.runtime.service.test_scripts import Read
+from tests.unit.runtime.service.scripts.test_origins import Read
 
 BAD: Final = None
 NUMBERS: Final[Mapping[str, Mapping[str, int | None]]] = {
