@@ -40,7 +40,7 @@ KNOWN_CIRCLES = {
     "deltabook.backtest": 12,
     "runtime.compiler": 3,
     "runtime.compiler.flow": 5,
-    "runtime.engine.running": 7,
+    "runtime.engine": 7,
     "runtime.formats": 10,
     "runtime.views.emission": 3,
 }
