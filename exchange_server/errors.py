@@ -1,6 +1,7 @@
 """Errors of the exchange; messages read "expected X, was Y, where"."""
 
 __all__ = [
+    "DamagedStreamError",
     "DirectoryInUseError",
     "ExchangeConfigurationError",
     "ExchangeError",
@@ -23,6 +24,10 @@ class ExchangeConfigurationError(ExchangeError, ValueError):
 
 class JournalError(ExchangeError, OSError):
     """The journal cannot be read or written."""
+
+
+class DamagedStreamError(JournalError):
+    """A part of a stream's file is not as it was written: whoever reads it is refused, and the exchange goes on."""
 
 
 class DirectoryInUseError(JournalError):

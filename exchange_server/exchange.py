@@ -82,7 +82,7 @@ class Exchange:
         market, snapshot = self._starts.nearest(
             journal.reader.head,
             journal.snapshots,
-            missing=lambda found: journal.streams.missing(_needed(found, encoders)),
+            missing=lambda found: journal.streams.damage(_needed(found, encoders)),
         )
         for why in self._starts.passed_over:
             self._log.warn("journal: passed over a snapshot, {why}", why=why)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from exchange_server.errors import JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
-from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position
+from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position, damage_before
 
 __all__ = ["PRIVATE", "Stream", "Streams", "feed_name", "private_name"]
 
@@ -67,21 +67,10 @@ class Streams:
         self._streams: dict[str, Stream] = {}
         self._open: deque[NumberedFile] = deque()
 
-    def missing(self, positions: Mapping[str, Position]) -> str:
-        """Why the files are less than they were at these positions; empty if they are not."""
-        for name, position in positions.items():
-            path = self._directory / name
-            try:
-                descriptor = self._disk.open(path, read_only=True)
-                size = self._disk.size(descriptor)
-                self._disk.close(descriptor)
-            except FileNotFoundError:
-                size = 0
-            except OSError as error:
-                return f"expected to read {path}, was {error.strerror}"
-            if size < position.size_bytes:
-                return f"expected {position.size_bytes} bytes or more in {path}, were {size}"
-        return ""
+    def damage(self, positions: Mapping[str, Position]) -> str:
+        """Why the files are not what they were up to these positions; empty if they are."""
+        found = (damage_before(position, self._directory / name, self._disk) for name, position in positions.items())
+        return next(filter(None, found), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
         """Go on from these positions: files are cut to them, and those that have none are removed."""
