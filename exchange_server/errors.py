@@ -1,10 +1,13 @@
 """Errors of the exchange; messages read "expected X, was Y, where"."""
 
+from deltabook.wire.errors import DamageError
+
 __all__ = [
     "DamagedStreamError",
     "DirectoryInUseError",
     "ExchangeConfigurationError",
     "ExchangeError",
+    "JournalDamagedError",
     "JournalError",
     "ListenError",
     "OperationError",
@@ -32,6 +35,10 @@ class DamagedStreamError(JournalError):
 
 class DirectoryInUseError(JournalError):
     """Another exchange holds the journal's directory."""
+
+
+class JournalDamagedError(JournalError, DamageError):
+    """A file of the journal is not as it was written, and cannot be made again on the way."""
 
 
 class ListenError(ExchangeError, OSError):

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from deltabook.wire.soupbin import SEQUENCED
 from exchange_server.errors import DamagedStreamError, JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 
@@ -102,9 +103,10 @@ class NumberedFile(ABC):
         disk: Disk = LOCAL_DISK,
         index_limit: int = INDEX_LIMIT,
         on_open: Callable[[NumberedFile], None] | None = None,
+        is_cut: bool = True,
     ) -> None:
-        """Goes on from a position, or anew; what the file has behind it is cut off. ``on_open`` hears of each
-        descriptor, so that somebody can see to it that they are not too many.
+        """Goes on from a position, or anew; what the file has behind it is cut off, or else written over and cut off by
+        `cut`. ``on_open`` hears of each descriptor, so that somebody can see to it that they are not too many.
 
         Raises `JournalError` if the file cannot be opened, or has less than the position says.
         """
@@ -127,8 +129,9 @@ class NumberedFile(ABC):
         size = disk.size(self._fd)
         if size < self.size_bytes:
             raise JournalError(f"expected {self.size_bytes} bytes or more in {path}, were {size}")
-        if size > self.size_bytes:
-            disk.truncate(self._fd, self.size_bytes)
+        self._found_bytes = size
+        if is_cut:
+            self.cut()
         if position.rest_checksum is None:
             self._take_as_it_is()
 
@@ -137,6 +140,26 @@ class NumberedFile(ABC):
         for begin in range(0, self.size_bytes, BLOCK_BYTES):
             length = min(BLOCK_BYTES, self.size_bytes - begin)
             self._count(self._disk.pread(self._fd, length, begin), begin)
+
+    @property
+    def surplus_bytes(self) -> int:
+        """Bytes of further records that the file had when it was opened and that nobody has appended since.
+
+        0 for bytes that do not begin with the next record: nobody has published those.
+        """
+        surplus_bytes = max(0, self._found_bytes - self.size_bytes)
+        begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""
+        return surplus_bytes if begin and self._is_next(begin) else 0
+
+    @abstractmethod
+    def _is_next(self, chunk: bytes) -> bool:
+        """Whether a chunk begins like the record of the next number, as far as that can be told."""
+
+    def cut(self) -> None:
+        """Cut those off. Raises `OSError`."""
+        if self._found_bytes > self.size_bytes:
+            self._disk.truncate(self._descriptor(), self.size_bytes)
+        self._found_bytes = 0
 
     @property
     def path(self) -> Path:
@@ -274,7 +297,10 @@ class NumberedFile(ABC):
 
 
 class LineFile(NumberedFile):
-    """Records are lines."""
+    """Records are lines, which begin with their number."""
+
+    def _is_next(self, chunk: bytes) -> bool:
+        return chunk.startswith(b"%d," % self.next_number)
 
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
         lines = chunk.count(b"\n")
@@ -287,10 +313,13 @@ class LineFile(NumberedFile):
 
 
 class PacketFile(NumberedFile):
-    """Records begin with their length in two big-endian bytes, which count what follows them.
+    """Records begin with their length in two big-endian bytes, which count what follows them, and the letter S.
 
     Looking for their ends is a step for each; so whoever only passes them on takes `piece`s, which end anywhere.
     """
+
+    def _is_next(self, chunk: bytes) -> bool:
+        return chunk[2:3] == SEQUENCED and self._skip(chunk, 1)[1] == 1
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
         """Bytes from an offset on."""

@@ -66,6 +66,7 @@ class Streams:
         self._positions: Mapping[str, Position] = {}
         self._streams: dict[str, Stream] = {}
         self._open: deque[NumberedFile] = deque()
+        self._is_cut = False
 
     def damage(self, positions: Mapping[str, Position]) -> str:
         """Why the files are not what they were up to these positions; empty if they are."""
@@ -73,27 +74,51 @@ class Streams:
         return next(filter(None, found), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
-        """Go on from these positions: files are cut to them, and those that have none are removed."""
+        """Go on from these positions. What the files have behind them is written over, and cut by `cut`."""
         self._positions = positions
         try:
             self._disk.make_directory(self._directory / PRIVATE)
-            for name in self._disk.names(self._directory / PRIVATE):
-                if f"{PRIVATE}/{name}" not in positions:
-                    self._disk.unlink(self._directory / PRIVATE / name)
         except OSError as error:
             raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
         for name in positions:
             if name.startswith(PRIVATE):
                 self.get(name)
 
+    def surplus(self) -> str:
+        """Which files hold more than was appended since `begin`, in words; empty if none does."""
+        words = []
+        for records in (*(stream.records for stream in self._streams.values()), *map(self._opened_as, self._unknown())):
+            if surplus_bytes := records.surplus_bytes:
+                words.append(f"{surplus_bytes} bytes more in {records.path}")
+        return "; ".join(words)
+
+    def _opened_as(self, name: str) -> NumberedFile:
+        """The records of a file up to its position."""
+        kind = LineFile if name.endswith(".lines") else PacketFile
+        position, is_cut = self._positions.get(name), self._is_cut
+        return kind(self._directory / name, position, disk=self._disk, on_open=self._opened, is_cut=is_cut)
+
+    def _unknown(self) -> list[str]:
+        """Private streams that nobody has begun."""
+        names = (f"{PRIVATE}/{name}" for name in self._disk.names(self._directory / PRIVATE))
+        return [name for name in names if name.endswith((".lines", ".packets")) and name not in self._streams]
+
+    def cut(self) -> None:
+        """Cut off what the files hold beyond, and remove private streams that nobody has begun. Raises `JournalError`."""
+        self._is_cut = True
+        try:
+            for stream in self._streams.values():
+                stream.records.cut()
+            for name in self._unknown():
+                self._disk.unlink(self._directory / name)
+        except OSError as error:
+            raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
+
     def get(self, name: str) -> Stream:
         """A stream, which is begun if it is not there yet."""
         stream = self._streams.get(name)
         if stream is None:
-            kind = LineFile if name.endswith(".lines") else PacketFile
-            position = self._positions.get(name)
-            stream = Stream(kind(self._directory / name, position, disk=self._disk, on_open=self._opened))
-            self._streams[name] = stream
+            stream = self._streams[name] = Stream(self._opened_as(name))
         return stream
 
     def _opened(self, records: NumberedFile) -> None:

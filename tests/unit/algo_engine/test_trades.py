@@ -72,6 +72,6 @@ def test_parquet_has_the_rows_of_the_csv_with_their_types(tmp_path: Path) -> Non
 
 def test_a_list_of_other_columns_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("10,1,sobi\n")
-    with pytest.raises(JournalDamaged, match="expected 12 fields"):
+    with pytest.raises(JournalDamaged, match="was damage at byte 0"):
         FileSpool(tmp_path / "a", "sobi", 9001)
     assert (tmp_path / "a").read_text() == "10,1,sobi\n"
