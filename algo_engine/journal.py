@@ -223,6 +223,10 @@ class FileJournal:
         self._file = self._path.open("ab")
         self._size_bytes, self._is_dirty = len(data), False
 
+    def release(self) -> None:
+        """Let go of a journal that was not read."""
+        self._lock.close()
+
     def close(self) -> None:
         """See `Journal.close`."""
         try:

@@ -19,12 +19,13 @@ from algo_engine.records import Checkpoint
 from algo_engine.trades import SPOOL, FileSpool, Trade, scan_spool, trade_of, write_spool
 from deltabook.wire.aside import set_aside
 
-__all__ = ["SpoolCheck", "check_spool", "open_spool", "rebuild_spool"]
+__all__ = ["ADVICE", "SpoolCheck", "check_spool", "open_spool", "rebuild_spool"]
 
-_ADVICE = (
+ADVICE = (
     "restore the strategy's folder from a backup, or move it away: the strategy then asks the exchange for everything "
     "from the first message on, with the fees of that start, and counts the day's orders from 0"
 )
+"""What to do about a journal or a list that nothing here can make again."""
 
 
 class SpoolCheck(msgspec.Struct, frozen=True):
@@ -61,7 +62,7 @@ def check_spool(folder: Path) -> SpoolCheck:
         return SpoolCheck("")
     if len(counted) != first.fills:
         missing = f"{first.fills - len(counted)} of {first.fills} trades before its journal begins are lost"
-        return SpoolCheck(why, lost=f"{missing}: {_ADVICE}")
+        return SpoolCheck(why, lost=f"{missing}: {ADVICE}")
     blotter = Blotter(first.broker_id)
     events = [event for record in records for event in blotter.apply(record) if event.is_fill]
     return SpoolCheck(why, (*counted, *(trade_of(event, folder.name, first.broker_id) for event in events)))

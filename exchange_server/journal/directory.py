@@ -96,9 +96,7 @@ class Journal:
                     f"expected {self.directory} to be free, was in use by another exchange ({held_by})"
                 ) from None
             with suppress(msgspec.DecodeError):
-                self._boot_id = msgspec.json.decode(
-                    self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0), type=Claim
-                ).boot
+                self._boot_id = msgspec.json.decode(self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0), type=Claim).boot
             self._claim(descriptor)
         except JournalError:
             raise

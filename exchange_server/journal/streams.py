@@ -86,11 +86,9 @@ class Streams:
 
     def surplus(self) -> str:
         """Which files hold more than was appended since `begin`, in words; empty if none does."""
-        words = []
-        for records in (*(stream.records for stream in self._streams.values()), *map(self._opened_as, self._unknown())):
-            if surplus_bytes := records.surplus_bytes:
-                words.append(f"{surplus_bytes} bytes more in {records.path}")
-        return "; ".join(words)
+        begun = [stream.records for stream in self._streams.values()]
+        found = [(records.path, records.surplus_bytes) for records in (*begun, *map(self._opened_as, self._unknown()))]
+        return "; ".join(f"{surplus_bytes} bytes more in {path}" for path, surplus_bytes in found if surplus_bytes)
 
     def _opened_as(self, name: str) -> NumberedFile:
         """The records of a file up to its position."""
@@ -104,7 +102,7 @@ class Streams:
         return [name for name in names if name.endswith((".lines", ".packets")) and name not in self._streams]
 
     def cut(self) -> None:
-        """Cut off what the files hold beyond, and remove private streams that nobody has begun. Raises `JournalError`."""
+        """Cut off what the files hold beyond, remove private streams that nobody has begun; raises `JournalError`."""
         self._is_cut = True
         try:
             for stream in self._streams.values():

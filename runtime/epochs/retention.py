@@ -24,7 +24,7 @@ from runtime.epochs.log import FIRST, PROGRAMS, EpochLogReader, program_name
 from runtime.epochs.segment import Footer, read_segment, write_segment
 from runtime.epochs.snapshots import SnapshotDirectory
 
-__all__ = ["RetentionConfig", "retire", "retire_epochs"]
+__all__ = ["RetentionConfig", "retire", "retire_epochs", "write_first"]
 
 _BEGUN_WITH: Final = 0
 
@@ -87,7 +87,7 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
             f"expected to keep epoch {log.latest()}, the newest in {directory}, was to begin at {first}"
         )
     if first > begin:
-        _write(disk, directory / FIRST, Footer(0, first))
+        write_first(log, first)
     elif log.leftovers():
         disk.sync_directory(directory)  # an earlier call may have renamed the mark without syncing it
     freed = 0
@@ -99,6 +99,11 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
     for epoch in kept[1:-1]:
         disk.unlink(directory / PROGRAMS / program_name(epoch))
     return freed
+
+
+def write_first(log: EpochLogReader, first: int) -> None:
+    """Write the mark that says which epoch is the first that is left, durably."""
+    _write(log.disk, log.directory / FIRST, Footer(0, first))
 
 
 def _keep_control(log: EpochLogReader, epoch: int) -> None:

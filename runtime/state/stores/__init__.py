@@ -7,7 +7,7 @@ edits ──▶ Store ──┬── MemoryStore: tests, state that need not ou
 """
 
 from runtime.state.stores.memory import MemoryStore
-from runtime.state.stores.sqlite import SqliteStore
+from runtime.state.stores.sqlite import SqliteStore, check_store
 from runtime.state.stores.store import Edit, LateEdit, Store, encoded
 
-__all__ = ["Edit", "LateEdit", "MemoryStore", "SqliteStore", "Store", "encoded"]
+__all__ = ["Edit", "LateEdit", "MemoryStore", "SqliteStore", "Store", "check_store", "encoded"]

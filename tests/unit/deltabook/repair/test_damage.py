@@ -1,0 +1,121 @@
+"""Every fault of every kind of file of a run: the answers are right, or the start is refused with the file's name and
+what repairs it; never wrong. The table in docs/operations.md is what is tested.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from deltabook.cli._root import REMEDY, one_line
+from deltabook.repair import repair
+from deltabook.wire.errors import DamageError
+from tests.generators.damage_lab import ANSWERS, FAULTS, make_runs
+
+DOCS: Final = Path(__file__).parents[4] / "docs" / "operations.md"
+NEWEST, OLDEST, SECOND = -1, 0, 1
+FILES: Final = {
+    "`inputs/*.inputs`, newest": ("exchange", "inputs/*.inputs", NEWEST),
+    "`inputs/*.inputs`, older than a snapshot": ("exchange", "inputs/*.inputs", OLDEST),
+    "`snapshots/*.snapshot`": ("exchange", "snapshots/*.snapshot", NEWEST),
+    "`feed.lines`": ("exchange", "feed.lines", OLDEST),
+    "`feed.itch`": ("exchange", "feed.itch", OLDEST),
+    "`private/*`": ("exchange", "private/*", OLDEST),
+    "`lock`": ("exchange", "lock", OLDEST),
+    "`*/orders.log`": ("algo", "*/orders.log", OLDEST),
+    "`*/trades.spool`": ("algo", "*/trades.spool", OLDEST),
+    "`*/orders.lock`": ("algo", "*/orders.lock", OLDEST),
+    "`state.db`": ("runtime", "state.db", OLDEST),
+    "`epochs/*.segment`": ("runtime", "epochs/*.segment", SECOND),
+    "`epochs/*.segment`, newest": ("runtime", "epochs/*.segment", NEWEST),
+    "`epochs/first`": ("runtime", "epochs/first", OLDEST),
+    "`epochs/programs/*`": ("runtime", "epochs/programs/*", OLDEST),
+    "relation `snapshots/*`": ("runtime", "snapshots/*.snapshot", NEWEST),
+    "`results/*.result`": ("runtime", "results/*.result", NEWEST),
+    "`results/*.full`": ("runtime", "results/*.full", NEWEST),
+    "`dead-letters.jsonl`": ("runtime", "dead-letters.jsonl", OLDEST),
+    "`claim`": ("runtime", "claim", OLDEST),
+    "`beat`": ("runtime", "beat", OLDEST),
+    "`consumers/*.json`": ("runtime", "consumers/*.json", OLDEST),
+}
+"""Row of the table → part, files, and which of them gets the fault."""
+
+
+def documented() -> dict[tuple[str, str], str]:
+    """Outcome by file and fault, as the documentation says."""
+    text = DOCS.read_text("utf-8")
+    table = text[text.index("| file | flip |") :].split("\n\n", 1)[0].splitlines()
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in table]
+    return {(row[0], fault): cell for row in rows[2:] for fault, cell in zip(rows[0][1:], row[1:], strict=True)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The runs without a fault, and what they answer."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    make_runs(path)
+    shutil.copytree(path, path.with_name("asked"))
+    return path, {part: answer(path.with_name("asked")) for part, answer in ANSWERS.items()}
+
+
+def outcome(path: Path, part: str, file: Path, answers: dict[str, Any]) -> str:
+    """What becomes of the fault."""
+    before = file.read_bytes() if file.exists() else None
+    try:
+        found = ANSWERS[part](path)
+    except DamageError as error:
+        line = one_line(error)
+        assert "\n" not in line
+        assert line.endswith(f"({REMEDY})")
+        assert file.name in line or str(file.parent) in line, line
+        return repaired(path, part, answers)
+    assert found == answers[part], "an answer is wrong"
+    return "right" if before == (file.read_bytes() if file.exists() else None) else "made again"
+
+
+def repaired(path: Path, part: str, answers: dict[str, Any]) -> str:
+    """What becomes of a directory whose start is refused."""
+    listed = contents(path / part)
+    (dry,) = repair(path / part, is_dry=True)
+    assert contents(path / part) == listed, "a dry run changes nothing"
+    (found,) = repair(path / part)
+    assert [each.problem for each in found.findings] == [each.problem for each in dry.findings]
+    assert found.findings
+    kept = {Path(name) for each in found.findings for name in each.kept}
+    now = contents(path / part)
+    assert all(data in now.values() for data in listed.values()), "every byte that was there still is"
+    assert all(name.exists() for name in kept)
+    if all(each.is_repairable for each in found.findings):
+        assert ANSWERS[part](path) == answers[part], "an answer is wrong after a repair"
+        return "repair"
+    assert all("backup" in each.remedy or "start the consumer" in each.remedy for each in found.findings)
+    return "restore"
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {
+        file: file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and file.suffix not in {".lock", ".db", ".db-wal", ".db-shm"} and file.name != "lock"
+    }
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("row", FILES)
+def test_damage_gives_right_answers_or_a_refusal(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str
+) -> None:
+    part, pattern, place = FILES[row]
+    path = tmp_path / "runs"
+    shutil.copytree(whole[0], path)
+    file = sorted((path / part).glob(pattern))[place]
+    change = FAULTS[fault]
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    print("OUTCOME", row, "|", fault, "|", outcome(path, part, file, whole[1]))
