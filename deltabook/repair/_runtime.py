@@ -15,7 +15,7 @@ from deltabook.repair.findings import RESTORE, Finding
 from deltabook.wire.aside import aside_name, set_aside
 from deltabook.wire.claim import this_process
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, write_first
-from runtime.epochs.log import FIRST
+from runtime.epochs.log import FIRST, PROGRAMS
 from runtime.service.rundirectory import DirectoryLock
 from runtime.state import StateError, check_store
 from runtime.upstreams import Consumers, UpstreamError
@@ -95,6 +95,8 @@ def _epochs(log: EpochLogReader) -> list[Finding]:
             log.read(epoch).verify()
         except EpochLogError as error:
             findings.append(_lost(error))
+    if log.first() and 0 not in log.programs():
+        findings.append(_lost(f"expected the catalogue of epoch 0 in {log.directory / PROGRAMS}, was none"))
     for epoch in log.programs():
         try:
             log.control(epoch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,16 +24,39 @@ from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import Streams
 from exchange_server.matching.inputs import MarketRules
 
-__all__ = ["INPUTS", "SNAPSHOTS", "Journal"]
+__all__ = ["INPUTS", "LOCK", "SNAPSHOTS", "Journal", "keeps_writes"]
 
 INPUTS: Final = "inputs"
 """Directory of the segments."""
 SNAPSHOTS: Final = "snapshots"
 """Directory of the snapshots."""
 
+LOCK: Final = "lock"
+"""File that is held, and says by whom."""
+
 _KEPT_SNAPSHOTS: Final = 4
 _LEAST_SNAPSHOTS: Final = 2
 """The newest, and the one before it should that be damaged."""
+
+
+def keeps_writes(directory: Path, disk: Disk = LOCAL_DISK) -> bool:
+    """Whether the system has run on since an exchange last wrote in a directory: then all that was written is there."""
+    try:
+        descriptor = disk.open(directory / LOCK, read_only=True)
+    except OSError:
+        return False
+    try:
+        boot_id = _boot_of(disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
+    finally:
+        disk.close(descriptor)
+    return bool(boot_id) and boot_id == disk.boot_id()
+
+
+def _boot_of(claim: bytes) -> str:
+    try:
+        return msgspec.json.decode(claim, type=Claim).boot
+    except ValueError:
+        return ""
 
 
 class Journal:
@@ -86,7 +108,7 @@ class Journal:
     def _take_lock(self) -> int:
         try:
             self._disk.make_directory(self.directory)
-            descriptor = self._disk.open(self.directory / "lock", create=True)
+            descriptor = self._disk.open(self.directory / LOCK, create=True)
             try:
                 self._disk.lock(descriptor)
             except BlockingIOError:
@@ -95,8 +117,7 @@ class Journal:
                 raise DirectoryInUseError(
                     f"expected {self.directory} to be free, was in use by another exchange ({held_by})"
                 ) from None
-            with suppress(msgspec.DecodeError):
-                self._boot_id = msgspec.json.decode(self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0), type=Claim).boot
+            self._boot_id = _boot_of(self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
             self._claim(descriptor)
         except JournalError:
             raise
@@ -113,8 +134,8 @@ class Journal:
         if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
             InputsLog.create(path, _session(new_session()), rules, self._disk)
         # Where nothing that was written can be lost, what is not whole is damage, and no torn tail.
-        keeps_writes = bool(self._boot_id) and self._boot_id == self._disk.boot_id()
-        reader = JournalReader(path, self._disk, keeps_writes=keeps_writes)
+        is_same_boot = bool(self._boot_id) and self._boot_id == self._disk.boot_id()
+        reader = JournalReader(path, self._disk, keeps_writes=is_same_boot)
         began = reader.head.rules
         if began != rules:
             raise ExchangeConfigurationError(
@@ -150,7 +171,7 @@ class Journal:
         try:
             self._claim(self._lock)
         except OSError as error:
-            raise JournalError(f"expected to write {self.directory / 'lock'}, was {error.strerror}") from error
+            raise JournalError(f"expected to write {self.directory / LOCK}, was {error.strerror}") from error
 
     @property
     def size_bytes(self) -> int:

@@ -149,11 +149,12 @@ class NumberedFile(ABC):
         """
         surplus_bytes = max(0, self._found_bytes - self.size_bytes)
         begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""
-        return surplus_bytes if begin and self._is_next(begin) else 0
+        return surplus_bytes if begin and self.begins_record(begin, self.next_number) else 0
 
+    @classmethod
     @abstractmethod
-    def _is_next(self, chunk: bytes) -> bool:
-        """Whether a chunk begins like the record of the next number, as far as that can be told."""
+    def begins_record(cls, chunk: bytes, number: int) -> bool:
+        """Whether a chunk begins like the record of a number, as far as that can be told."""
 
     def cut(self) -> None:
         """Cut those off. Raises `OSError`."""
@@ -299,8 +300,9 @@ class NumberedFile(ABC):
 class LineFile(NumberedFile):
     """Records are lines, which begin with their number."""
 
-    def _is_next(self, chunk: bytes) -> bool:
-        return chunk.startswith(b"%d," % self.next_number)
+    @classmethod
+    def begins_record(cls, chunk: bytes, number: int) -> bool:
+        return chunk.startswith(b"%d," % number)
 
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
         lines = chunk.count(b"\n")
@@ -318,8 +320,10 @@ class PacketFile(NumberedFile):
     Looking for their ends is a step for each; so whoever only passes them on takes `piece`s, which end anywhere.
     """
 
-    def _is_next(self, chunk: bytes) -> bool:
-        return chunk[2:3] == SEQUENCED and self._skip(chunk, 1)[1] == 1
+    @classmethod
+    def begins_record(cls, chunk: bytes, number: int) -> bool:
+        del number
+        return chunk[2:3] == SEQUENCED and 2 + int.from_bytes(chunk[:2], "big") <= len(chunk)
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
         """Bytes from an offset on."""

@@ -12,7 +12,7 @@ from exchange_server.errors import JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position, damage_before
 
-__all__ = ["PRIVATE", "Stream", "Streams", "feed_name", "private_name"]
+__all__ = ["PRIVATE", "Stream", "Streams", "feed_name", "kind_of", "private_name"]
 
 PRIVATE: Final = "private"
 """Directory of the accounts' streams."""
@@ -29,6 +29,11 @@ def feed_name(form: str) -> str:
 def private_name(account: str, protocol: str) -> str:
     """File name of an account's stream."""
     return f"{PRIVATE}/{quote(account, safe=':')}.{'lines' if protocol == _TEXT else 'packets'}"
+
+
+def kind_of(name: str) -> type[NumberedFile]:
+    """What the file of a stream holds, by its name."""
+    return LineFile if name.endswith(".lines") else PacketFile
 
 
 class Stream:
@@ -92,9 +97,8 @@ class Streams:
 
     def _opened_as(self, name: str) -> NumberedFile:
         """The records of a file up to its position."""
-        kind = LineFile if name.endswith(".lines") else PacketFile
         position, is_cut = self._positions.get(name), self._is_cut
-        return kind(self._directory / name, position, disk=self._disk, on_open=self._opened, is_cut=is_cut)
+        return kind_of(name)(self._directory / name, position, disk=self._disk, on_open=self._opened, is_cut=is_cut)
 
     def _unknown(self) -> list[str]:
         """Private streams that nobody has begun."""

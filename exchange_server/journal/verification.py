@@ -14,7 +14,7 @@ from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.history import History, MakeOutputs, Walk
 from exchange_server.journal.numbered_file import damage_before
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
-from exchange_server.journal.streams import feed_name
+from exchange_server.journal.streams import feed_name, kind_of
 from exchange_server.matching.outputs import Now
 
 __all__ = ["Verified", "verify"]
@@ -97,6 +97,8 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
         if name not in {feed_name(form) for form in made if form not in forms}:
             problems += filter(None, [damage_before(position, directory / name, disk)])
     derived |= comparison.finish(is_growing=_size(directory, disk) != size)
+    # Of the requests that said more nothing is left.
+    problems += [derived.pop(name) for name in comparison.surplus if history.reader.keeps_writes]
     moment = walk.moment()
     return Verified(
         session=head.session,
@@ -157,6 +159,10 @@ class _Comparison:
         self._disk = disk
         self._said: dict[str, bytearray] = {}
         self._problems: dict[str, str] = {}
+        self._numbers = {name: at.next_number for name, at in begin.streams.items()} if begin else {}
+        """Of the next record, where records are lines."""
+        self.surplus: list[str] = []
+        """Files that hold further records."""
         self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
         """How far each is as it should be."""
 
@@ -166,6 +172,7 @@ class _Comparison:
         if said is None:
             said = self._said[name] = bytearray()
         said += data
+        self._numbers[name] = self._numbers.get(name, 1) + data.count(b"\n")
         if len(said) >= _COMPARED_BYTES:
             self._compare(name)
 
@@ -197,10 +204,21 @@ class _Comparison:
             rest = self._compare(name)
             if rest and not is_growing and name not in self._problems:
                 words = f"{rest} bytes more" if rest > 0 else f"{-rest} bytes less"
+                if rest > 0 and self._has_next(name):
+                    self.surplus.append(name)
                 self._problems[name] = (
                     f"expected what follows from the inputs in {self._directory / name}, were {words}"
                 )
         return self._problems
+
+    def _has_next(self, name: str) -> bool:
+        """Whether a file goes on with the next record."""
+        descriptor = self._disk.open(self._directory / name, read_only=True)
+        try:
+            begin = self._disk.pread(descriptor, _COMPARED_BYTES, self.sizes[name])
+        finally:
+            self._disk.close(descriptor)
+        return kind_of(name).begins_record(begin, self._numbers.get(name, 1))
 
 
 def _same(one: bytes, two: bytes) -> int:

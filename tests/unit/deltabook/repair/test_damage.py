@@ -27,7 +27,8 @@ FILES: Final = {
     "`private/*`": ("exchange", "private/*", OLDEST),
     "`lock`": ("exchange", "lock", OLDEST),
     "`*/orders.log`": ("algo", "*/orders.log", OLDEST),
-    "`*/trades.spool`": ("algo", "*/trades.spool", OLDEST),
+    "`*/trades.spool`, older than the journal": ("algo", "first/trades.spool", OLDEST),
+    "`*/trades.spool`": ("algo", "second/trades.spool", OLDEST),
     "`*/orders.lock`": ("algo", "*/orders.lock", OLDEST),
     "`state.db`": ("runtime", "state.db", OLDEST),
     "`epochs/*.segment`": ("runtime", "epochs/*.segment", SECOND),
@@ -74,7 +75,7 @@ def outcome(path: Path, part: str, file: Path, answers: dict[str, Any]) -> str:
         assert file.name in line or str(file.parent) in line, line
         return repaired(path, part, answers)
     assert found == answers[part], "an answer is wrong"
-    return "right" if before == (file.read_bytes() if file.exists() else None) else "made again"
+    return "right" if before == (file.read_bytes() if file.exists() else None) else "replaced"
 
 
 def repaired(path: Path, part: str, answers: dict[str, Any]) -> str:
