@@ -10,7 +10,7 @@ from typing import Final
 from deltabook.repair.findings import RESTORE, Finding
 from deltabook.wire.aside import aside_name, set_aside
 from exchange_server.clock import MarketClock
-from exchange_server.errors import JournalError
+from exchange_server.errors import DirectoryInUseError, JournalError
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal, SegmentHead
 from exchange_server.journal.directory import INPUTS
@@ -23,6 +23,7 @@ from exchange_server.outputs import FORMS, all_outputs, encoders_of, protocols_o
 
 __all__ = ["repair_exchange"]
 
+_MADE_AGAIN: Final = "made again from the requests"
 _GONE: Final = (
     f"{RESTORE}. To go on without these requests, move feed.* and private/ away as well: whoever has received more "
     "messages than the exchange has then must begin anew"
@@ -35,42 +36,45 @@ def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
     Raises `exchange_server.errors.DirectoryInUseError`.
     """
     try:
-        found = verify(directory, all_outputs)
         head = JournalReader(directory / INPUTS).head
+        journal = Journal(directory, head.rules, lambda: head.session)
+    except DirectoryInUseError:
+        raise
     except JournalError as error:
         return [Finding(str(error), RESTORE, is_repairable=False)]
-    problems = [problem for problem in found.problems if problem not in found.derived.values()]
-    if problems:
-        return [Finding(problem, _advice(directory), is_repairable=False) for problem in problems] + [
-            Finding(problem, "made again when the requests are whole", is_repairable=False)
-            for problem in found.derived.values()
-        ]
-    if not found.derived:
-        return []
-    if is_dry:
-        return [Finding(problem, "made again from the requests") for problem in found.derived.values()]
-    return _make_again(directory, head, found.derived)
-
-
-def _make_again(directory: Path, head: SegmentHead, derived: dict[str, str]) -> list[Finding]:
-    forms = tuple(form for form in FORMS if feed_name(form) in derived or (directory / feed_name(form)).is_file())
-    journal = Journal(directory, head.rules, lambda: head.session)
     try:
-        kept = {name: _keep(directory / name, head.first > 1) for name in derived if (directory / name).exists()}
-        now = Now()
-        encoders = encoders_of(head.rules, now, forms)
-        clock = MarketClock(time.monotonic, time.time_ns())
-        exchange = Exchange(journal, clock, encoders, protocols_of(head.rules), now)
-        exchange.snapshot()
+        return _repair(journal, head, is_dry)
     except JournalError as error:
         return [Finding(str(error), RESTORE, is_repairable=False)]
     finally:
         journal.close()
+
+
+def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
+    found = verify(journal.directory, all_outputs)
+    problems = [problem for problem in found.problems if problem not in found.derived.values()]
+    if problems:
+        return [Finding(problem, _advice(journal.directory), is_repairable=False) for problem in problems] + [
+            Finding(problem, f"it cannot be made again before that: {RESTORE}", is_repairable=False)
+            for problem in found.derived.values()
+        ]
+    if not found.derived or is_dry:
+        return [Finding(problem, _MADE_AGAIN) for problem in found.derived.values()]
+    return _make_again(journal, head, found.derived)
+
+
+def _make_again(journal: Journal, head: SegmentHead, derived: dict[str, str]) -> list[Finding]:
+    directory = journal.directory
+    forms = tuple(form for form in FORMS if feed_name(form) in derived or (directory / feed_name(form)).is_file())
+    kept = {name: _keep(directory / name, head.first > 1) for name in derived if (directory / name).exists()}
+    now = Now()
+    clock = MarketClock(time.monotonic, time.time_ns())
+    Exchange(journal, clock, encoders_of(head.rules, now, forms), protocols_of(head.rules), now).snapshot()
     left = verify(directory, all_outputs).derived
     return [
         Finding(left[name], f"it lies before the oldest request that is left: {RESTORE}", is_repairable=False)
         if name in left
-        else Finding(problem, "made again from the requests", kept=(kept[name],) if name in kept else ())
+        else Finding(problem, _MADE_AGAIN, kept=(kept[name],) if name in kept else ())
         for name, problem in derived.items()
     ]
 

@@ -14,9 +14,11 @@ from deltabook.backup._runtime import STATE, read_recovered
 from deltabook.repair.findings import RESTORE, Finding
 from deltabook.wire.aside import aside_name, set_aside
 from deltabook.wire.claim import this_process
-from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, write_first
+from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, begin_behind, write_first
 from runtime.epochs.log import FIRST, PROGRAMS
 from runtime.service.rundirectory import DirectoryLock
+from runtime.spark.beginning import passed_epoch
+from runtime.spark.errors import SparkLaneError
 from runtime.state import StateError, check_store
 from runtime.upstreams import Consumers, UpstreamError
 from runtime.upstreams.consumers import CONSUMERS
@@ -34,7 +36,7 @@ def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
         findings = _state(directory, log)
         findings += _mark(log, is_dry)
         if not any(FIRST in finding.problem for finding in findings):
-            findings += _epochs(log)
+            findings += _epochs(directory, log, is_dry)
             if all(finding.is_repairable for finding in findings):
                 findings += _snapshots(directory, log, is_dry)
                 findings += _results(directory, log, is_dry)
@@ -85,16 +87,14 @@ def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
     return [Finding(problem, f"made again: the first epoch that is there is {there[0]}", kept=kept)]
 
 
-def _epochs(log: EpochLogReader) -> list[Finding]:
-    findings = []
-    there = [epoch for epoch in log.published() if epoch >= log.first()]
-    if missing := set(range(log.first(), log.latest() + 1)) - set(there):
-        findings.append(_lost(f"expected every epoch in {log.directory}, was without {min(missing)}"))
-    for epoch in there:
+def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+    damaged: dict[int, str] = {}
+    for epoch in range(log.first(), log.latest() + 1):
         try:
             log.read(epoch).verify()
         except EpochLogError as error:
-            findings.append(_lost(error))
+            damaged[epoch] = str(error)
+    findings = []
     if log.first() and 0 not in log.programs():
         findings.append(_lost(f"expected the catalogue of epoch 0 in {log.directory / PROGRAMS}, was none"))
     for epoch in log.programs():
@@ -102,7 +102,39 @@ def _epochs(log: EpochLogReader) -> list[Finding]:
             log.control(epoch)
         except EpochLogError as error:
             findings.append(_lost(error))
-    return findings
+    if not damaged:
+        return findings
+    control = _control(directory)
+    base = _base(directory, log, max(damaged))
+    if findings or base is None or {0, control} & damaged.keys():
+        return findings + [_lost(problem) for problem in damaged.values()]
+    there = [log.path(epoch) for epoch in damaged if log.path(epoch).exists()]
+    kept = () if is_dry else tuple(str(set_aside(path)) for path in there)
+    if not is_dry:
+        begin_behind(log, base + 1, control)
+    remedy = f"nobody needs it any more: the log begins behind the snapshot of epoch {base}"
+    first_problem, *others = damaged.values()
+    return [Finding(first_problem, remedy, kept=kept), *(Finding(problem, remedy) for problem in others)]
+
+
+def _control(directory: Path) -> int:
+    """The epoch of the newest catalogue, as the state says."""
+    recovered = read_recovered(directory / STATE)
+    return recovered.control if recovered else 0
+
+
+def _base(directory: Path, log: EpochLogReader, epoch: int) -> int | None:
+    """The oldest whole snapshot not before an epoch, if everybody who reads the log has passed it; else None."""
+    _, _, version = ResultLog.damage_in(directory / "results")
+    checkpoint = directory / "checkpoint"
+    try:
+        passed = [Consumers(directory).passed(log.latest())]
+        if version:
+            passed += [version, passed_epoch(checkpoint) if checkpoint.is_dir() else version]
+    except (UpstreamError, SparkLaneError):
+        return None
+    whole = SnapshotDirectory(directory / "snapshots").complete(min(passed))
+    return min((snapshot for snapshot in whole if snapshot >= epoch), default=None)
 
 
 def _snapshots(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:

@@ -16,7 +16,7 @@ from runtime.epochs.disk import LOCAL_DISK, Disk, LocalDisk
 from runtime.epochs.errors import EpochLogError, FencedError, MissingSegmentError, TornSegmentError
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
-from runtime.epochs.retention import RetentionConfig, retire, write_first
+from runtime.epochs.retention import RetentionConfig, begin_behind, retire, write_first
 from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
 from runtime.epochs.viewchecksums import checksums_of, with_checksums
@@ -43,6 +43,7 @@ __all__ = [
     "SnapshotDirectory",
     "TornSegmentError",
     "add_up",
+    "begin_behind",
     "checksums_of",
     "has_snapshot_of",
     "read_segment",

@@ -24,7 +24,7 @@ from runtime.epochs.log import FIRST, PROGRAMS, EpochLogReader, program_name
 from runtime.epochs.segment import Footer, read_segment, write_segment
 from runtime.epochs.snapshots import SnapshotDirectory
 
-__all__ = ["RetentionConfig", "retire", "retire_epochs", "write_first"]
+__all__ = ["RetentionConfig", "begin_behind", "retire", "retire_epochs", "write_first"]
 
 _BEGUN_WITH: Final = 0
 
@@ -99,6 +99,15 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
     for epoch in kept[1:-1]:
         disk.unlink(directory / PROGRAMS / program_name(epoch))
     return freed
+
+
+def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
+    """Let a log begin at ``first`` without reading the epochs before it, but for those with the first and the newest
+    control record, ``control``; raises `TornSegmentError` if these are damaged. What is left over is retired later."""
+    for epoch in {_BEGUN_WITH, control} - set(log.programs()):
+        if epoch < first:
+            _keep_control(log, epoch)
+    write_first(log, first)
 
 
 def write_first(log: EpochLogReader, first: int) -> None:

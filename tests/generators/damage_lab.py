@@ -1,10 +1,11 @@
-"""Run directories of every kind with a file of every kind in them, faults of files, and what a directory's parts answer.
+"""Run directories with a file of every kind in them, faults of files, and what each directory answers after a start.
 
 The directories are made once, by the code that makes them in production, and copied for each fault.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,11 +32,11 @@ from runtime.epochs import DirectoryClaim, EpochLogReader, Footer, ResultLog
 from runtime.formats import DeadLetter
 from runtime.upstreams import Beat, Consumer, Consumers, write_beat
 from tests.generators.audit_floor import DESKS, FEES, SYMBOLS, AuditFloor
-from tests.generators.journals import open_exchange
+from tests.generators.journals import account, enter, open_exchange
 from tests.generators.order_lab import LIMITS
 from tests.generators.run_directories import RunDirectory, held_rows
 
-__all__ = ["ANSWERS", "FAULTS", "make_runs", "rows_at"]
+__all__ = ["ANSWERS", "FAULTS", "RULES", "make_runs", "rows_at"]
 
 RULES: Final = MarketRules(instruments=tuple(map(Instrument, SYMBOLS)))
 _BLOCK_BYTES: Final = 512
@@ -64,7 +65,8 @@ FAULTS: Final[Mapping[str, Callable[[bytes], bytes] | None]] = {
 
 
 def make_runs(path: Path) -> None:
-    """An exchange and strategies that have traded with it, and a runtime, each as a clean stop leaves it."""
+    """An exchange and strategies that have traded with it, and a runtime, each as a clean stop leaves it; an exchange
+    that has removed its oldest requests, and a runtime that was killed."""
     floor = AuditFloor(path, seed=3, compact_bytes=4_000)
     floor.desks["second"]._compact_at_bytes = 1 << 30  # its journal forgets nothing
     for _ in range(2):
@@ -72,10 +74,17 @@ def make_runs(path: Path) -> None:
         floor.exchange.snapshot()
     floor.trade(25)
     floor.close()
-    _make_runtime(path / "runtime")
+    exchange = open_exchange(path / "short", RULES, keep=2)
+    exchange.submit([account()])
+    for number in range(1, 161):
+        exchange.submit([enter(number, "BS"[number % 2], 100 + number % 3)])
+        if number % 40 == 0:
+            exchange.snapshot()
+    exchange.close()
+    _make_runtime(path / "runtime", path / "killed")
 
 
-def _make_runtime(path: Path) -> None:
+def _make_runtime(path: Path, killed: Path) -> None:
     run = RunDirectory(path, epochs=3)
     run.writer.set_aside((DeadLetter(0, 1, 2, 3, "a", "int64", "no number", b"x,y"),), 1)
     for _ in range(3):
@@ -92,6 +101,7 @@ def _make_runtime(path: Path) -> None:
     (path / "lock").write_bytes(this_process().encoded())
     write_beat(path, Beat(1, run.writer.epoch, 7, True, False))
     Consumers(path).put(Consumer("18c3f2a9", "/somewhere", "host", "up", run.writer.epoch))
+    shutil.copytree(path, killed)
     run.close()
 
 
@@ -104,9 +114,9 @@ def _keep(run: RunDirectory) -> None:
     run.results.put_full({"v": [pa.record_batch(table)]}, Footer(0, epoch))
 
 
-def _exchange(path: Path) -> Any:
+def _exchange(directory: Path) -> Any:
     """What an exchange serves after a start: every message, and the state that later ones follow from."""
-    exchange = open_exchange(path / "exchange", RULES)
+    exchange = open_exchange(directory, RULES)
     try:
         streams = {form: stream.records for form, stream in exchange.feeds.items()}
         for account in exchange.market.accounts[1:]:
@@ -118,13 +128,13 @@ def _exchange(path: Path) -> Any:
         exchange.close()
 
 
-def _algo(path: Path) -> Any:
+def _algo(directory: Path) -> Any:
     """What strategies hold after a start, when the exchange has told them all that they have missed."""
-    return {name: _strategy(path, name, broker) for name, broker in DESKS.items()}
+    return {name: _strategy(directory, name, broker) for name, broker in DESKS.items()}
 
 
-def _strategy(path: Path, name: str, broker: int) -> Any:
-    folder, clock = path / "algo" / name, Clock()
+def _strategy(directory: Path, name: str, broker: int) -> Any:
+    folder, clock = directory / name, Clock()
     journal = FileJournal(folder / JOURNAL)
     try:
         spool, _ = open_spool(folder, name, broker)
@@ -134,7 +144,9 @@ def _strategy(path: Path, name: str, broker: int) -> Any:
             listener=lambda event: None, on_failure=_raise, fees=FEES,
         )  # fmt: skip
         desk.opened(Accepted("SESSION1", desk.blotter.sequence + 1, 0), lambda data: None)
-        for line in (path / "exchange" / private_name(account_name(broker), "text")).read_bytes().splitlines(True):
+        for line in (
+            (directory.parent / "exchange" / private_name(account_name(broker), "text")).read_bytes().splitlines(True)
+        ):
             response = parse_response(line)
             if response.sequence > desk.blotter.sequence:
                 desk.told(response)
@@ -150,9 +162,8 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def _runtime(path: Path) -> Any:
+def _runtime(directory: Path) -> Any:
     """What a runtime goes on with; every epoch that may be asked for, and every result, is read."""
-    directory = path / "runtime"
     epoch, rows, count = held_rows(directory)
     writer = EpochWriter(directory, lambda: 8, lambda footer: None)
     try:
@@ -179,5 +190,11 @@ def rows_at(version: int) -> Counter[int]:
     return Counter(set(range(1, version + 1)) - gone)
 
 
-ANSWERS: Final[Mapping[str, Callable[[Path], Any]]] = {"algo": _algo, "exchange": _exchange, "runtime": _runtime}
-"""Part → what it answers after a start on the runs below a directory; raises what refuses the start."""
+ANSWERS: Final[Mapping[str, Callable[[Path], Any]]] = {
+    "algo": _algo,
+    "exchange": _exchange,
+    "killed": _runtime,
+    "runtime": _runtime,
+    "short": _exchange,
+}
+"""Directory → what it answers after a start; raises what refuses the start."""
