@@ -10,7 +10,7 @@ What is the source of something else cannot be made again: requests, epochs, sta
 removed: a damaged file gets another name beside its own (`deltabook.wire.aside`).
 """
 
-from deltabook.repair.findings import Finding, PartFindings, RepairError
+from deltabook.repair.findings import Finding, PartFindings
 from deltabook.repair.repair import repair
 
-__all__ = ["Finding", "PartFindings", "RepairError", "repair"]
+__all__ = ["Finding", "PartFindings", "repair"]

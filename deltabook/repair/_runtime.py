@@ -80,7 +80,7 @@ def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
         problem = f"expected a mark of the first epoch at {path}, was none"
     if not there:
         return [_lost(problem)]
-    kept = ()
+    kept: tuple[str, ...] = ()
     if not is_dry:
         kept = (str(set_aside(path)),) if path.exists() else ()
         write_first(log, there[0])
@@ -146,7 +146,7 @@ def _snapshots(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Findi
         if base < log.first() - 1:
             findings.append(_lost(problem))
             continue
-        kept = ()
+        kept: tuple[str, ...] = ()
         if not is_dry:
             kept = (str(set_aside(path)),)
             SnapshotDirectory(directory / "snapshots").take(log, int(path.stem))

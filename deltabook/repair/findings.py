@@ -6,14 +6,10 @@ import msgspec
 
 from deltabook.backup.manifest import Kind
 
-__all__ = ["RESTORE", "Finding", "PartFindings", "RepairError"]
+__all__ = ["RESTORE", "Finding", "PartFindings"]
 
 RESTORE = "restore the directory from a backup (`deltabook restore`)"
 """What to do about a damaged source."""
-
-
-class RepairError(RuntimeError):
-    """Nothing can be repaired there."""
 
 
 class Finding(msgspec.Struct, frozen=True):
