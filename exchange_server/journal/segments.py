@@ -201,6 +201,7 @@ class JournalReader:
         """What the journal ends with; raises `JournalError` if what is behind the last whole record was there once."""
         offset = position - segment.head.start
         torn_bytes = torn_records = 0
+        written = ""
         for path in (segment.path, *self.paths[behind:]):
             begin, at = (offset, position) if path == segment.path else (0, self._start_of(path))
             data = self._bytes(path, begin)
@@ -215,11 +216,12 @@ class JournalReader:
                         f"expected a record whose checksum holds, was a damaged one with whole records behind it, "
                         f"at byte {offset} of {segment.path}"
                     )
-            if self.keeps_writes and data and not (path == self.paths[-1] and _is_unfinished(data)):
-                raise JournalDamagedError(
-                    f"expected a record whose checksum holds, was a damaged one that was written whole, "
-                    f"at byte {begin} of {path}"
-                )
+            if data and not (path == self.paths[-1] and _is_unfinished(data)):
+                written = written or f"at byte {begin} of {path}"
+        if written and self.keeps_writes:
+            raise JournalDamagedError(
+                f"expected a record whose checksum holds, was a damaged one that was written whole, {written}"
+            )
         stay, torn = tuple(self.paths[:behind]), tuple(self.paths[behind:])
         return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)
 
