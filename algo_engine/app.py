@@ -35,7 +35,8 @@ from algo_engine.risk import RiskGate
 from algo_engine.runtime_views import RuntimeViews
 from algo_engine.stages import OrderStages
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
-from algo_engine.trades import SPOOL, FileSpool, read_trades, trade_of, write_trades
+from algo_engine.trade_recovery import open_spool
+from algo_engine.trades import SPOOL, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter, count_steadily
 from deltabook.wire.strategies import PORTS_FILE, Listening
@@ -199,10 +200,20 @@ class AlgoProcess:
 
         def make_desk(listener: Callable[[OrderEvent], None]) -> Desk:
             journal = FileJournal(folder / JOURNAL)
+            spool, rebuilt = open_spool(folder, loaded.name, broker_id)
+            if rebuilt:
+                self._log.warn("{rebuilt}", rebuilt=rebuilt)
+            if torn_bytes := journal.torn_bytes:
+                self._log.warn(
+                    "{bytes} bytes behind the last whole record of {path} are cut: the exchange is asked for what "
+                    "they said",
+                    bytes=torn_bytes,
+                    path=folder / JOURNAL,
+                )
             return Desk(
                 broker_id=broker_id,
                 journal=journal,
-                spool=FileSpool(folder / SPOOL, loaded.name, broker_id),
+                spool=spool,
                 gate=RiskGate(loaded.limits, self._now_ns),
                 quotes=self._quotes,
                 clock=self._reactor,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from deltabook.wire.errors import DamageError
+
 __all__ = [
     "AlgoError",
     "JournalDamaged",
@@ -53,8 +55,8 @@ class StreamGap(AlgoError, ValueError):
     """The private stream skipped a number; the connection has to be opened again at the right position."""
 
 
-class JournalDamaged(AlgoError, ValueError):
-    """A journal of orders does not begin with a readable checkpoint, or a list of trades is none."""
+class JournalDamaged(AlgoError, ValueError, DamageError):
+    """A journal of orders does not begin with a readable checkpoint, or a list of trades lacks some or has other."""
 
 
 class JournalInUse(AlgoError, OSError):

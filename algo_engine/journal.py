@@ -145,6 +145,11 @@ class FileJournal:
         self._failure: OSError | None = None
 
     @property
+    def torn_bytes(self) -> int:
+        """Bytes of the file behind its last whole record, which `read` cuts: a crash has left them, or damage."""
+        return (self._path.stat().st_size if self._path.exists() else 0) - read_journal(self._path)[1]
+
+    @property
     def size_bytes(self) -> int:
         """See `Journal.size_bytes`."""
         return self._size_bytes
@@ -217,6 +222,10 @@ class FileJournal:
             self._file.close()
         self._file = self._path.open("ab")
         self._size_bytes, self._is_dirty = len(data), False
+
+    def release(self) -> None:
+        """Let go of a journal that was not read."""
+        self._lock.close()
 
     def close(self) -> None:
         """See `Journal.close`."""

@@ -8,11 +8,14 @@ its place.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+from zlib import crc32
 
 import msgspec
 from twisted.internet.defer import Deferred, DeferredList, succeed
@@ -28,6 +31,7 @@ from algo_engine.clocks import Clock
 from algo_engine.requested import same_sql
 from algo_engine.results_link import ResultsLink
 from algo_engine.view_link import Lane
+from deltabook.wire.aside import set_aside
 from deltabook.wire.catalogue import AddViews, NewView
 
 __all__ = ["RuntimeViews"]
@@ -67,6 +71,20 @@ class _Body:
         """All is written."""
 
 
+class _Owned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file: views that were added and are not dropped yet."""
+
+    views: dict[str, str]
+    """View → its SQL."""
+    checksum: int
+    """CRC-32 of these as JSON."""
+
+    @classmethod
+    def of(cls, views: dict[str, str]) -> _Owned:
+        """With their checksum."""
+        return cls(views, crc32(msgspec.json.encode(views)))
+
+
 class RuntimeViews:
     """The `algo_engine.view_link.ViewLink` of a runtime."""
 
@@ -89,7 +107,7 @@ class RuntimeViews:
         self._clock, self._times, self._on_failure = clock, times, on_failure
         self._links: dict[str, ResultsLink] = {}
         self._retries: dict[str, Retry] = {}
-        self._owned: dict[str, str] = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
+        self._owned = self._read()
         self._drops: dict[str, Deferred[Any]] = {}
         self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
         """Views that may read one that is being added: their SQL, and the request for later."""
@@ -214,9 +232,30 @@ class RuntimeViews:
         sent = self._request(b"DELETE", f"/v1/views/{quote(view, safe='')}")
         return sent.addCallback(self._read_answer).addCallback(answered)
 
+    def _read(self) -> dict[str, str]:
+        """What an earlier run has added. A file that is damaged is set aside: its views stay, and belong to nobody."""
+        if not self._file.exists():
+            return {}
+        data = self._file.read_bytes()
+        with suppress(ValueError):
+            return msgspec.json.decode(data, type=dict[str, str])  # as releases before 0.2 wrote it
+        with suppress(ValueError):
+            owned = msgspec.json.decode(data, type=_Owned)
+            if owned == _Owned.of(owned.views):
+                return owned.views
+        self._log.error(
+            "expected the views that were added in {path}, was damage: none of them is dropped; it is kept as {aside}",
+            path=self._file,
+            aside=set_aside(self._file),
+        )
+        return {}
+
     def _write(self) -> None:
         hidden = self._file.with_suffix(".new")
-        hidden.write_bytes(msgspec.json.encode(self._owned))
+        with hidden.open("wb") as file:
+            file.write(msgspec.json.encode(_Owned.of(self._owned)))
+            file.flush()
+            os.fsync(file.fileno())  # else a loss of power leaves an empty file under the name
         hidden.rename(self._file)
 
 

@@ -3,6 +3,10 @@
 The spool is one line a fill, numbered by the private stream. After a crash it may be ahead of or behind the journal of
 orders; a fill whose number it already holds is not written again, and one that it lacks comes again from the journal
 or from the exchange, because the journal only forgets a fill (by compaction) after the spool is on disk.
+
+A line ends with ``#`` and the CRC-32 of its fields, begun with that of the line before: a line that was changed, moved
+or taken out is noticed. The end of a line is written with it, so that a crash leaves a line without its end at most,
+which is cut. Releases before 0.2 wrote no checksums; such a file gets them when it is next opened to be written.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final, Protocol
+from zlib import crc32
 
 import msgspec
 import pyarrow as pa
@@ -30,13 +35,18 @@ __all__ = [
     "Trade",
     "TradeSpool",
     "read_trades",
+    "scan_spool",
     "trade_of",
+    "write_spool",
     "write_trades",
 ]
 
 SPOOL: Final = "trades.spool"
 """File of a strategy's trades, in its folder."""
 _ROWS_AT_ONCE: Final = 65_536
+_MARK: Final = b",#"
+"""Before a checksum; no number begins so, and no other field of a trade."""
+_CHECKSUM_DIGITS: Final = 8
 
 
 class Trade(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +122,7 @@ class FileSpool:
         """Raises `JournalDamaged` for a file of another form."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._strategy, self._broker_id = strategy, broker_id
-        self._last, end = _last_line(path)
+        self._last, self._checksum, end = _end_of(path)
         # Unbuffered: fills are few, and a reader of the list of trades wants to see the latest.
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "wb", buffering=0)
         self._file.truncate(end)
@@ -122,11 +132,11 @@ class FileSpool:
         """See `TradeSpool.add`."""
         if event.sequence <= self._last:
             return
-        line = _line(trade_of(event, self._strategy, self._broker_id)).encode()
+        line, checksum = _sealed(trade_of(event, self._strategy, self._broker_id), self._checksum)
         written = self._file.write(line)
         if written != len(line):
             raise OSError(errno.ENOSPC, f"expected {len(line)} bytes of a trade to be written, was {written}")
-        self._last = event.sequence
+        self._last, self._checksum = event.sequence, checksum
 
     def sync(self) -> None:
         """See `TradeSpool.sync`."""
@@ -138,34 +148,100 @@ class FileSpool:
         self._file.close()
 
 
-def _last_line(path: Path) -> tuple[int, int]:
-    """Number of the last whole line of a spool, and where that line ends."""
-    last = end = 0
-    if path.exists():
-        with path.open("rb") as lines:
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    break
-                if line.count(b",") != len(TRADE_COLUMNS) - 1:
-                    raise JournalDamaged(f"expected {len(TRADE_COLUMNS)} fields in a line of {path}, was {line[:80]!r}")
-                last, end = int(line.split(b",", 2)[1]), end + len(line)
-    return last, end
+def _end_of(path: Path) -> tuple[int, int, int]:
+    """Return number, checksum and end of a spool's last whole line; checksums are added to a file of an old release."""
+    if not path.exists():
+        return 0, 0, 0
+    if _is_unsealed(path):
+        write_spool(path, _trades(path))
+    last = checksum = end = 0
+    for line, trade in scan_spool(path):
+        if trade is None:
+            raise _damage(path, end, line)
+        last, checksum, end = trade.sequence, int(line[-1 - _CHECKSUM_DIGITS :], 16), end + len(line)
+    return last, checksum, end
+
+
+def _is_unsealed(path: Path) -> bool:
+    """Whether a spool begins with a line as releases before 0.2 wrote all of them."""
+    with path.open("rb") as file:
+        first = file.readline()
+    return first.endswith(b"\n") and _parsed(first[:-1]) is not None
+
+
+def _damage(path: Path, at: int, line: bytes) -> JournalDamaged:
+    return JournalDamaged(f"expected the trades that were written to {path}, was damage at byte {at}: {line[:80]!r}")
+
+
+def scan_spool(path: Path) -> Iterator[tuple[bytes, Trade | None]]:
+    """Every line of a spool with its trade, None for one that is not as it was written; a line without end is left out.
+
+    Numbers ascend. A file without checksums is taken as it is, as far as its lines are trades.
+    """
+    checksum: int | None = 0
+    last = 0
+    is_unsealed = _is_unsealed(path)
+    with path.open("rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return
+            fields, mark, digits = line[:-1].rpartition(_MARK)
+            trade = _parsed(line[:-1] if is_unsealed else fields)
+            if not is_unsealed:
+                expected, checksum = checksum, _number(digits) if mark else None
+                if expected is None or crc32(fields, expected) != checksum:
+                    trade = None
+            if trade is not None and trade.sequence <= last:
+                trade = None
+            if trade is not None:
+                last = trade.sequence
+            yield line, trade
+
+
+def _number(digits: bytes) -> int | None:
+    is_checksum = len(digits) == _CHECKSUM_DIGITS and not digits.strip(b"0123456789abcdef")
+    return int(digits, 16) if is_checksum else None
+
+
+def _parsed(fields: bytes) -> Trade | None:
+    """The trade of a line without its checksum, None if it is none."""
+    try:
+        words = fields.decode().split(",")
+        return msgspec.convert(dict(zip(TRADE_COLUMNS, words, strict=True)), Trade, strict=False)
+    except ValueError:  # of the decoder, of the number of fields, and of their types
+        return None
+
+
+def write_spool(path: Path, trades: Iterable[Trade]) -> None:
+    """Make a spool of these trades, or put one in the place of the one that is there, durably and as a whole."""
+    hidden = path.with_name(f".{path.name}.new")
+    checksum = 0
+    with hidden.open("wb") as out:
+        for trade in trades:
+            line, checksum = _sealed(trade, checksum)
+            out.write(line)
+        out.flush()
+        os.fsync(out.fileno())
+    hidden.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def read_trades(spools: Iterable[Path]) -> Iterator[Trade]:
-    """Trades of several spools by time; a line that is being written is left out."""
+    """Trades of several spools by time; a line that is being written is left out. Raises `JournalDamaged`."""
     return merge(*(_trades(spool) for spool in spools if spool.exists()), key=lambda trade: trade.time_ns)
 
 
 def _trades(spool: Path) -> Iterator[Trade]:
-    with spool.open(encoding="utf-8") as lines:
-        for line in lines:
-            fields = line.rstrip("\n").split(",")
-            if not line.endswith("\n"):
-                return
-            if len(fields) != len(TRADE_COLUMNS):
-                raise JournalDamaged(f"expected {len(TRADE_COLUMNS)} fields in a line of {spool}, was {line[:80]!r}")
-            yield msgspec.convert(dict(zip(TRADE_COLUMNS, fields, strict=True)), Trade, strict=False)
+    at = 0
+    for line, trade in scan_spool(spool):
+        if trade is None:
+            raise _damage(spool, at, line)
+        at += len(line)
+        yield trade
 
 
 def trade_of(event: OrderEvent, strategy: str, broker_id: int) -> Trade:
@@ -201,6 +277,13 @@ def write_trades(path: Path, trades: Iterable[Trade]) -> int:
 
 def _line(trade: Trade) -> str:
     return ",".join(map(str, msgspec.structs.astuple(trade))) + "\n"
+
+
+def _sealed(trade: Trade, before: int) -> tuple[bytes, int]:
+    """A line of a spool, and its checksum, behind one of this checksum."""
+    fields = _line(trade).encode()[:-1]
+    checksum = crc32(fields, before)
+    return b"%b%b%08x\n" % (fields, _MARK, checksum), checksum
 
 
 def _write_csv(path: Path, trades: Iterator[Trade]) -> int:

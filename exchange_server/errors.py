@@ -1,9 +1,13 @@
 """Errors of the exchange; messages read "expected X, was Y, where"."""
 
+from deltabook.wire.errors import DamageError
+
 __all__ = [
+    "DamagedStreamError",
     "DirectoryInUseError",
     "ExchangeConfigurationError",
     "ExchangeError",
+    "JournalDamagedError",
     "JournalError",
     "ListenError",
     "OperationError",
@@ -25,8 +29,16 @@ class JournalError(ExchangeError, OSError):
     """The journal cannot be read or written."""
 
 
+class DamagedStreamError(JournalError):
+    """A part of a stream's file is not as it was written: its readers are refused, and the exchange goes on."""
+
+
 class DirectoryInUseError(JournalError):
     """Another exchange holds the journal's directory."""
+
+
+class JournalDamagedError(JournalError, DamageError):
+    """A file of the journal is not as it was written, and cannot be made again on the way."""
 
 
 class ListenError(ExchangeError, OSError):

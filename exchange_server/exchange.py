@@ -82,7 +82,7 @@ class Exchange:
         market, snapshot = self._starts.nearest(
             journal.reader.head,
             journal.snapshots,
-            missing=lambda snapshot: journal.streams.missing(_needed(snapshot, encoders)),
+            missing=lambda snapshot: journal.streams.damage(_needed(snapshot, encoders)),
         )
         for why in self._starts.passed_over:
             self._log.warn("journal: passed over a snapshot, {why}", why=why)
@@ -130,6 +130,8 @@ class Exchange:
                 inputs=end.inputs,
                 kept=f"; {end.torn_records} whole records in it are kept aside" if end.torn_records else "",
             )
+        if self._starts.passed_over:
+            self._log.warn("journal: the streams are made again from request {first} on", first=begin + 1)
         if self.inputs:
             self._log.info(
                 "journal: session {session} goes on after {inputs} inputs, {replayed} of them applied again",

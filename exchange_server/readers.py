@@ -8,8 +8,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from twisted.internet.interfaces import IAddress
+from twisted.logger import Logger
 
 from deltabook.wire.durations import Durations
+from exchange_server.errors import DamagedStreamError
 from exchange_server.tail import Records, Tail
 
 __all__ = ["Reader", "ReaderLimits", "Readers", "Timers", "farthest_behind_bytes", "peer_of"]
@@ -95,14 +97,21 @@ class Reader:
         if self.tail is not None:
             self.tail.paused = True
             transport.unregisterProducer()
-        if flush:
-            if self.tail is not None:
-                self.tail.finish_record()
-            if last_words:
-                transport.write(last_words)
+        if flush and self._finish(last_words):
             transport.loseConnection()
         else:
             transport.abortConnection()
+
+    def _finish(self, last_words: bytes) -> bool:
+        """Send the rest of a record that was begun and the last words; False if that rest is damaged."""
+        try:
+            if self.tail is not None:
+                self.tail.finish_record()
+        except DamagedStreamError:
+            return False
+        if last_words:
+            self._connection.transport.write(last_words)
+        return True
 
     def lost(self) -> None:
         """The connection is no more."""
@@ -112,6 +121,8 @@ class Reader:
 
 class ReaderConnection(Protocol):
     """A connection with a reader."""
+
+    transport: Any
 
     @property
     def reader(self) -> Reader:
@@ -130,6 +141,8 @@ class Readers(Generic[C]):
     `deliver` is called once for all that was announced in a turn of the reactor, `beat` a few times in what counts as
     silence, unless something is about to be delivered.
     """
+
+    _log = Logger()
 
     def __init__(
         self, clock: Timers, limits: ReaderLimits, deliver: Callable[[], None], beat: Callable[[], None]
@@ -160,9 +173,22 @@ class Readers(Generic[C]):
         """It is gone."""
         self.connections.discard(connection)
 
-    def tail(self, connection: Any, records: Records, number: int, heartbeat: Callable[[], bytes]) -> Tail:
-        """What sends a connection the records from a number on."""
-        return Tail(records, number, connection.transport, heartbeat, lag_limit_bytes=self._limits.lag_bytes)
+    def tail(self, connection: C, records: Records, number: int, heartbeat: Callable[[], bytes]) -> Tail | None:
+        """What sends a connection the records from a number on; None, and the connection is cut, if they are damaged.
+
+        A connection that comes to damaged records later is cut as well: it gets none of them.
+        """
+
+        def on_damage(reason: str) -> None:
+            self._log.error("{reason}", reason=reason)
+            connection.cut("damaged records, see the log of the exchange")
+
+        sink, limit_bytes = connection.transport, self._limits.lag_bytes
+        try:
+            return Tail(records, number, sink, heartbeat, lag_limit_bytes=limit_bytes, on_damage=on_damage)
+        except DamagedStreamError as error:
+            on_damage(str(error))
+            return None
 
     def deliver_soon(self) -> None:
         """Deliver at the end of this turn of the reactor, or when the interval between bursts is over."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from deltabook.wire.prompt import prompt_write
+from exchange_server.errors import DamagedStreamError
 
 __all__ = ["CHUNK_BYTES", "Records", "Sink", "Tail"]
 
@@ -56,6 +57,7 @@ class Tail:
         "_allowance_bytes",
         "_heartbeat",
         "_lag_limit_bytes",
+        "_on_damage",
         "_sink",
         "_write_now",
         "offset",
@@ -65,8 +67,17 @@ class Tail:
     )
 
     def __init__(
-        self, records: Records, number: int, sink: Sink, heartbeat: Callable[[], bytes], *, lag_limit_bytes: int
+        self,
+        records: Records,
+        number: int,
+        sink: Sink,
+        heartbeat: Callable[[], bytes],
+        *,
+        lag_limit_bytes: int,
+        on_damage: Callable[[str], None],
     ) -> None:
+        """``on_damage`` is called with the reason if records cannot be read as they were written: nothing more may be
+        sent then. Raises `DamagedStreamError` if the first of them cannot be found."""
         self.records = records
         self.offset = records.offset_of(number)
         self.paused = False
@@ -76,6 +87,7 @@ class Tail:
         self._write_now = prompt_write(sink)
         self._heartbeat = heartbeat
         self._lag_limit_bytes = lag_limit_bytes
+        self._on_damage = on_damage
         self._allowance_bytes = self.lag_bytes + lag_limit_bytes
 
     @property
@@ -102,7 +114,11 @@ class Tail:
     def pump(self, now_s: float) -> None:
         """Read on until the transport wants a pause or everything is sent."""
         while not self.paused and self.lag_bytes:
-            chunk = self.records.piece(self.offset, CHUNK_BYTES)
+            try:
+                chunk = self.records.piece(self.offset, CHUNK_BYTES)
+            except DamagedStreamError as error:
+                self._on_damage(str(error))
+                return
             if not chunk:  # a file that lost its end: a reader that waits for it is cut for its lag, and nothing hangs
                 return
             self.offset += len(chunk)

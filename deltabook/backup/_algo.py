@@ -9,6 +9,7 @@ from typing import Final
 
 from algo_engine.errors import JournalDamaged
 from algo_engine.journal import JOURNAL, read_journal
+from algo_engine.trade_recovery import check_spool
 from algo_engine.trades import SPOOL
 from deltabook.backup.copying import Stage, names_in
 from deltabook.backup.errors import BackupError
@@ -29,6 +30,10 @@ def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
         stage.copy_some(strategy, names_in(strategy, SPOOL))
         try:
             records += len(read_journal(stage.path(f"{strategy.name}/{JOURNAL}"))[0])
+            if why := check_spool(stage.path(strategy.name)).why:
+                raise BackupError(
+                    f"{why}: start the strategies again, or `deltabook repair` them, before they are copied"
+                )
         except JournalDamaged as error:
             raise BackupError(str(error)) from None
     for name in names_in(part.directory, *_BESIDE):

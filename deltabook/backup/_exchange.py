@@ -12,6 +12,7 @@ from deltabook.backup.copying import Stage, names_in
 from deltabook.backup.errors import BackupError, MovedError
 from deltabook.backup.parts import Part
 from exchange_server.errors import JournalError
+from exchange_server.journal.numbered_file import damage_before
 from exchange_server.journal.segments import JournalReader
 from exchange_server.journal.snapshots import SnapshotDirectory
 
@@ -44,6 +45,9 @@ def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
             inputs = number + len(batch) - 1
     except JournalError as error:
         raise BackupError(str(error)) from None
+    for name, position in newest.streams.items() if newest is not None else ():
+        if why := damage_before(position, stage.path(name)):
+            raise BackupError(f"{why}: start the exchange again, or `deltabook repair` it, before it is copied")
     if newest is not None and newest.inputs > inputs:
         raise MovedError(f"a snapshot of request {newest.inputs} is newer than the requests, which end at {inputs}")
     return {"session": reader.head.session, "requests": inputs}

@@ -43,7 +43,9 @@ def kind_of(directory: Path) -> Kind | None:
         return "exchange"
     if (directory / "epochs").is_dir():
         return "runtime"
-    if directory.is_dir() and any((child / "orders.log").is_file() for child in directory.iterdir()):
+    if directory.is_dir() and any(
+        (child / name).is_file() for child in directory.iterdir() for name in ("orders.log", "trades.spool")
+    ):
         return "algo"
     return None
 

@@ -19,10 +19,10 @@ from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._groups import check_command, tidy_command
 from deltabook.cli._logging import start_logging
 from deltabook.cli._run_id import RUN_ID
-from deltabook.wire.errors import RunIdError
+from deltabook.wire.errors import DamageError, RunIdError
 from deltabook.wire.runid import check_run_id, new_run_id
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "REMEDY", "main", "one_line"]
 
 COMMANDS: Final = {
     "algo": "Run strategies on views and send their orders.",
@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "new": "Write a commented, working strategy or view to start from.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "reader": "Add further files, streams and feeds to a running runtime.",
+    "repair": "Make damaged files of a run directory again.",
     "replay": "Replay a recorded file through an exchange.",
     "restore": "Restore a backup into an empty directory.",
     "runtime": "Maintain SQL views of a feed.",
@@ -51,13 +52,18 @@ COMMANDS: Final = {
 }
 """Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`, with _ for a hyphen."""
 
+REMEDY: Final = "`deltabook repair DIR` makes again what it can, and says what else to do"
+"""Follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Where expected errors are defined; built-in ones that say what is wrong with the input count as expected too."""
 _ROLES: Final = frozenset({"algo", "dashboard", "exchange", "runtime"})
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """What a person reads of an error."""
     text = " ".join(str(error).split())
+    if isinstance(error, DamageError):
+        return f"{text} ({REMEDY})"
     is_ours = type(error).__module__.split(".")[0] in _PACKAGES
     if text and (is_ours or isinstance(error, OSError | ValueError | RuntimeError)):
         return text
@@ -113,11 +119,11 @@ class _Root(click.Group):
         except click.ClickException as error:
             _fail(error.format_message(), error, role="")
         except OptionError as error:
-            _fail(_one_line(error), error, role=self._role, code=2)
+            _fail(one_line(error), error, role=self._role, code=2)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
         except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
-            _fail(_one_line(error), error, role=self._role)
+            _fail(one_line(error), error, role=self._role)
         sys.exit(result if isinstance(result, int) else 0)
 
 

@@ -31,6 +31,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run id of all that was started together; empty if there is none."""
     since_ns: int = 0
     """When it took the directory, nanoseconds since the UTC epoch; 0 if that is not said."""
+    boot: str = ""
+    """The run of the machine's system since which nothing that was written is lost; empty if that is not known."""
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ns // 10**9, UTC) if self.since_ns else None

@@ -1,6 +1,6 @@
 """What can go wrong on a wire."""
 
-__all__ = ["AccessError", "RunIdError", "WireError"]
+__all__ = ["AccessError", "DamageError", "RunIdError", "WireError"]
 
 
 class WireError(ValueError):
@@ -9,6 +9,13 @@ class WireError(ValueError):
 
 class AccessError(ValueError):
     """A port cannot be opened as it was asked for: it would be open to strangers, or its token or key is none."""
+
+
+class DamageError(Exception):
+    """A file of a run holds other bytes than were written; the message names the file.
+
+    Every package has its own kinds; the command line adds to each what repairs it.
+    """
 
 
 class RunIdError(ValueError):

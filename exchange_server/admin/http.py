@@ -23,7 +23,7 @@ from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
 from exchange_server.admin.reports import Reports
-from exchange_server.errors import OperationError, UnknownNameError
+from exchange_server.errors import DamagedStreamError, OperationError, UnknownNameError
 
 __all__ = ["admin_site"]
 
@@ -79,6 +79,9 @@ class _Root(Resource):
             return _refuse(request, 404, str(error))
         except OperationError as error:
             return _refuse(request, 409, str(error))
+        except DamagedStreamError as error:
+            self._log.error("{reason}", reason=str(error))
+            return _refuse(request, 500, str(error))
         except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
             self._log.failure("admin: {path}", path=path)
             return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")

@@ -9,8 +9,13 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.claim import CLAIM_LIMIT_BYTES, claimed_by, this_process
-from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
+from deltabook.wire.claim import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
+from exchange_server.errors import (
+    DirectoryInUseError,
+    ExchangeConfigurationError,
+    JournalDamagedError,
+    JournalError,
+)
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog
 from exchange_server.journal.numbered_file import Position
@@ -19,22 +24,46 @@ from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import Streams
 from exchange_server.matching.inputs import MarketRules
 
-__all__ = ["INPUTS", "SNAPSHOTS", "Journal"]
+__all__ = ["INPUTS", "LOCK", "SNAPSHOTS", "Journal", "keeps_writes"]
 
 INPUTS: Final = "inputs"
 """Directory of the segments."""
 SNAPSHOTS: Final = "snapshots"
 """Directory of the snapshots."""
 
+LOCK: Final = "lock"
+"""File that is held, and says by whom."""
+
 _KEPT_SNAPSHOTS: Final = 4
 _LEAST_SNAPSHOTS: Final = 2
 """The newest, and the one before it should that be damaged."""
 
 
+def keeps_writes(directory: Path, disk: Disk = LOCAL_DISK) -> bool:
+    """Whether the system has run on since an exchange last wrote in a directory: then all that was written is there."""
+    try:
+        descriptor = disk.open(directory / LOCK, read_only=True)
+    except OSError:
+        return False
+    try:
+        boot_id = _boot_of(disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
+    finally:
+        disk.close(descriptor)
+    return bool(boot_id) and boot_id == disk.boot_id()
+
+
+def _boot_of(claim: bytes) -> str:
+    try:
+        return msgspec.json.decode(claim, type=Claim).boot
+    except ValueError:
+        return ""
+
+
 class Journal:
     """Holds a directory for as long as it is open.
 
-    ``lock`` keeps a second exchange out; ``inputs/`` is the truth; ``snapshots/`` say what the market was at some
+    ``lock`` keeps a second exchange out, and says since which run of the system all that was written must be there;
+    ``inputs/`` is the truth; ``snapshots/`` say what the market was at some
     inputs; ``feed.lines``, ``feed.itch`` and ``private/`` follow from the inputs.
 
     `keep`: how many snapshots are kept, at least two, and with them the inputs from the oldest of them on. None keeps
@@ -61,6 +90,8 @@ class Journal:
         self._sync = sync
         self._log: InputsLog | None = None
         self._snapshot_lock = threading.Lock()
+        self._boot_id = ""
+        """The run of the system that last wrote here."""
         self._lock = self._take_lock()
         try:
             self.reader = self._open(rules, new_session)
@@ -77,7 +108,7 @@ class Journal:
     def _take_lock(self) -> int:
         try:
             self._disk.make_directory(self.directory)
-            descriptor = self._disk.open(self.directory / "lock", create=True)
+            descriptor = self._disk.open(self.directory / LOCK, create=True)
             try:
                 self._disk.lock(descriptor)
             except BlockingIOError:
@@ -86,19 +117,25 @@ class Journal:
                 raise DirectoryInUseError(
                     f"expected {self.directory} to be free, was in use by another exchange ({held_by})"
                 ) from None
-            self._disk.truncate(descriptor, 0)
-            self._disk.pwrite(descriptor, this_process().encoded(), 0)
+            self._boot_id = _boot_of(self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
+            self._claim(descriptor)
         except JournalError:
             raise
         except OSError as error:
             raise JournalError(f"expected a directory at {self.directory}, was {error.strerror}") from error
         return descriptor
 
+    def _claim(self, descriptor: int) -> None:
+        self._disk.truncate(descriptor, 0)
+        self._disk.pwrite(descriptor, msgspec.structs.replace(this_process(), boot=self._boot_id).encoded(), 0)
+
     def _open(self, rules: MarketRules, new_session: Callable[[], str]) -> JournalReader:
         path = self.directory / INPUTS
         if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
             InputsLog.create(path, _session(new_session()), rules, self._disk)
-        reader = JournalReader(path, self._disk)
+        # Where nothing that was written can be lost, what is not whole is damage, and no torn tail.
+        is_same_boot = bool(self._boot_id) and self._boot_id == self._disk.boot_id()
+        reader = JournalReader(path, self._disk, keeps_writes=is_same_boot)
         began = reader.head.rules
         if began != rules:
             raise ExchangeConfigurationError(
@@ -114,13 +151,27 @@ class Journal:
         return self._log
 
     def begin(self, synced: Mapping[str, Position]) -> None:
-        """Everything was read: cut the torn tail and take inputs from now on. ``synced`` is of the snapshot at which
-        the reading began."""
+        """Everything was read: cut the streams and the torn tail, and take inputs from now on. ``synced`` is of the
+        snapshot at which the reading began.
+
+        Raises `JournalError`, and cuts nothing, if streams hold more than the inputs say and no power loss explains it.
+        """
         assert self.reader.end is not None, "expected a journal that was read to its end"
+        surplus = self.streams.surplus()
+        if surplus and self.reader.keeps_writes:
+            raise JournalDamagedError(
+                f"expected requests in {self.directory / INPUTS} that say all that was published, were fewer: {surplus}"
+            )
+        self.streams.cut()
         self._synced = synced
         self._log = InputsLog(
             self.directory / INPUTS, self.reader.head, self.reader.end, self.fsync, disk=self._disk, sync=self._sync
         )
+        self._boot_id = self._disk.boot_id()
+        try:
+            self._claim(self._lock)
+        except OSError as error:
+            raise JournalError(f"expected to write {self.directory / LOCK}, was {error.strerror}") from error
 
     @property
     def size_bytes(self) -> int:

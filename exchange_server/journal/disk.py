@@ -15,6 +15,8 @@ from typing import Final
 
 __all__ = ["LOCAL_DISK", "Disk", "write_whole"]
 
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
 
 class Disk:
     """Files of this machine, by descriptor. Every operation may raise `OSError`.
@@ -81,6 +83,13 @@ class Disk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def boot_id(self) -> str:
+        """Tells the run of the system from others: within one nothing is lost that was written. Empty if not known."""
+        try:
+            return _BOOT_ID.read_text("ascii").strip()
+        except OSError:
+            return ""
 
     def lock(self, descriptor: int) -> None:
         """Hold a file until its descriptor is closed; raises `BlockingIOError` if another process holds it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from exchange_server.errors import OperationError
-from exchange_server.journal.directory import INPUTS, SNAPSHOTS
+from exchange_server.journal.directory import INPUTS, SNAPSHOTS, keeps_writes
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.recovery import MarketStarts
 from exchange_server.journal.segments import JournalReader
@@ -50,7 +50,7 @@ class History:
         self.directory = directory
         self._make_outputs = make_outputs
         self._disk = disk
-        self.reader = JournalReader(directory / INPUTS, disk)
+        self.reader = JournalReader(directory / INPUTS, disk, keeps_writes=keeps_writes(directory, disk))
         """The inputs, and the head with session and rules."""
 
     def at_input(self, inputs: int) -> Moment:

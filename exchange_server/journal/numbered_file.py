@@ -7,13 +7,18 @@ from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
-from exchange_server.errors import JournalError
+from deltabook.wire.soupbin import SEQUENCED
+from exchange_server.errors import DamagedStreamError, JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 
-__all__ = ["INDEX_LIMIT", "LineFile", "NumberedFile", "PacketFile", "Position"]
+__all__ = ["BLOCK_BYTES", "INDEX_LIMIT", "LineFile", "NumberedFile", "PacketFile", "Position", "damage_before"]
+
+BLOCK_BYTES: Final = 1 << 16
+"""A file is checked in blocks of this size, each with a checksum of four bytes."""
 
 INDEX_LIMIT: Final = 1 << 15
 """Most entries of a sparse index; when it is full, every other one goes and the rest lie twice as far apart."""
@@ -35,6 +40,46 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     """The index: numbers of records ..."""
     offsets: list[int] = msgspec.field(default_factory=lambda: [0])
     """... and where each begins."""
+    checksums: bytes = b""
+    """CRC-32 of each whole block before `size_bytes`, little-endian ..."""
+    rest_checksum: int | None = None
+    """... and of what is behind these; None where an earlier release has written no checksums."""
+
+
+def _checksum(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+def damage_before(position: Position, path: Path, disk: Disk = LOCAL_DISK) -> str:
+    """Why the bytes of a file before a position are not those that were written there; empty if they are.
+
+    Reads all of them. Without checksums in the position only their number is compared.
+    """
+    try:
+        descriptor = disk.open(path, read_only=True)
+        try:
+            size = disk.size(descriptor)
+            if size < position.size_bytes:
+                return f"expected {position.size_bytes} bytes or more in {path}, were {size}"
+            if position.rest_checksum is None:
+                return ""
+            for begin in range(0, position.size_bytes, BLOCK_BYTES):
+                length = min(BLOCK_BYTES, position.size_bytes - begin)
+                block = begin // BLOCK_BYTES * 4
+                expected = position.checksums[block : block + 4] or _checksum(position.rest_checksum)
+                if _checksum(crc32(disk.pread(descriptor, length, begin))) != expected:
+                    return _damage(path, begin, begin + length)
+        finally:
+            disk.close(descriptor)
+    except FileNotFoundError:
+        return f"expected {position.size_bytes} bytes or more in {path}, were 0" if position.size_bytes else ""
+    except OSError as error:
+        return f"expected to read {path}, was {error.strerror}"
+    return ""
+
+
+def _damage(path: Path, begin: int, end: int) -> str:
+    return f"expected the bytes that were written to {path}, was damage between bytes {begin} and {end}"
 
 
 class NumberedFile(ABC):
@@ -44,6 +89,10 @@ class NumberedFile(ABC):
     written anew when the inputs are applied again. It is synced for snapshots only, which count on what is before them.
     Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files differ in
     how the end of a record is found; none is longer than a scan.
+
+    Every block has a checksum in memory, which goes into snapshots with the `Position` and with which everything that
+    is read is compared: `DamagedStreamError`. What a file has behind a position is not needed, so that no crash leaves
+    bytes without their checksum. The checksums of a terabyte are 64 MB.
     """
 
     def __init__(
@@ -54,9 +103,10 @@ class NumberedFile(ABC):
         disk: Disk = LOCAL_DISK,
         index_limit: int = INDEX_LIMIT,
         on_open: Callable[[NumberedFile], None] | None = None,
+        is_cut: bool = True,
     ) -> None:
-        """Goes on from a position, or anew; what the file has behind it is cut off. ``on_open`` hears of each
-        descriptor, so that somebody can see to it that they are not too many.
+        """Goes on from a position, or anew; what the file has behind it is cut off, or else written over and cut off by
+        `cut`. ``on_open`` hears of each descriptor, so that somebody can see to it that they are not too many.
 
         Raises `JournalError` if the file cannot be opened, or has less than the position says.
         """
@@ -69,6 +119,8 @@ class NumberedFile(ABC):
         self._spacing = position.spacing
         self._numbers = position.numbers[:]
         self._offsets = position.offsets[:]
+        self._checksums = bytearray(position.checksums)
+        self._rest_checksum = position.rest_checksum or 0
         self.next_number = position.next_number
         """Number of the record that will be appended next."""
         self.size_bytes = position.size_bytes
@@ -77,8 +129,38 @@ class NumberedFile(ABC):
         size = disk.size(self._fd)
         if size < self.size_bytes:
             raise JournalError(f"expected {self.size_bytes} bytes or more in {path}, were {size}")
-        if size > self.size_bytes:
-            disk.truncate(self._fd, self.size_bytes)
+        self._found_bytes = size
+        if is_cut:
+            self.cut()
+        if position.rest_checksum is None:
+            self._take_as_it_is()
+
+    def _take_as_it_is(self) -> None:
+        """Make the checksums of what is there: those before it are of an earlier release, which made none."""
+        for begin in range(0, self.size_bytes, BLOCK_BYTES):
+            length = min(BLOCK_BYTES, self.size_bytes - begin)
+            self._count(self._disk.pread(self._fd, length, begin), begin)
+
+    @property
+    def surplus_bytes(self) -> int:
+        """Bytes of further records that the file had when it was opened and that nobody has appended since.
+
+        0 for bytes that do not begin with the next record: nobody has published those.
+        """
+        surplus_bytes = max(0, self._found_bytes - self.size_bytes)
+        begin = self._disk.pread(self._descriptor(), _SCAN_BYTES, self.size_bytes) if surplus_bytes else b""
+        return surplus_bytes if begin and self.begins_record(begin, self.next_number) else 0
+
+    @classmethod
+    @abstractmethod
+    def begins_record(cls, chunk: bytes, number: int) -> bool:
+        """Whether a chunk begins like the record of a number, as far as that can be told."""
+
+    def cut(self) -> None:
+        """Cut those off. Raises `OSError`."""
+        if self._found_bytes > self.size_bytes:
+            self._disk.truncate(self._descriptor(), self.size_bytes)
+        self._found_bytes = 0
 
     @property
     def path(self) -> Path:
@@ -87,7 +169,15 @@ class NumberedFile(ABC):
 
     def position(self) -> Position:
         """How far it has come."""
-        return Position(self.next_number, self.size_bytes, self._spacing, self._numbers[:], self._offsets[:])
+        return Position(
+            self.next_number,
+            self.size_bytes,
+            self._spacing,
+            self._numbers[:],
+            self._offsets[:],
+            bytes(self._checksums),
+            self._rest_checksum,
+        )
 
     def _open(self, *, create: bool = False) -> int:
         try:
@@ -111,8 +201,48 @@ class NumberedFile(ABC):
                 written += self._pwrite(self._fd, data[written:], size + written)
         except OSError as error:
             raise JournalError(f"expected to write {self._path}, was {error.strerror}") from error
+        room = BLOCK_BYTES - size % BLOCK_BYTES
+        if written < room:
+            self._rest_checksum = crc32(data, self._rest_checksum)
+        else:
+            self._count(data, size)
         self.size_bytes = size + written
         self.next_number += count
+
+    def _count(self, data: bytes, offset: int) -> None:
+        """Bring the checksums up to the end of what stands at an offset."""
+        rest = memoryview(data)
+        while rest:
+            room = BLOCK_BYTES - offset % BLOCK_BYTES
+            self._rest_checksum = crc32(rest[:room], self._rest_checksum)
+            if len(rest) >= room:
+                self._checksums += _checksum(self._rest_checksum)
+                self._rest_checksum = 0
+            offset, rest = offset + room, rest[room:]
+
+    def _pread(self, length: int, offset: int) -> bytes:
+        """So many bytes from an offset on, fewer at the end of the file; raises `DamagedStreamError`.
+
+        The blocks that they are in are read and compared as wholes.
+        """
+        end = min(offset + length, self.size_bytes)
+        if offset >= end:
+            return b""
+        first = offset - offset % BLOCK_BYTES
+        last = min(end + -end % BLOCK_BYTES, self.size_bytes)
+        data = self._disk.pread(self._descriptor(), last - first, first)
+        view, checksums = memoryview(data), self._checksums
+        for begin in range(first, last, BLOCK_BYTES):
+            block = begin // BLOCK_BYTES * 4
+            expected = checksums[block : block + 4] or _checksum(self._rest_checksum)
+            length = min(BLOCK_BYTES, last - begin)
+            content = view[begin - first : begin - first + length]
+            if len(content) < length or _checksum(crc32(content)) != expected:
+                raise DamagedStreamError(
+                    f"{_damage(self._path, begin, begin + length)}; start the exchange again, "
+                    "which makes the file again from its journal"
+                )
+        return data[offset - first : end - first]
 
     def _mark(self) -> None:
         """The next record gets an entry in the index."""
@@ -136,7 +266,7 @@ class NumberedFile(ABC):
         entry = bisect_right(self._numbers, number) - 1
         offset, skip = self._offsets[entry], number - self._numbers[entry]
         while skip:
-            end, records = self._skip(self._disk.pread(self._descriptor(), _SCAN_BYTES, offset), skip)
+            end, records = self._skip(self._pread(_SCAN_BYTES, offset), skip)
             offset, skip = offset + end, skip - records
         return offset
 
@@ -146,7 +276,7 @@ class NumberedFile(ABC):
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
         """Whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
-        chunk = self._disk.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
+        chunk = self._pread(limit_bytes, offset)
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
@@ -168,7 +298,11 @@ class NumberedFile(ABC):
 
 
 class LineFile(NumberedFile):
-    """Records are lines."""
+    """Records are lines, which begin with their number."""
+
+    @classmethod
+    def begins_record(cls, chunk: bytes, number: int) -> bool:
+        return chunk.startswith(b"%d," % number)
 
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
         lines = chunk.count(b"\n")
@@ -181,14 +315,19 @@ class LineFile(NumberedFile):
 
 
 class PacketFile(NumberedFile):
-    """Records begin with their length in two big-endian bytes, which count what follows them.
+    """Records begin with their length in two big-endian bytes, which count what follows them, and the letter S.
 
     Looking for their ends is a step for each; so a reader that only passes them on takes `piece`s, which end anywhere.
     """
 
+    @classmethod
+    def begins_record(cls, chunk: bytes, number: int) -> bool:
+        del number
+        return chunk[2:3] == SEQUENCED and 2 + int.from_bytes(chunk[:2], "big") <= len(chunk)
+
     def piece(self, offset: int, limit_bytes: int) -> bytes:
         """Bytes from an offset on."""
-        return self._disk.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
+        return self._pread(limit_bytes, offset)
 
     def rest_of_record(self, offset: int) -> bytes:
         """What is missing of the record in which an offset lies: nothing at the beginning of one."""
@@ -196,12 +335,12 @@ class PacketFile(NumberedFile):
             return b""
         at = self._offsets[bisect_right(self._offsets, offset) - 1]
         while at < offset:
-            chunk = self._disk.pread(self._descriptor(), _SCAN_BYTES, at)
+            chunk = self._pread(_SCAN_BYTES, at)
             end = 0
             while at + end < offset and end + 2 <= len(chunk):
                 end += 2 + (chunk[end] << 8 | chunk[end + 1])
             at += end
-        return self._disk.pread(self._descriptor(), at - offset, offset)
+        return self._pread(at - offset, offset)
 
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
         end = records = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from exchange_server.errors import JournalError
+from exchange_server.errors import JournalDamagedError
 from exchange_server.journal.segments import SegmentHead
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION, Snapshot, SnapshotDirectory
 from exchange_server.matching.inputs import MarketRules
@@ -59,8 +59,8 @@ class MarketStarts:
     ) -> tuple[Market, Snapshot | None]:
         """The market of the newest snapshot that is wanted and good, or the one before the first input.
 
-        ``missing`` says why a snapshot cannot be used, empty if it can. Raises `JournalError` if the journal does not
-        go back to where a market could begin.
+        ``missing`` says why a snapshot cannot be used, empty if it can. Raises `JournalDamagedError` if the journal
+        does not go back to where a market could begin.
         """
         nearest = None
         for snapshot in filter(is_wanted, snapshots.newest()):
@@ -77,7 +77,7 @@ class MarketStarts:
             return nearest
         if head.first > 1:
             reasons = "; ".join(self.passed_over) or "none is there"
-            raise JournalError(
+            raise JournalDamagedError(
                 f"expected a snapshot to begin with, since inputs before {head.first} are gone: {reasons}"
             )
         for name, state in self._fresh.items():

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from exchange_server.errors import JournalError
+from exchange_server.errors import JournalDamagedError, JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.records import FRAME_BYTES, RECORD_LIMIT_BYTES, find_records, frame, record_at
 from exchange_server.matching.inputs import AnyInput, MarketRules
@@ -88,11 +88,15 @@ class JournalReader:
 
     A broken record is one of two things. Bytes that were never known to be on the disk are a *torn tail*: nobody was
     told of what was in them under the policy ``always``, and little under ``interval``; the journal ends before them.
-    Bytes that were, as a whole record behind them or a later segment says, are *damage*, and `JournalError` names them.
+    Bytes that were, as a whole record behind them or a later segment says, are *damage*, and `JournalDamagedError`
+    names them. If the system has run on since the journal was written (`keeps_writes`), nothing that was written can be
+    lost: then only the record whose write the end of the process has interrupted is torn.
     """
 
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
         """Raises `JournalError` where there is no journal of this version."""
+        self.keeps_writes = keeps_writes
+        """Whether everything that was written must be there."""
         self._directory = directory
         self._disk = disk
         self._decoder = msgspec.msgpack.Decoder(list[AnyInput])
@@ -105,7 +109,7 @@ class JournalReader:
         """Files of the segments, in their order."""
         first = self._segment(self.paths[0], None)
         if first is None:
-            raise JournalError(f"expected a journal's head at {self.paths[0]}, was a broken record")
+            raise JournalDamagedError(f"expected a journal's head at {self.paths[0]}, was a broken record")
         self._first = first
         self.end: JournalEnd | None = None
         """Known when everything was read."""
@@ -124,7 +128,7 @@ class JournalReader:
         at = max((place for place, path in enumerate(self.paths) if _first_of(path) <= after + 1), default=-1)
         segment = self._segment(self.paths[at], None) if at >= 0 else None
         if segment is None:
-            raise JournalError(f"expected input {after + 1} in {self._directory}, was {_words(self.paths, at)}")
+            raise JournalDamagedError(f"expected input {after + 1} in {self._directory}, was {_words(self.paths, at)}")
         inputs, position = segment.head.first - 1, segment.head.start + segment.begin
         while True:
             for number, batch, end in self._read(segment):
@@ -138,7 +142,10 @@ class JournalReader:
             segment, position = following, following.head.start + following.begin
         self.end = self._end(segment, inputs, position, at)
         if inputs < after:
-            raise JournalError(f"expected input {after} in {self._directory}, was a journal that ends at {inputs}")
+            raise JournalDamagedError(
+                f"expected input {after} in {self._directory}, was a journal that ends at {inputs}, "
+                f"at byte {position - segment.head.start} of {segment.path}"
+            )
 
     def _segment(self, path: Path, start: int | None) -> Segment | None:
         """A segment with its head, None if that is broken or its place is another."""
@@ -173,7 +180,7 @@ class JournalReader:
                         batch = decode(memoryview(chunk)[offset + FRAME_BYTES : record[0]])
                     except msgspec.MsgspecError as error:
                         where = f"at byte {begin + offset} of {segment.path}"
-                        raise JournalError(f"expected inputs, was {error}, {where}") from None
+                        raise JournalDamagedError(f"expected inputs, was {error}, {where}") from None
                     offset = record[0]
                     yield number, batch, start + begin + offset
                     number += len(batch)
@@ -194,6 +201,7 @@ class JournalReader:
         """What the journal ends with; raises `JournalError` if what is behind the last whole record was there once."""
         offset = position - segment.head.start
         torn_bytes = torn_records = 0
+        written = ""
         for path in (segment.path, *self.paths[behind:]):
             begin, at = (offset, position) if path == segment.path else (0, self._start_of(path))
             data = self._bytes(path, begin)
@@ -204,10 +212,16 @@ class JournalReader:
             for known in find_records(data, at):
                 torn_records += 1
                 if known > position:
-                    raise JournalError(
+                    raise JournalDamagedError(
                         f"expected a record whose checksum holds, was a damaged one with whole records behind it, "
                         f"at byte {offset} of {segment.path}"
                     )
+            if data and not (path == self.paths[-1] and _is_unfinished(data)):
+                written = written or f"at byte {begin} of {path}"
+        if written and self.keeps_writes:
+            raise JournalDamagedError(
+                f"expected a record whose checksum holds, was a damaged one that was written whole, {written}"
+            )
         stay, torn = tuple(self.paths[:behind]), tuple(self.paths[behind:])
         return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)
 
@@ -227,6 +241,11 @@ class JournalReader:
                 self._disk.close(descriptor)
         except OSError as error:
             raise JournalError(f"expected to read {path}, was {error.strerror}") from error
+
+
+def _is_unfinished(data: bytes) -> bool:
+    """Whether bytes are the beginning of a record and not all of it."""
+    return len(data) < FRAME_BYTES or FRAME_BYTES + int.from_bytes(data[:4], "little") > len(data)
 
 
 def _first_of(path: Path) -> int:

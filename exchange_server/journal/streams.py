@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from exchange_server.errors import JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
-from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position
+from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position, damage_before
 
-__all__ = ["PRIVATE", "Stream", "Streams", "feed_name", "private_name"]
+__all__ = ["PRIVATE", "Stream", "Streams", "feed_name", "kind_of", "private_name"]
 
 PRIVATE: Final = "private"
 """Directory of the accounts' streams."""
@@ -29,6 +29,11 @@ def feed_name(form: str) -> str:
 def private_name(account: str, protocol: str) -> str:
     """File name of an account's stream."""
     return f"{PRIVATE}/{quote(account, safe=':')}.{'lines' if protocol == _TEXT else 'packets'}"
+
+
+def kind_of(name: str) -> type[NumberedFile]:
+    """What the file of a stream holds, by its name."""
+    return LineFile if name.endswith(".lines") else PacketFile
 
 
 class Stream:
@@ -66,45 +71,58 @@ class Streams:
         self._positions: Mapping[str, Position] = {}
         self._streams: dict[str, Stream] = {}
         self._open: deque[NumberedFile] = deque()
+        self._is_cut = False
 
-    def missing(self, positions: Mapping[str, Position]) -> str:
-        """Why the files are less than they were at these positions; empty if they are not."""
-        for name, position in positions.items():
-            path = self._directory / name
-            try:
-                descriptor = self._disk.open(path, read_only=True)
-                size = self._disk.size(descriptor)
-                self._disk.close(descriptor)
-            except FileNotFoundError:
-                size = 0
-            except OSError as error:
-                return f"expected to read {path}, was {error.strerror}"
-            if size < position.size_bytes:
-                return f"expected {position.size_bytes} bytes or more in {path}, were {size}"
-        return ""
+    def damage(self, positions: Mapping[str, Position]) -> str:
+        """Why the files are not what they were up to these positions; empty if they are."""
+        damages = (damage_before(position, self._directory / name, self._disk) for name, position in positions.items())
+        return next(filter(None, damages), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
-        """Go on from these positions: files are cut to them, and those that have none are removed."""
+        """Go on from these positions. What the files have behind them is written over, and cut by `cut`."""
         self._positions = positions
         try:
             self._disk.make_directory(self._directory / PRIVATE)
-            for name in self._disk.names(self._directory / PRIVATE):
-                if f"{PRIVATE}/{name}" not in positions:
-                    self._disk.unlink(self._directory / PRIVATE / name)
         except OSError as error:
             raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
         for name in positions:
             if name.startswith(PRIVATE):
                 self.get(name)
 
+    def surplus(self) -> str:
+        """Which files hold more than was appended since `begin`, in words; empty if none does."""
+        begun = [stream.records for stream in self._streams.values()]
+        surpluses = [
+            (records.path, records.surplus_bytes) for records in (*begun, *map(self._opened_as, self._unknown()))
+        ]
+        return "; ".join(f"{surplus_bytes} bytes more in {path}" for path, surplus_bytes in surpluses if surplus_bytes)
+
+    def _opened_as(self, name: str) -> NumberedFile:
+        """The records of a file up to its position."""
+        position, is_cut = self._positions.get(name), self._is_cut
+        return kind_of(name)(self._directory / name, position, disk=self._disk, on_open=self._opened, is_cut=is_cut)
+
+    def _unknown(self) -> list[str]:
+        """Private streams that nobody has begun."""
+        names = (f"{PRIVATE}/{name}" for name in self._disk.names(self._directory / PRIVATE))
+        return [name for name in names if name.endswith((".lines", ".packets")) and name not in self._streams]
+
+    def cut(self) -> None:
+        """Cut off what the files hold beyond, remove private streams that nobody has begun; raises `JournalError`."""
+        self._is_cut = True
+        try:
+            for stream in self._streams.values():
+                stream.records.cut()
+            for name in self._unknown():
+                self._disk.unlink(self._directory / name)
+        except OSError as error:
+            raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
+
     def get(self, name: str) -> Stream:
         """A stream, which is begun if it is not there yet."""
         stream = self._streams.get(name)
         if stream is None:
-            kind = LineFile if name.endswith(".lines") else PacketFile
-            position = self._positions.get(name)
-            stream = Stream(kind(self._directory / name, position, disk=self._disk, on_open=self._opened))
-            self._streams[name] = stream
+            stream = self._streams[name] = Stream(self._opened_as(name))
         return stream
 
     def _opened(self, records: NumberedFile) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,8 +12,9 @@ from exchange_server.errors import JournalError
 from exchange_server.journal.directory import INPUTS, SNAPSHOTS
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.history import History, MakeOutputs, Walk
+from exchange_server.journal.numbered_file import damage_before
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
-from exchange_server.journal.streams import feed_name
+from exchange_server.journal.streams import feed_name, kind_of
 from exchange_server.matching.outputs import Now
 
 __all__ = ["Verified", "verify"]
@@ -43,6 +44,8 @@ class Verified(msgspec.Struct, frozen=True):
     """Bytes after the last whole record: a start would cut them, or they are being written."""
     problems: tuple[str, ...]
     """What is not as it should be, where; none if all is well."""
+    derived: dict[str, str] = {}
+    """Those of snapshots and streams, all of which follow from the requests: by the file's name in the directory."""
 
 
 def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> Verified:
@@ -55,8 +58,10 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     history = History(directory, make_outputs, disk)
     head = history.reader.head
     made, _ = make_outputs(head.rules, Now())
-    forms = {form for form in made if disk.is_file(directory / feed_name(form))}
     snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
+    newest = next(snapshots.newest(), None)
+    written = set(newest.streams) if newest else set()
+    forms = {form for form in made if feed_name(form) in written or disk.is_file(directory / feed_name(form))}
     waiting = set(snapshots.inputs())
     # From the beginning; where that is gone, what the oldest good snapshot holds is taken on trust.
     usable = (number for number in sorted(waiting) if number + 1 >= head.first)
@@ -70,20 +75,30 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     size = _size(directory, disk)
     good: list[int] = []
     problems: list[str] = []
+    derived: dict[str, str] = {}
     try:
         for number in walk.each():
             if number in waiting:
                 waiting.discard(number)
                 why = _difference(history, snapshots.read(number), walk)
                 if why:
-                    problems.append(f"{snapshots.path(number)}: {snapshots.damaged.get(snapshots.path(number), why)}")
+                    derived[_name(number, snapshots, directory)] = _words(number, snapshots, why)
                 else:
                     good.append(number)
     except JournalError as error:
         problems.append(str(error))
     end = history.reader.end
-    problems += [f"{snapshots.path(number)}: expected inputs up to it, were none" for number in sorted(waiting)]
-    problems += comparison.finish(is_growing=_size(directory, disk) != size)
+    for number in sorted(waiting):
+        if snapshots.path(number) in snapshots.damaged:
+            derived[_name(number, snapshots, directory)] = _words(number, snapshots, "")
+        else:
+            problems.append(_words(number, snapshots, "expected inputs up to it, were none"))
+    for name, position in walk.begin.streams.items() if walk.begin else ():
+        if name not in {feed_name(form) for form in made if form not in forms}:
+            problems += filter(None, [damage_before(position, directory / name, disk)])
+    derived |= comparison.finish(is_growing=_size(directory, disk) != size)
+    # Nothing is left of the requests that said more.
+    problems += [derived.pop(name) for name in comparison.surplus if history.reader.keeps_writes]
     moment = walk.moment()
     return Verified(
         session=head.session,
@@ -94,8 +109,18 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
         compared_bytes=comparison.sizes,
         snapshots=tuple(good),
         torn_bytes=end.torn_bytes if end else 0,
-        problems=tuple(problems),
+        problems=(*problems, *derived.values()),
+        derived=derived,
     )
+
+
+def _name(number: int, snapshots: SnapshotDirectory, directory: Path) -> str:
+    return str(snapshots.path(number).relative_to(directory))
+
+
+def _words(number: int, snapshots: SnapshotDirectory, why: str) -> str:
+    path = snapshots.path(number)
+    return f"{path}: {snapshots.damaged.get(path, why)}"
 
 
 def _size(directory: Path, disk: Disk) -> int:
@@ -134,6 +159,10 @@ class _Comparison:
         self._disk = disk
         self._pending: dict[str, bytearray] = {}
         self._problems: dict[str, str] = {}
+        self._numbers = {name: at.next_number for name, at in begin.streams.items()} if begin else {}
+        """Number of the next record, where records are lines."""
+        self.surplus: list[str] = []
+        """Files that hold further records."""
         self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
         """How far each is as it should be."""
 
@@ -143,6 +172,7 @@ class _Comparison:
         if pending is None:
             pending = self._pending[name] = bytearray()
         pending += data
+        self._numbers[name] = self._numbers.get(name, 1) + data.count(b"\n")
         if len(pending) >= _COMPARED_BYTES:
             self._compare(name)
 
@@ -168,16 +198,27 @@ class _Comparison:
         self.sizes[name] = offset + same
         return rest
 
-    def finish(self, *, is_growing: bool) -> Sequence[str]:
-        """Compare the rest; gives what is wrong."""
+    def finish(self, *, is_growing: bool) -> Mapping[str, str]:
+        """Compare the rest; return what is wrong, by file."""
         for name in sorted(self._pending):
             rest = self._compare(name)
             if rest and not is_growing and name not in self._problems:
                 words = f"{rest} bytes more" if rest > 0 else f"{-rest} bytes less"
+                if rest > 0 and self._has_next(name):
+                    self.surplus.append(name)
                 self._problems[name] = (
                     f"expected what follows from the inputs in {self._directory / name}, were {words}"
                 )
-        return tuple(self._problems.values())
+        return self._problems
+
+    def _has_next(self, name: str) -> bool:
+        """Whether a file goes on with the next record."""
+        descriptor = self._disk.open(self._directory / name, read_only=True)
+        try:
+            begin = self._disk.pread(descriptor, _COMPARED_BYTES, self.sizes[name])
+        finally:
+            self._disk.close(descriptor)
+        return kind_of(name).begins_record(begin, self._numbers.get(name, 1))
 
 
 def _same(left: bytes, right: bytes) -> int:

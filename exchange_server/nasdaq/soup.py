@@ -129,8 +129,8 @@ class SoupServer(Factory, ABC):
             )
         audience.connections.add(connection)
         connection.audience = audience
-        tail = self.readers.tail(connection, stream.records, number, audience.heartbeat)
-        connection.accept(LoginAccepted(session, number), tail)
+        if tail := self.readers.tail(connection, stream.records, number, audience.heartbeat):
+            connection.accept(LoginAccepted(session, number), tail)
 
     def end_sessions(self, users: Collection[str]) -> None:
         """Close the connections of these users, whose names are in upper case."""

@@ -129,7 +129,8 @@ class TextServer(Factory):
         connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, number)))
         self._log.info("text: {peer} listens from {number}", peer=connection.peer, number=number)
         self._feed.connections.add(connection)
-        connection.follow(self.readers.tail(connection, records, number, self._feed.heartbeat))
+        if tail := self.readers.tail(connection, records, number, self._feed.heartbeat):
+            connection.follow(tail)
 
     def login_broker(self, connection: TextConnection, login: text.InteractiveLogin) -> None:
         """Accept a trading client at its position, or refuse it."""
@@ -198,7 +199,8 @@ class TextServer(Factory):
         connection.broker = broker
         broker.audience.connections.add(connection)
         records = broker.audience.stream.records
-        connection.follow(self.readers.tail(connection, records, number, broker.audience.heartbeat))
+        if tail := self.readers.tail(connection, records, number, broker.audience.heartbeat):
+            connection.follow(tail)
 
     def _position(self, connection: TextConnection, session: str, sequence: int, newest: int) -> int | None:
         if session and session != self.exchange.session:

@@ -13,10 +13,10 @@ retire: what all of them have passed goes, oldest first; control records stay un
 
 from runtime.epochs.claim import CLAIM, DirectoryClaim
 from runtime.epochs.disk import LOCAL_DISK, Disk, LocalDisk
-from runtime.epochs.errors import EpochLogError, FencedError, TornSegmentError
+from runtime.epochs.errors import EpochLogError, FencedError, MissingSegmentError, TornSegmentError
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
-from runtime.epochs.retention import RetentionConfig, retire
+from runtime.epochs.retention import RetentionConfig, begin_behind, retire, write_first
 from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
 from runtime.epochs.viewchecksums import checksums_of, with_checksums
@@ -34,6 +34,7 @@ __all__ = [
     "FencedError",
     "Footer",
     "LocalDisk",
+    "MissingSegmentError",
     "Prepared",
     "ResultLog",
     "RetentionConfig",
@@ -42,9 +43,11 @@ __all__ = [
     "SnapshotDirectory",
     "TornSegmentError",
     "add_up",
+    "begin_behind",
     "checksums_of",
     "has_snapshot_of",
     "read_segment",
     "retire",
     "with_checksums",
+    "write_first",
 ]

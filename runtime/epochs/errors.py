@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["EpochLogError", "FencedError", "TornSegmentError"]
+from deltabook.wire.errors import DamageError
+
+__all__ = ["EpochLogError", "FencedError", "MissingSegmentError", "TornSegmentError"]
 
 
 class EpochLogError(RuntimeError):
@@ -13,5 +15,9 @@ class FencedError(RuntimeError):
     """Another process has taken the run directory: this one must not write into it any more."""
 
 
-class TornSegmentError(EpochLogError):
+class MissingSegmentError(EpochLogError, DamageError):
+    """Epochs or results that were durable are not there, or state that was."""
+
+
+class TornSegmentError(EpochLogError, DamageError):
     """A segment's bytes are not what was sealed; the message names the file."""

@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.epochs.disk import LOCAL_DISK, Disk
-from runtime.epochs.errors import EpochLogError, TornSegmentError
+from runtime.epochs.errors import EpochLogError, MissingSegmentError, TornSegmentError
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
 __all__ = ["FIRST", "PROGRAMS", "CommitRecord", "EpochLog", "EpochLogReader", "Prepared", "program_name"]
@@ -90,7 +90,7 @@ class EpochLogReader:
         """
         latest = self._latest
         if latest < 0:
-            latest = max(self._published(), default=-1)
+            latest = max(self.published(), default=-1)
         while self.disk.exists(self.path(latest + 1)):
             latest += 1
         self._latest = latest
@@ -170,9 +170,10 @@ class EpochLogReader:
     def leftovers(self) -> list[int]:
         """Epochs that are retired and whose segments are still there, ascending."""
         first = self.first()
-        return [epoch for epoch in self._published() if epoch < first]
+        return [epoch for epoch in self.published() if epoch < first]
 
-    def _published(self) -> list[int]:
+    def published(self) -> list[int]:
+        """The epochs whose segments are there, ascending; those that are retired and left over too."""
         return self._numbered(self.directory, _SUFFIX)
 
     def _numbered(self, directory: Path, suffix: str) -> list[int]:
@@ -213,22 +214,25 @@ class EpochLog(EpochLogReader):
         self.disk.sync_directory(self.directory)
         if self.latest() != newest:
             if not committed:
-                raise EpochLogError(
+                raise MissingSegmentError(
                     f"expected no epoch in {self.directory}, as the state beside it has committed none "
-                    f"(is it lost?), was {self.latest()}"
+                    f"(is state.db lost?), was {self.latest()}"
                 )
-            raise EpochLogError(
+            lost = "epochs are lost" if self.latest() < newest else "state.db or its log has lost commits"
+            raise MissingSegmentError(
                 f"expected epoch {newest}, the last one committed, as the newest in {self.directory}, "
-                f"was {self.latest()}"
+                f"was {self.latest()}: {lost}"
             )
         if committed:
             self._expect(self.path(newest), committed)
             self._checksum = committed.checksum
         first = self.first()
-        left = [epoch for epoch in self._published() if epoch >= first]
+        left = [epoch for epoch in self.published() if epoch >= first]
         for expected, found in enumerate(left, first):
             if found != expected:
-                raise EpochLogError(f"expected epoch {expected} in {self.directory}, the next one there is {found}")
+                raise MissingSegmentError(
+                    f"expected epoch {expected} in {self.directory}, the next one there is {found}"
+                )
 
     def prepare(self, footer: Footer, sections: Mapping[str, Iterable[pa.RecordBatch]]) -> Prepared:
         """Write and sync the next epoch's segment under a hidden name."""

@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.epochs.disk import LOCAL_DISK, Disk
-from runtime.epochs.errors import EpochLogError, TornSegmentError
+from runtime.epochs.errors import EpochLogError, MissingSegmentError, TornSegmentError
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
 __all__ = ["ResultLog"]
@@ -72,7 +72,9 @@ class ResultLog:
         if self._full < begin or (fulls and not chain and not self._full):
             before = spans[start - 1][1] if start else 0
             found = [*map(_words, chain[:1]), *self.torn]
-            raise EpochLogError(f"expected a result from epoch {before} in {self.directory}, was {'; '.join(found)}")
+            raise MissingSegmentError(
+                f"expected a result from epoch {before} in {self.directory}, was {'; '.join(found)}"
+            )
         if self._full > end:  # what an interrupted `retire` has left: all of them precede the full one
             start, chain = len(spans), []
         for span in spans[:start]:
@@ -90,6 +92,34 @@ class ResultLog:
         fulls = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
         full_versions = [int(name.removesuffix(_FULL_SUFFIX)) for name in fulls]
         return max([*cls.versions_in(directory, disk), *full_versions], default=0)
+
+    @classmethod
+    def damage_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> tuple[dict[Path, str], list[Path], int]:
+        """What is damaged in a directory, by file; what has to go so that a whole log is left, which includes whole
+        results that follow a damaged one; and the version of what is left. Nothing is changed."""
+        spans, bad = cls._spans_in(directory, disk), dict[Path, str]()
+        names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
+        fulls = [int(name.removesuffix(_FULL_SUFFIX)) for name in names]
+        paths = {span: directory / f"{span[0]:012d}-{span[1]:012d}{_SUFFIX}" for span in spans}
+        paths |= {(-1, version): directory / f"{version:012d}{_FULL_SUFFIX}" for version in fulls}
+        for (begin, end), path in paths.items():
+            try:
+                _read(path, (max(begin, 0), end), disk)
+            except (EpochLogError, OSError) as error:
+                bad[path] = str(error)
+        ends = [0]
+        for base in [0, *(version for version in fulls if paths[-1, version] not in bad)]:
+            end = base
+            for span in spans:
+                if span[0] == end and paths[span] not in bad:
+                    end = span[1]
+            ends.append(end)
+        version = max(ends)
+        beyond = [path for (begin, end), path in paths.items() if end > version]
+        # A gap without a damaged file: a result is missing.
+        if beyond and not bad:
+            bad[directory] = f"expected a result from epoch {version} in {directory}, was none"
+        return bad, sorted({path for path in bad if path != directory} | set(beyond)), version
 
     @staticmethod
     def _spans_in(directory: Path, disk: Disk) -> list[Span]:
@@ -192,11 +222,7 @@ class ResultLog:
             return None
 
     def _read(self, path: Path, span: Span) -> Segment:
-        segment = read_segment(path, self._disk)
-        if (found := (segment.footer.from_epoch, segment.footer.to_epoch)) != span:
-            raise TornSegmentError(f"expected {_words(span)} at {path}, was {_words(found)}")
-        segment.verify()
-        return segment
+        return _read(path, span, self._disk)
 
     def _write(self, path: Path, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
         hidden = path.with_name(f".{path.name}")
@@ -214,6 +240,14 @@ class ResultLog:
 
     def _full_path(self, version: int) -> Path:
         return self.directory / f"{version:012d}{_FULL_SUFFIX}"
+
+
+def _read(path: Path, span: Span, disk: Disk) -> Segment:
+    segment = read_segment(path, disk)
+    if (found := (segment.footer.from_epoch, segment.footer.to_epoch)) != span:
+        raise TornSegmentError(f"expected {_words(span)} at {path}, was {_words(found)}")
+    segment.verify()
+    return segment
 
 
 def _words(span: Span) -> str:

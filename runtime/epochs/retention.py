@@ -24,7 +24,7 @@ from runtime.epochs.log import FIRST, PROGRAMS, EpochLogReader, program_name
 from runtime.epochs.segment import Footer, read_segment, write_segment
 from runtime.epochs.snapshots import SnapshotDirectory
 
-__all__ = ["RetentionConfig", "retire", "retire_epochs"]
+__all__ = ["RetentionConfig", "begin_behind", "retire", "retire_epochs", "write_first"]
 
 _BEGUN_WITH: Final = 0
 
@@ -87,7 +87,7 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
             f"expected to keep epoch {log.latest()}, the newest in {directory}, was to begin at {first}"
         )
     if first > begin:
-        _write(disk, directory / FIRST, Footer(0, first))
+        write_first(log, first)
     elif log.leftovers():
         disk.sync_directory(directory)  # an earlier call may have renamed the mark without syncing it
     freed = 0
@@ -99,6 +99,20 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
     for epoch in kept[1:-1]:
         disk.unlink(directory / PROGRAMS / program_name(epoch))
     return freed
+
+
+def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
+    """Let a log begin at ``first`` without reading the epochs before it, but for those with the first and the newest
+    control record, ``control``; raises `TornSegmentError` if these are damaged. What is left over is retired later."""
+    for epoch in {_BEGUN_WITH, control} - set(log.programs()):
+        if epoch < first:
+            _keep_control(log, epoch)
+    write_first(log, first)
+
+
+def write_first(log: EpochLogReader, first: int) -> None:
+    """Write the mark that says which epoch is the first that is left, durably."""
+    _write(log.disk, log.directory / FIRST, Footer(0, first))
 
 
 def _keep_control(log: EpochLogReader, epoch: int) -> None:

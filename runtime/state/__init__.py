@@ -50,7 +50,7 @@ from runtime.state.objects import (
     Schema,
 )
 from runtime.state.space import ObjectSpace
-from runtime.state.stores import Edit, MemoryStore, SqliteStore, Store
+from runtime.state.stores import Edit, MemoryStore, SqliteStore, Store, check_store
 
 __all__ = [
     "ARROW_TYPES",
@@ -89,6 +89,7 @@ __all__ = [
     "StoreError",
     "StringPool",
     "UnknownKindError",
+    "check_store",
     "decode_run",
     "decode_words",
     "encode_run",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from deltabook.wire.errors import DamageError
+
 __all__ = [
     "CorruptStateError",
     "KindError",
@@ -18,7 +20,7 @@ class StateError(RuntimeError):
     """State cannot be used as asked."""
 
 
-class CorruptStateError(StateError):
+class CorruptStateError(StateError, DamageError):
     """Stored bytes are not what was stored; the message names the object."""
 
 

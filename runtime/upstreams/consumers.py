@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
 from runtime.epochs import LOCAL_DISK, Disk
-from runtime.upstreams.errors import UpstreamError
+from runtime.upstreams.errors import DamagedConsumerError, UpstreamError
 
 __all__ = ["CONSUMERS", "Consumer", "Consumers"]
 
@@ -40,6 +41,13 @@ class Consumer(msgspec.Struct, frozen=True):
     """It has committed everything up to this epoch, and never reads it again; -1: nothing yet."""
     written_ns: int = 0
     """When it said so, nanoseconds since the UTC epoch."""
+    checksum: int | None = None
+    """In a file: CRC-32 of the others, as JSON; None if an earlier release has written it."""
+
+    def sealed(self) -> Consumer:
+        """The consumer with its checksum."""
+        plain = msgspec.structs.replace(self, checksum=None)
+        return msgspec.structs.replace(self, checksum=crc32(msgspec.json.encode(plain)))
 
 
 class Consumers:
@@ -57,7 +65,7 @@ class Consumers:
         if not self._disk.exists(path) and len(self.list()) >= _MOST:
             raise UpstreamError(f"expected at most {_MOST} consumers in {self._directory}, was one more")
         hidden = path.with_name(f".{path.name}")
-        self._disk.write(hidden, [msgspec.json.encode(consumer)])
+        self._disk.write(hidden, [msgspec.json.encode(consumer.sealed())])
         self._disk.rename(hidden, path)
         self._disk.sync_directory(self._directory)
 
@@ -84,8 +92,14 @@ class Consumers:
 
     def _read(self, path: Path) -> Consumer | None:
         try:
-            return msgspec.json.decode(bytes(self._disk.read(path)), type=Consumer)
+            found = msgspec.json.decode(bytes(self._disk.read(path)), type=Consumer)
+            if found.checksum is not None and found != found.sealed():
+                raise ValueError("another checksum")
         except FileNotFoundError:  # it was forgotten meanwhile
             return None
-        except msgspec.DecodeError as error:
-            raise UpstreamError(f"expected a consumer at {path}, was: {error}") from None
+        except ValueError as error:
+            raise DamagedConsumerError(
+                f"expected a consumer at {path}, was: {error}; nothing is retired until the consumer has written it "
+                f"again, or `deltabook upstream forget` has removed it"
+            ) from None
+        return msgspec.structs.replace(found, checksum=None)

@@ -63,9 +63,11 @@ class DescriptorDisk(Disk):
         self._open: dict[int, tuple[_File, Path]] = {}
         self._held: dict[Path, int] = {}
         self._next = 3
+        self._boots = 1
 
     def crash(self, choice: Choice = keep_none) -> None:
         """The machine went down and is up again."""
+        self._boots += 1
         for changes in self._changes.values():
             for path, file in changes:
                 if not choice():
@@ -110,6 +112,9 @@ class DescriptorDisk(Disk):
         self.steps.append(f"{operation} {path.name}")
 
     # The disk
+
+    def boot_id(self) -> str:
+        return f"boot {self._boots}"
 
     def open(self, path: Path, *, create: bool = False, empty: bool = False, read_only: bool = False) -> int:
         if path not in self._names:

@@ -17,7 +17,7 @@ from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.text import TextEncoder, TextProtocol
 from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests, random_rules
 
-__all__ = ["account", "enter", "make_outputs", "open_exchange", "random_inputs"]
+__all__ = ["account", "enter", "forget_boot", "make_outputs", "open_exchange", "random_inputs"]
 
 
 def make_outputs(rules: MarketRules, now: Now) -> tuple[Mapping[str, FeedEncoder], Sequence[AccountProtocol]]:
@@ -36,6 +36,11 @@ def open_exchange(path: Path, rules: MarketRules, forms: Sequence[str] = ("text"
     except BaseException:
         opened.close()
         raise
+
+
+def forget_boot(path: Path) -> None:
+    """Leave a directory as a loss of power does: nothing says that all that was written is there."""
+    (path / "lock").unlink(missing_ok=True)
 
 
 def random_inputs(seed: int, count: int, *, plays: bool = True) -> tuple[MarketRules, list[AnyInput]]:

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from deltabook.wire.errors import WireError
 from deltabook.wire.mold import PAYLOAD_LIMIT_BYTES, parse_request
+from exchange_server.errors import DamagedStreamError
 from exchange_server.nasdaq.mold.packing import datagrams
 from exchange_server.readers import Timers
 from exchange_server.tail import Records
@@ -104,9 +105,13 @@ class MoldRequestServer(DatagramProtocol):
         self._all.take()
         bucket.take()
         number = request.sequence
-        offset = bucket.next_offset if number == bucket.next_number else self._records.offset_of(number)
-        # A packet is one byte longer than its message with its length, so there is never too little.
-        packets = self._records.read(offset, 2 * PAYLOAD_LIMIT_BYTES)
+        try:
+            offset = bucket.next_offset if number == bucket.next_number else self._records.offset_of(number)
+            # A packet is one byte longer than its message with its length, so there is never too little.
+            packets = self._records.read(offset, 2 * PAYLOAD_LIMIT_BYTES)
+        except DamagedStreamError as error:
+            self._log.error("{reason}", reason=str(error))
+            return b""
         for reply, count, size in datagrams(packets, self._session, number, request.count):
             bucket.next_number, bucket.next_offset = number + count, offset + size
             return reply

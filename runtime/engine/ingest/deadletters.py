@@ -2,7 +2,8 @@
 
 Lines are written before their epoch commits, which says how long the file is then and its checksum; what a crash leaves
 of an epoch that did not commit is cut off at the next start, and the tuple comes again with the input that is read
-again.
+again. A file that does not hold what was committed is damaged: no answer depends on it and nothing can make it again,
+so it is set aside, and a new one is begun.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from twisted.logger import Logger
 
-from runtime.engine.errors import EngineError
+from deltabook.wire.aside import aside_name
 from runtime.epochs import LOCAL_DISK, Disk
 from runtime.formats import DeadLetter
 
@@ -57,6 +59,8 @@ _NOTHING: Final = LettersMark()
 class EpochDeadLetters:
     """A JSON-lines file of malformed tuples, bounded in size; beyond it they are only counted."""
 
+    _log = Logger()
+
     def __init__(
         self,
         path: Path,
@@ -69,7 +73,6 @@ class EpochDeadLetters:
         """``committed`` is the `mark` of the last committed epoch, ``counted`` are the malformed tuples until then.
 
         None: it did not say, as those of earlier releases; then the file is taken as it is.
-        Raises `EngineError` if the file does not hold what was committed.
         """
         self._path = path
         self._disk = disk
@@ -77,7 +80,10 @@ class EpochDeadLetters:
         self.count = counted
         self.mark = self._as_it_is() if committed is None else committed
         self._is_full = False
-        self._cut_off()
+        if why := self._damage():
+            self._begin_anew(why)
+        else:
+            self._cut_off()
 
     def write(self, epoch: int, letters: Sequence[DeadLetter], malformed: int) -> None:
         """Append the letters of an epoch that is about to commit; so many tuples of it are malformed."""
@@ -106,19 +112,33 @@ class EpochDeadLetters:
         data = self._disk.read(self._path)
         return LettersMark(data.size, zlib.crc32(data))
 
-    def _cut_off(self) -> None:
-        """Drop what stands behind the mark, which no epoch has committed; everything before it must be there."""
+    def _damage(self) -> str:
+        """Why the file does not hold what was committed; empty if it does."""
         there = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         if there < self.mark.size:
-            raise EngineError(f"expected {self.mark.size} bytes of dead letters at {self._path}, was {there}")
-        if not there:
-            return
-        found = zlib.crc32(self._disk.read(self._path).slice(0, self.mark.size))
+            return f"expected {self.mark.size} bytes of dead letters at {self._path}, was {there}"
+        found = zlib.crc32(self._disk.read(self._path).slice(0, self.mark.size)) if there else 0
         if found != self.mark.crc32:
-            raise EngineError(
+            return (
                 f"expected checksum {self.mark.crc32:08x} for {self.mark.size} bytes at {self._path}, was {found:08x}"
             )
-        if there > self.mark.size:
+        return ""
+
+    def _begin_anew(self, why: str) -> None:
+        kept = ""
+        if self._disk.exists(self._path):
+            aside = aside_name(self._path, self._disk.exists)
+            self._disk.rename(self._path, aside)
+            self._disk.sync_directory(self._path.parent)
+            kept = f"; what is there is kept as {aside}"
+        self.mark = LettersMark()
+        self._log.error("{why}: a new file is begun{kept}", why=why, kept=kept)
+
+    def _cut_off(self) -> None:
+        """Drop what stands behind the mark, which no epoch has committed."""
+        if not self._disk.exists(self._path):
+            return
+        if self._disk.size(self._path) > self.mark.size:
             self._disk.truncate(self._path, self.mark.size)
         self._disk.sync_directory(self._path.parent)  # who made the file may have ended before its name was durable
 

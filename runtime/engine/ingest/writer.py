@@ -38,8 +38,10 @@ from runtime.epochs import (
     EpochLog,
     FencedError,
     Footer,
+    MissingSegmentError,
     with_checksums,
 )
+from runtime.epochs.log import PROGRAMS
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, Store
 
@@ -217,8 +219,15 @@ class EpochWriter:
 
     @property
     def control(self) -> bytes:
-        """The newest control record, empty before the first."""
-        return self.log.control(self.recovered.control) if self.recovered else b""
+        """The newest control record, empty before the first; raises `MissingSegmentError`."""
+        if self.recovered is None:
+            return b""
+        epoch = self.recovered.control
+        if epoch < self.log.first() and epoch not in self.log.programs():
+            raise MissingSegmentError(
+                f"expected the catalogue of epoch {epoch} in {self.log.directory / PROGRAMS}, was none"
+            )
+        return self.log.control(epoch)
 
     @property
     def dead_letters(self) -> int:

@@ -6,7 +6,7 @@ edits ──▶ Store ──┬── MemoryStore: tests, state that need not ou
 ```
 """
 
-from runtime.state.stores.sqlite import SqliteStore
+from runtime.state.stores.sqlite import SqliteStore, check_store
 from runtime.state.stores.store import Edit, LateEdit, MemoryStore, Store, encoded
 
-__all__ = ["Edit", "LateEdit", "MemoryStore", "SqliteStore", "Store", "encoded"]
+__all__ = ["Edit", "LateEdit", "MemoryStore", "SqliteStore", "Store", "check_store", "encoded"]

@@ -21,7 +21,7 @@ from exchange_server.journal.history import History
 from exchange_server.journal.verification import verify
 from exchange_server.matching.inputs import AnyInput
 from tests.generators.descriptor_disk import DescriptorDisk, StoppedError, keep_none
-from tests.generators.journals import make_outputs, open_exchange, random_inputs
+from tests.generators.journals import forget_boot, make_outputs, open_exchange, random_inputs
 
 COUNT = 500
 SEEDS = range(4)
@@ -153,6 +153,7 @@ def test_row_32_a_torn_tail_is_cut_and_said_and_damage_before_it_is_refused_by_p
     exchange.close()
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-1])
+    forget_boot(tmp_path)
     exchange = open_exchange(tmp_path, rules)
     torn = exchange.journal.reader.end
     assert torn is not None

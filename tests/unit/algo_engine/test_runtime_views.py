@@ -122,11 +122,11 @@ def test_a_view_is_added_followed_and_dropped(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime())
     lab.add()
     assert (lab.outcomes, lab.runtime.views) == ([""], {"mine": "SELECT 1 FROM t"})
-    assert json.loads(lab.file.read_bytes()) == {"mine": "SELECT 1 FROM t"}
+    assert json.loads(lab.file.read_bytes())["views"] == {"mine": "SELECT 1 FROM t"}
     lab.views.drop("mine")
     assert lab.links["mine"].steps == ["start", "stop"]
     assert lab.runtime.views == {}
-    assert json.loads(lab.file.read_bytes()) == {}
+    assert json.loads(lab.file.read_bytes())["views"] == {}
     assert lab.views.stop().called
 
 
@@ -189,7 +189,7 @@ def test_a_view_that_is_dropped_while_it_is_being_added_does_not_stay(tmp_path: 
     assert lab.runtime.views == {"mine": "SELECT 1 FROM t"}
     lab.runtime.answer_late()
     assert (lab.outcomes, lab.links, lab.runtime.views) == ([], {}, {})
-    assert json.loads(lab.file.read_bytes()) == {}
+    assert json.loads(lab.file.read_bytes())["views"] == {}
 
 
 def test_a_runtime_that_has_heard_too_much_is_asked_again(tmp_path: Path) -> None:
@@ -227,3 +227,24 @@ def test_views_that_read_others_come_behind_them_and_go_before(tmp_path: Path) -
     lab.views.drop("low")
     assert runtime.asked == ["DELETE /v1/views/high", "DELETE /v1/views/low"]
     assert answers == ["", "", ""]
+
+
+def test_what_an_earlier_release_has_added_is_dropped(tmp_path: Path) -> None:
+    """Its file has no checksum."""
+    (tmp_path / "views.json").write_text('{"mine":"SELECT 1 FROM t"}')
+    lab = Lab(tmp_path, Runtime(mine="SELECT 1 FROM t"))
+    lab.views.drop("mine")
+    assert lab.runtime.views == {}
+
+
+def test_a_damaged_file_is_set_aside_and_no_view_dropped(tmp_path: Path) -> None:
+    first = Lab(tmp_path, Runtime())
+    first.add()
+    data = first.file.read_bytes()
+    for place in range(len(data)):
+        first.file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        again = Lab(tmp_path, Runtime(mine="SELECT 1 FROM t"))
+        again.views.drop("mine")
+        assert list(again.runtime.views) == ["mine"], f"byte {place}"
+        assert not again.file.exists()
+    assert len(list(tmp_path.glob("views.json.damaged-*"))) == len(data)

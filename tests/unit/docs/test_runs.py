@@ -47,8 +47,9 @@ def test_options_that_are_spoken_of_are_there(option: str) -> None:
 
 
 def test_the_formats_are_those_of_this_version() -> None:
+    table = PAGE[PAGE.index("| file | format |") :].partition("\n\n")[0]
     formats = {
-        line.split("|")[1].strip(): line.split("|")[2].strip() for line in PAGE.splitlines() if line[:3] == "| `"
+        line.split("|")[1].strip(): line.split("|")[2].strip() for line in table.splitlines() if line[:3] == "| `"
     }
     assert formats["`inputs/*.inputs`"] == str(JOURNAL_VERSION)
     assert formats["`snapshots/*.snapshot` of an exchange"] == str(SNAPSHOT_VERSION)

@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 
 from deltabook.wire.symbols import Instrument
-from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
+from exchange_server.errors import (
+    DirectoryInUseError,
+    ExchangeConfigurationError,
+    JournalDamagedError,
+    JournalError,
+)
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal, JournalReader
 from exchange_server.matching.inputs import AnyInput, MarketRules
-from tests.generators.journals import account, enter, open_exchange
+from tests.generators.journals import account, enter, forget_boot, open_exchange
 
 RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX")))
 BATCHES: list[list[AnyInput]] = [[account()]]
@@ -46,6 +51,7 @@ def test_a_journal_torn_at_any_byte_of_its_last_records_recovers_to_the_last_who
         torn = tmp_path / "torn"
         (torn / "inputs").mkdir(parents=True, exist_ok=True)
         (torn / FIRST).write_bytes(data[:size])
+        forget_boot(torn)
         survived = 6 if size == ends[6] else 5 if size >= ends[5] else 4
         assert run(torn, []) == whole[survived], f"torn at byte {size}"
         assert (torn / FIRST).stat().st_size == ends[survived]
@@ -82,6 +88,7 @@ def test_a_last_record_with_any_byte_changed_is_cut(tmp_path: Path) -> None:
     for position in range(end, len(data), 3):
         data[position] ^= 0x55
         (tmp_path / "a" / FIRST).write_bytes(data)
+        forget_boot(tmp_path / "a")
         assert run(tmp_path / "a", []) == whole
         data[position] ^= 0x55
 
@@ -108,8 +115,26 @@ def test_a_hole_in_what_was_never_synced_is_cut_and_what_stands_behind_it_is_kep
     data = bytearray((tmp_path / FIRST).read_bytes())
     data[end : end + 40] = bytes(40)
     (tmp_path / FIRST).write_bytes(data)
+    with pytest.raises(JournalDamagedError, match=f"was a damaged one that was written whole, at byte {end} of"):
+        run(tmp_path, [])
+    forget_boot(tmp_path)
     assert run(tmp_path, []) == whole
     assert (tmp_path / f"inputs/000000000000001-{end}.torn").read_bytes() == bytes(data[end:])
+
+
+@pytest.mark.parametrize("lost", [1, 25, 200])
+def test_requests_whose_answers_were_published_are_missed(tmp_path: Path, lost: int) -> None:
+    """Without a loss of power nothing takes the end of a journal and leaves that of the streams."""
+    run(tmp_path, BATCHES)
+    data = (tmp_path / FIRST).read_bytes()
+    streams = {path: path.read_bytes() for path in [*tmp_path.glob("feed.*"), *tmp_path.glob("private/*")]}
+    (tmp_path / FIRST).write_bytes(data[:-lost])
+    for _ in range(2):  # the first start must not take away what the second one has to notice
+        with pytest.raises(JournalDamagedError, match=r"say all that was published, were fewer: \d+ bytes more in"):
+            run(tmp_path, [])
+    assert {path: path.read_bytes() for path in streams} == streams
+    (tmp_path / FIRST).write_bytes(data)
+    run(tmp_path, [])
 
 
 def test_a_record_in_the_place_of_another_is_damage_however_whole_it_is(tmp_path: Path) -> None:
@@ -146,6 +171,7 @@ def test_streams_that_a_crash_left_behind_or_ahead_are_made_again(tmp_path: Path
     for name in whole:
         (tmp_path / name).write_bytes(content)
     (tmp_path / "private" / "text:99.lines").write_bytes(content)
+    forget_boot(tmp_path)
     assert run(tmp_path, []) == whole
 
 

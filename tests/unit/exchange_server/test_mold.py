@@ -305,3 +305,12 @@ def test_a_receiver_rebuilds_the_stream_over_a_network_that_loses_doubles_and_re
         if request is not None:
             lab.server.datagramReceived(encode_request(request), ("127.0.0.1", 1))
     assert receiver.messages == lab.messages
+
+
+def test_damaged_messages_are_not_sent_again(lab: Lab) -> None:
+    lab.say(*some(20))
+    assert lab.ask(1, 3) is not None
+    data = lab.records.path.read_bytes()
+    lab.records.path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    assert lab.ask(1, 3) is None
+    assert lab.server.unanswered == 1

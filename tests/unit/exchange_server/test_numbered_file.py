@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from exchange_server.errors import JournalError
+from exchange_server.errors import DamagedStreamError, JournalError
 from exchange_server.journal import LineFile, NumberedFile, PacketFile, Position
+from exchange_server.journal.numbered_file import BLOCK_BYTES, damage_before
 from exchange_server.journal.streams import Streams
 
 
@@ -103,3 +104,77 @@ def test_lines_are_passed_on_whole(tmp_path: Path) -> None:
     fill(lines, 1)
     assert lines.piece(0, 11) == b"1\n2\n3\n4\n5\n"
     assert lines.rest_of_record(4) == b""
+
+
+@pytest.mark.parametrize("kind", [LineFile, PacketFile])
+def test_damage_is_neither_read_nor_found_whole(tmp_path: Path, kind: type[NumberedFile]) -> None:
+    path = tmp_path / "records"
+    records = kind(path)
+    fill(records, 500)
+    position, whole = records.position(), path.read_bytes()
+    assert len(whole) > 3 * BLOCK_BYTES
+    assert damage_before(position, path) == ""
+    for place in (0, BLOCK_BYTES - 1, BLOCK_BYTES, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        begin = place - place % BLOCK_BYTES
+        words = f"to {path}, was damage between bytes {begin} and {min(begin + BLOCK_BYTES, len(whole))}"
+        assert words in damage_before(position, path)
+        for read in (records.read, records.piece):
+            with pytest.raises(DamagedStreamError, match=words):
+                read(max(0, place - 100), 200)
+    path.write_bytes(whole[:-1])
+    assert f"expected {len(whole)} bytes or more" in damage_before(position, path)
+    with pytest.raises(DamagedStreamError, match="start the exchange again"):
+        records.read(len(whole) - 100, 100)
+    path.write_bytes(whole)
+    assert records.read(0, len(whole)) == whole
+
+
+def test_checksums_do_not_depend_on_how_bytes_came(tmp_path: Path) -> None:
+    one, many = LineFile(tmp_path / "one"), LineFile(tmp_path / "many")
+    data = b"".join(b"%d,\n" % number for number in range(1, 60_001))
+    one.append(data, 60_000)
+    for at in range(0, len(data), 7_001):
+        many.append(data[at : at + 7_001], 1)
+    assert len(data) > 4 * BLOCK_BYTES
+    ours, theirs = one.position(), many.position()
+    assert (ours.checksums, ours.rest_checksum) == (theirs.checksums, theirs.rest_checksum)
+
+
+def test_a_file_of_an_earlier_release_gets_checksums(tmp_path: Path) -> None:
+    """Its position has none: what is there is taken as it is, once."""
+    records = LineFile(tmp_path / "records")
+    fill(records, 300)
+    position = records.position()
+    records.close()
+    old = Position(*(getattr(position, name) for name in Position.__struct_fields__[:5]))
+    assert old.rest_checksum is None
+    assert damage_before(old, tmp_path / "records") == ""
+    assert LineFile(tmp_path / "records", old).position() == position
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "is_surplus"),
+    [
+        (LineFile, b"3,x\n", True),
+        (LineFile, b"4,x\n", False),
+        (PacketFile, b"\0\2Sx", True),
+        (PacketFile, b"xxxx", False),
+    ],
+)
+def test_records_behind_a_position_are_told_from_other_bytes(
+    tmp_path: Path, kind: type[NumberedFile], more: bytes, is_surplus: bool
+) -> None:
+    path = tmp_path / "records"
+    records = kind(path)
+    records.append(b"1,x\n" if kind is LineFile else b"\0\2Sx", 1)
+    position = records.position()
+    records.close()
+    second = b"2,x\n" if kind is LineFile else b"\0\2Sy"
+    path.write_bytes(path.read_bytes() + second + more)
+    again = kind(path, position, is_cut=False)
+    assert path.stat().st_size == 12
+    again.append(second, 1)
+    assert again.surplus_bytes == (4 if is_surplus else 0)
+    again.cut()
+    assert (path.stat().st_size, again.surplus_bytes) == (8, 0)

@@ -81,7 +81,8 @@ def rewrite(path: Path, change: Callable[[list[Record]], list[Record]]) -> None:
 
 def edit_trades(path: Path, change: Callable[[list[str]], list[str]]) -> None:
     spool = path / "algo" / "first" / SPOOL
-    spool.write_text("".join(change(spool.read_text().splitlines(keepends=True))))
+    lines = change([line[: line.rindex(",#")] + "\n" for line in spool.read_text().splitlines()])
+    spool.write_text("".join(lines))  # without checksums, as an earlier release would have written them
 
 
 def with_field(line: str, at: int, value: str) -> str:

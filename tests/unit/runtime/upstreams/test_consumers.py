@@ -17,10 +17,11 @@ from runtime.upstreams import (
     read_beat,
     write_beat,
 )
+from runtime.upstreams.errors import DamagedConsumerError
 
 
 def consumer(identity: str, epoch: int) -> Consumer:
-    return Consumer(identity, "/runs/main", "db-1", "a", epoch)
+    return Consumer(identity, "/runs/main", "db-1", "a", epoch, 7)
 
 
 def session(identity: str, name: str = "S1") -> SessionClaim:
@@ -46,6 +47,14 @@ def test_a_file_that_says_nothing_stops_retention(tmp_path: Path) -> None:
     (tmp_path / "consumers" / "a1.json").write_bytes(b"{")
     with pytest.raises(UpstreamError, match="expected a consumer at"):
         consumers.passed(9)
+    consumers.put(consumer("a1", 3))
+    data = (tmp_path / "consumers" / "a1.json").read_bytes()
+    for place in range(data.index(b',"checksum"')):
+        (tmp_path / "consumers" / "a1.json").write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(DamagedConsumerError, match=f"at {tmp_path}.*upstream forget"):
+            consumers.passed(9)
+    (tmp_path / "consumers" / "a1.json").write_bytes(data.partition(b',"checksum"')[0] + b"}")
+    assert consumers.passed(9) == 3, "of an earlier release"
 
 
 def test_consumers_are_bounded(tmp_path: Path) -> None:

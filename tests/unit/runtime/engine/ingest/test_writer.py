@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pyarrow as pa
@@ -12,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.engine.errors import EngineError
 from runtime.engine.ingest import EpochWriter
-from runtime.engine.ingest.deadletters import EpochDeadLetters
+from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.epochs import Cut, EpochLog, EpochLogError, TornSegmentError
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, StateError
@@ -256,21 +256,24 @@ def test_dead_letters_past_the_last_commit_and_torn_lines_are_cut_off(tmp_path: 
     assert [msgspec.json.decode(line)["epoch"] for line in path.read_bytes().splitlines()] == [0]
 
 
-def test_dead_letters_that_were_committed_must_be_there(tmp_path: Path) -> None:
+def test_dead_letters_that_are_damaged_are_set_aside(tmp_path: Path) -> None:
+    """No answer depends on them, so that they refuse no start; the count stays."""
     path = tmp_path / "dead.jsonl"
     dead = EpochDeadLetters(path)
     dead.write(0, [letter("one")], 1)
     data = path.read_bytes()
-    for place in range(len(data)):
-        path.write_bytes(data[:place])
-        with pytest.raises(EngineError, match=f"expected {len(data)} bytes of dead letters at {path}, was {place}"):
-            EpochDeadLetters(path, dead.mark)
-        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        with pytest.raises(EngineError, match=f"expected checksum {dead.mark.crc32:08x} .* at {path}, was"):
-            EpochDeadLetters(path, dead.mark)
+    damaged = [data[:5], b"", data[:9] + bytes([data[9] ^ 1]) + data[10:]]
+    for number, each in enumerate(damaged, 1):
+        path.write_bytes(each)
+        with patch.object(EpochDeadLetters, "_log") as log:
+            again = EpochDeadLetters(path, dead.mark, 1)
+        kept = path.with_name(f"dead.jsonl.damaged-{number}")
+        assert (kept.read_bytes(), path.exists(), again.count) == (each, False, 1)
+        assert f"kept as {kept}" in log.error.call_args.kwargs["kept"]
+    again.write(1, [letter("two")], 1)
+    assert EpochDeadLetters(path, again.mark, 2).mark == again.mark
     path.unlink()
-    with pytest.raises(EngineError, match="was 0"):
-        EpochDeadLetters(path, dead.mark)
+    assert EpochDeadLetters(path, again.mark, 2).mark == LettersMark()
 
 
 def test_the_letters_of_an_open_epoch_are_bounded(tmp_path: Path) -> None:

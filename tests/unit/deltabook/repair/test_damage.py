@@ -1,0 +1,177 @@
+"""Every fault of every kind of file of a run: the answers are right, or the start is refused with the file's name and
+what repairs it; never wrong. The table in docs/runs.md is what is tested.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from deltabook.cli._root import REMEDY, main, one_line
+from deltabook.repair import PartFindings, repair
+from deltabook.wire.errors import DamageError
+from exchange_server.errors import DirectoryInUseError
+from tests.generators.damage_lab import ANSWERS, FAULTS, RULES, make_runs
+from tests.generators.journals import account, open_exchange
+
+DOCS: Final = Path(__file__).parents[4] / "docs" / "runs.md"
+NEWEST, OLDEST, SECOND = -1, 0, 1
+FILES: Final[dict[str, tuple[str, str, int]]] = {
+    "`inputs/*.inputs`, newest": ("exchange", "inputs/*.inputs", NEWEST),
+    "`inputs/*.inputs`, older than a snapshot": ("exchange", "inputs/*.inputs", OLDEST),
+    "`snapshots/*.snapshot`": ("exchange", "snapshots/*.snapshot", NEWEST),
+    "`feed.lines`": ("exchange", "feed.lines", OLDEST),
+    "`feed.itch`": ("exchange", "feed.itch", OLDEST),
+    "`private/*`": ("exchange", "private/*", OLDEST),
+    "`feed.lines`, requests before it removed": ("short", "feed.lines", OLDEST),
+    "`snapshots/*.snapshot`, the oldest": ("short", "snapshots/*.snapshot", OLDEST),
+    "`lock`": ("exchange", "lock", OLDEST),
+    "`*/orders.log`": ("algo", "*/orders.log", OLDEST),
+    "`*/trades.spool`, older than the journal": ("algo", "first/trades.spool", OLDEST),
+    "`*/trades.spool`": ("algo", "second/trades.spool", OLDEST),
+    "`*/orders.lock`": ("algo", "*/orders.lock", OLDEST),
+    "`state.db`": ("runtime", "state.db", OLDEST),
+    "`state.db-wal`, after a kill": ("killed", "state.db-wal", OLDEST),
+    "`epochs/*.segment`": ("runtime", "epochs/*.segment", SECOND),
+    "`epochs/*.segment`, newest": ("runtime", "epochs/*.segment", NEWEST),
+    "`epochs/first`": ("runtime", "epochs/first", OLDEST),
+    "`epochs/programs/*`": ("runtime", "epochs/programs/*", OLDEST),
+    "relation `snapshots/*`": ("runtime", "snapshots/*.snapshot", NEWEST),
+    "`results/*.result`": ("runtime", "results/*.result", NEWEST),
+    "`results/*.full`": ("runtime", "results/*.full", NEWEST),
+    "`dead-letters.jsonl`": ("runtime", "dead-letters.jsonl", OLDEST),
+    "`claim`": ("runtime", "claim", OLDEST),
+    "`beat`": ("runtime", "beat", OLDEST),
+    "`consumers/*.json`": ("runtime", "consumers/*.json", OLDEST),
+}
+"""Row of the table → part, files, and which of them gets the fault."""
+
+
+def documented() -> dict[tuple[str, str], str]:
+    """Outcome by file and fault, as the documentation says."""
+    text = DOCS.read_text("utf-8")
+    table = text[text.index("| file | flip |") :].split("\n\n", 1)[0].splitlines()
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])] for line in table]
+    return {(row[0], fault): cell for row in rows[2:] for fault, cell in zip(rows[0][1:], row[1:], strict=True)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The runs without a fault, and what they answer."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    make_runs(path)
+    shutil.copytree(path, path.with_name("asked"))
+    return path, {part: answer(path.with_name("asked") / part) for part, answer in ANSWERS.items()}
+
+
+def outcome(path: Path, part: str, file: Path, answers: dict[str, Any]) -> str:
+    """What becomes of the fault."""
+    before = file.read_bytes() if file.exists() else None
+    try:
+        found = ANSWERS[part](path / part)
+    except DamageError as error:
+        line = one_line(error)
+        assert "\n" not in line
+        assert line.endswith(f"({REMEDY})")
+        assert file.name in line or str(file.parent) in line, line
+        return repaired(path, part, answers)
+    assert found == answers[part], "an answer is wrong"
+    return "right" if before == (file.read_bytes() if file.exists() else None) else "replaced"
+
+
+def repaired(path: Path, part: str, answers: dict[str, Any]) -> str:
+    """What becomes of a directory whose start is refused."""
+    listed = contents(path / part)
+    (dry,) = repair(path / part, is_dry=True)
+    assert contents(path / part) == listed, "a dry run changes nothing"
+    (found,) = repair(path / part)
+    assert [each.problem for each in found.findings] == [each.problem for each in dry.findings]
+    assert found.findings
+    kept = {Path(name) for each in found.findings for name in each.kept}
+    now = contents(path / part)
+    assert all(data in now.values() for data in listed.values()), "every byte that was there still is"
+    assert all(name.exists() for name in kept)
+    if all(each.is_repairable for each in found.findings):
+        assert ANSWERS[part](path / part) == answers[part], "an answer is wrong after a repair"
+        return "repair"
+    assert all("backup" in each.remedy or "start the consumer" in each.remedy for each in found.findings)
+    return "restore"
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {
+        file: file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and file.suffix not in {".lock", ".db", ".db-wal", ".db-shm"} and file.name != "lock"
+    }
+
+
+def cases() -> Iterator[Any]:
+    """Every row of the table with every fault; one fault of each row, and two rows, are quick to run every time."""
+    for row in FILES:
+        for fault in FAULTS:
+            is_quick = fault == "flip" or row in {"`feed.lines`", "`*/trades.spool`"}
+            yield pytest.param(row, fault, marks=() if is_quick else pytest.mark.slow, id=f"{row}-{fault}")
+
+
+@pytest.mark.parametrize(("row", "fault"), list(cases()))
+def test_damage_gives_right_answers_or_a_refusal(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str
+) -> None:
+    part, pattern, place = FILES[row]
+    path = tmp_path / "runs"
+    shutil.copytree(whole[0], path)
+    file = sorted((path / part).glob(pattern))[place]
+    change = FAULTS[fault]
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    assert outcome(path, part, file, whole[1]) == documented()[row, fault]
+
+
+def test_the_documented_table_is_the_tested_one() -> None:
+    assert set(documented()) == {(row, fault) for row in FILES for fault in FAULTS}
+
+
+def test_whole_directories_need_no_repair(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shutil.copytree(whole[0], tmp_path / "runs")
+    before = contents(tmp_path / "runs")
+    assert [part.findings for part in repair(tmp_path / "runs")] == [()] * len(ANSWERS)
+    assert contents(tmp_path / "runs") == before
+
+
+def test_a_directory_in_use_is_not_repaired(tmp_path: Path) -> None:
+    exchange = open_exchange(tmp_path / "exchange", RULES)
+    exchange.submit([account()])
+    (tmp_path / "exchange" / "feed.lines").write_bytes(b"1,damaged\n")
+    with pytest.raises(DirectoryInUseError, match="in use by another exchange"):
+        repair(tmp_path)
+    exchange.close()
+
+
+def test_the_command_prints_what_it_does(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shutil.copytree(whole[0], tmp_path / "runs")
+    feed, state = tmp_path / "runs/exchange/feed.lines", tmp_path / "runs/runtime/state.db"
+    good = feed.read_bytes()
+    feed.write_bytes(good[:-9] + b"x" + good[-8:])
+    dry = CliRunner().invoke(main, ["repair", str(tmp_path / "runs/exchange"), "--dry-run"])
+    assert (dry.exit_code, feed.read_bytes() == good) == (0, False)
+    assert f"in {feed}, was other at byte" in dry.output
+    assert "would be: made again from the requests" in dry.output
+    done = CliRunner().invoke(main, ["repair", str(tmp_path / "runs/exchange")])
+    assert (done.exit_code, feed.read_bytes()) == (0, good)
+    assert f"kept as {feed}.damaged-1" in done.output
+    state.write_bytes(b"")
+    refused = CliRunner().invoke(main, ["repair", str(tmp_path / "runs/runtime"), "--json"])
+    assert refused.exit_code == 1
+    (part,) = msgspec.json.decode(refused.output, type=list[PartFindings])
+    assert [finding.is_repairable for finding in part.findings] == [False]
+    assert "or start the runtime on a new directory" in part.findings[0].remedy
