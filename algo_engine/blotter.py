@@ -138,7 +138,7 @@ class Blotter:
             self._noted(record.client_id)
         elif isinstance(record, Reserved):
             self.reserved_client_id, self._reserved_day = record.client_id, record.day
-        else:
+        elif isinstance(record, Checkpoint):
             self._restore(record)
         return []
 

@@ -34,11 +34,12 @@ from algo_engine.clocks import Clock
 from algo_engine.errors import LoginRefused
 from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import Journal
+from algo_engine.memories import Memories, Recovered
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
+from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Record, Told
 from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
 from algo_engine.trades import TradeSpool
@@ -85,6 +86,8 @@ class Desk:
         self._listener, self._on_failure, self._fees = listener, on_failure, fees
         self._compact_bytes = self._compact_at_bytes = compact_bytes
         self._blotter = Blotter(broker_id)
+        self._memories = Memories()
+        self._has_remembered = False
         self.portfolio = Portfolio()
         self._send: Callable[[bytes], None] | None = None
         self._outbox: list[Intent] = []
@@ -198,6 +201,26 @@ class Desk:
                 self._unwanted[order.client_id] = None
         self._send_cancellations()
 
+    def remember(self, name: str, data: bytes) -> None:
+        """Write down what the strategy remembers under a name; empty data forgets it.
+
+        Requests of the same turn are durable before they are sent, so that no order is without what is remembered of
+        it. Without requests it survives the death of the process, and the disk has it with the next request.
+        """
+        if data or name in self._memories:
+            self._has_remembered = True
+            self._enter(Memory(name, data))
+            self._flush_later()
+
+    def recovered(self) -> list[Recovered]:
+        """Return what an earlier run remembered, with the order events since; until `end_recovery`."""
+        return self._memories.recovered()
+
+    def end_recovery(self) -> None:
+        """Forget what an earlier run remembered and nobody has asked for."""
+        for name in self._memories.end_recovery():
+            self.remember(name, b"")
+
     def kill(self, reason: str) -> None:
         """Cancel everything and refuse all new orders until the process is started again."""
         if not self.is_killed:
@@ -275,13 +298,18 @@ class Desk:
         self._blotter.lost()
 
     def _fold(self, record: Record) -> list[OrderEvent]:
+        if isinstance(record, Memory):
+            self._memories.enter(record)
+            return []
         if isinstance(record, Checkpoint):
             if record.broker_id != self.broker_id:
                 raise LoginRefused(
                     f"expected a journal of broker {self.broker_id}, was one of broker {record.broker_id}"
                 )
             self.portfolio = Portfolio(record.holdings)
+            self._memories.restore(record.memories)
         events = self._blotter.apply(record)
+        self._memories.heard(events)
         for event in events:
             if event.is_fill:
                 order = event.order
@@ -349,24 +377,34 @@ class Desk:
         }
 
     def _request(self, intent: Intent) -> None:
+        if not self._outbox:
+            self._requested_s = self._stages.requested()
         self._outbox.append(intent)
         self._enter(intent)
+        self._flush_later()
+
+    def _flush_later(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
-            self._requested_s = self._stages.requested()
             self._clock.callLater(0, self._flush)
 
     def _flush(self) -> None:
         """Write down all requests of a turn at once, and only then send their first byte."""
         self._is_flush_due = False
         intents, self._outbox = self._outbox, []
-        if not intents:
+        has_remembered, self._has_remembered = self._has_remembered, False
+        if not (intents or has_remembered):
             return
         if not self._is_broken:
             try:
-                self._sync.write_down(intents)
+                if intents:
+                    self._sync.write_down(intents, must_be_durable=has_remembered)
+                else:
+                    self._journal.write()
             except OSError as error:
                 self._break(error)
+        if not intents:
+            return
         written_s = self._stages.written(self._requested_s)
         if self._is_broken:
             # What is not written down is not sent, but for cancellations: whether they were sent need not be known.
@@ -417,9 +455,11 @@ class Desk:
         self.on_synchronised()
 
     def _compact_if_large(self) -> None:
-        if self._journal.size_bytes < self._compact_at_bytes or self._is_broken:
+        if self._journal.size_bytes < self._compact_at_bytes or self._is_broken or self._memories.is_recovering:
             return
-        state = msgspec.structs.replace(self._blotter.checkpoint(), holdings=self.portfolio.holdings)
+        state = msgspec.structs.replace(
+            self._blotter.checkpoint(), holdings=self.portfolio.holdings, memories=self._memories.data
+        )
         try:
             self._spool.sync()
             self._journal.compact(state)

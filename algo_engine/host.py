@@ -12,6 +12,7 @@ from algo_engine.clocks import Clock
 from algo_engine.contents import ViewChange, ViewContents
 from algo_engine.desk import Desk
 from algo_engine.loader import LoadedStrategy
+from algo_engine.memories import Recovered
 from algo_engine.mirror import ViewMirror
 from algo_engine.order import Order, OrderEvent, Side
 from algo_engine.portfolio import ProfitAndLoss
@@ -70,6 +71,8 @@ class StrategyHost(Context):
         self._calls.clear()
         self._strategy.context = self
         self._tell(self._strategy.on_start, self)
+        if not self.failure:
+            self.desk.end_recovery()
 
     def change(self, change: ViewChange) -> None:
         """A view changed; strategies hear of what they declared."""
@@ -245,6 +248,14 @@ class StrategyHost(Context):
     def cancel_timer(self, name: str) -> None:
         """See `Context.cancel_timer`."""
         self._timers.cancel(name)
+
+    def remember(self, name: str, data: bytes) -> None:
+        """See `Context.remember`."""
+        self.desk.remember(name, data)
+
+    def recovered(self) -> list[Recovered]:
+        """See `Context.recovered`."""
+        return self.desk.recovered()
 
     def log(self, message: str, **fields: Any) -> None:
         """See `Context.log`."""

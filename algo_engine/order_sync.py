@@ -80,10 +80,10 @@ class OrderSync:
         self._is_behind = False
         self._running_since_s: float | None = None
 
-    def write_down(self, requests: Sequence[Intent]) -> None:
+    def write_down(self, requests: Sequence[Intent], *, must_be_durable: bool = False) -> None:
         """Have the journal keep these requests, in the order of their numbers, as they must be before they are sent.
 
-        Raises `OSError`: then they must not be sent.
+        ``must_be_durable``: they wait for the disk in either mode. Raises `OSError`: then they must not be sent.
         """
         if self._background is None:
             self._sync()
@@ -94,7 +94,7 @@ class OrderSync:
         if last_id + RESERVED_REQUESTS // 2 > self._written.client_id or day != self._written.day:
             self._written = _Reservation(self._written.number + 1, last_id + RESERVED_REQUESTS, day)
             self._reserve(Reserved(self._written.client_id, day))
-        if self._must_be_durable(requests, day):
+        if must_be_durable or self._must_be_durable(requests, day):
             self._sync()
         else:
             self._journal.write()

@@ -10,6 +10,7 @@ from algo_engine.portfolio import Holding
 __all__ = [
     "Checkpoint",
     "Intent",
+    "Memory",
     "Noted",
     "Opened",
     "Record",
@@ -97,6 +98,15 @@ class Reserved(msgspec.Struct, frozen=True, tag="r", array_like=True, gc=False):
     """The only UTC day on which they are used, by our own clock, counted from the epoch."""
 
 
+class Memory(msgspec.Struct, frozen=True, tag="m", array_like=True, gc=False):
+    """What a strategy remembers over a restart, see `algo_engine.strategy.Context.remember`."""
+
+    name: str
+    """Name of it; a later record of the same name takes its place."""
+    data: bytes
+    """What is remembered; empty: it is forgotten."""
+
+
 class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """The whole state at one moment; the first record of every journal."""
 
@@ -134,12 +144,14 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """First request number that an earlier run may have sent and that its journal has lost."""
     lost_to: int = 0
     """Last such number; below `lost_from` if there are none."""
+    memories: dict[str, bytes] = {}
+    """What the strategy remembers, by name."""
     format: int = 1
     """Version of this record."""
 
 
-Record = Checkpoint | Opened | Noted | Reserved | Intent | Told
-_Line = Opened | Noted | Reserved | Intent | Told
+Record = Checkpoint | Opened | Noted | Reserved | Intent | Told | Memory
+_Line = Opened | Noted | Reserved | Intent | Told | Memory
 
 _encoder = msgspec.msgpack.Encoder()
 _lines = msgspec.msgpack.Decoder(_Line)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from algo_engine.contents import ViewChange, ViewContents
+from algo_engine.memories import Recovered
 from algo_engine.order import Order, OrderEvent
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
@@ -132,6 +133,19 @@ class Context(abc.ABC):
     @abc.abstractmethod
     def cancel_timer(self, name: str) -> None:
         """Cancel a timer; a name that is not set is ignored."""
+
+    @abc.abstractmethod
+    def remember(self, name: str, data: bytes) -> None:
+        """Write data into the strategy's journal under a name, in place of what was there; empty data removes it.
+
+        It survives what own orders survive: orders that are sent in the same call of the strategy are at the exchange
+        only if the data is on the disk.
+        """
+
+    @abc.abstractmethod
+    def recovered(self) -> list[Recovered]:
+        """Return what an earlier run has remembered, with the events of own orders since; empty but in
+        `Strategy.on_start`. What is not asked for there is forgotten."""
 
     @abc.abstractmethod
     def log(self, message: str, **fields: Any) -> None:

@@ -8,10 +8,20 @@ import venv
 from pathlib import Path
 from typing import Final
 
-__all__ = ["install_peers"]
+__all__ = ["find_peer", "install_peers"]
 
 _CACHE: Final = Path(__file__).resolve().parents[1] / ".cache"
 _TIMEOUT_S: Final = 900
+
+
+def find_peer(module: str, name: str, how: str) -> Path | None:
+    """Return the interpreter of an environment that a person has made and that has a module; None, said on standard
+    output together with ``how`` to get it, if there is none. For peers that are on no package index."""
+    python = _CACHE / name / "bin" / "python"
+    if python.exists() and not subprocess.run([str(python), "-c", f"import {module}"], check=False).returncode:
+        return python
+    sys.stdout.write(f"bench: {module} is left out; {how}, with {python}\n")
+    return None
 
 
 def install_peers(listed: Path, name: str) -> tuple[Path, list[str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -58,7 +59,19 @@ class Composite(abc.ABC):
     the composite order could trade too much.
 
     Invariant, at all times: ``filled_lots`` + open lots of the child ≤ ``lots``.
+
+    A subclass with attributes of its own that a restart must not lose lists them in `memory_fields`.
     """
+
+    memory_fields: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "side": Side, "symbol": str, "lots": int, "filled_lots": int, "notional": int, "state": CompositeState,
+            "reason": str, "_child_id": int, "_child": ChildOrder | None, "_is_leaving": bool, "_number": int,
+        }
+    )  # fmt: skip
+    """Attribute → type of what is remembered over a restart, those of the base classes included."""
+    loose_fields: ClassVar[frozenset[str]] = frozenset()
+    """Those of `memory_fields` that are written down with the others, and not for a change of theirs alone."""
 
     def __init__(self, context: Context, side: Side, symbol: str, lots: int) -> None:
         """Raises `ValueError` for lots below 0."""
@@ -74,6 +87,8 @@ class Composite(abc.ABC):
         """Why it failed or was cancelled; empty otherwise."""
         self.on_done: Callable[[Composite], None] = lambda composite: None
         """Called once, when the order has ended."""
+        self.on_cancelled: Callable[[], None] = lambda: None
+        """For `CompositeOrders`: called when the strategy has cancelled it."""
         self._context = context
         self._child_id = 0
         self._child: ChildOrder | None = None
@@ -82,6 +97,8 @@ class Composite(abc.ABC):
         """True from a child that came to nothing until the next quote or timer: nothing is repeated at once."""
         self._failures = 0
         self._number = 0
+        self._is_asleep = False
+        """True while it is being restored: it counts events, and sends nothing."""
 
     @property
     def is_done(self) -> bool:
@@ -107,6 +124,7 @@ class Composite(abc.ABC):
         if self.state is CompositeState.WORKING:
             self.state, self.reason = CompositeState.ENDING, reason
             self._settle()
+            self.on_cancelled()
 
     @abc.abstractmethod
     def _wanted(self) -> ChildOrder | None:
@@ -175,6 +193,38 @@ class Composite(abc.ABC):
         self._view_changed(change)
         self._settle()
 
+    # Restarts.
+
+    def memory(self) -> dict[str, Any]:
+        """Return the values of `memory_fields`."""
+        return {name: getattr(self, name) for name in self.memory_fields}
+
+    @classmethod
+    def remembered(cls, context: Context, memory: Mapping[str, Any]) -> Composite:
+        """Return an order from its memory, asleep; raises `msgspec.ValidationError` for one of another class."""
+        composite = cls.__new__(cls)
+        Composite.__init__(composite, context, Side.BUY, "", 0)
+        for name, kind in cls.memory_fields.items():
+            setattr(composite, name, msgspec.convert(memory.get(name), kind))
+        composite._is_asleep = True
+        return composite
+
+    def wake(self) -> None:
+        """Resume after a restart, when the events since its memory were counted."""
+        order = self._context.order(self._child_id)
+        if order is None or not order.is_open:
+            # Refused by a limit of our own, which is in no journal.
+            self._child_id, self._child, self._is_leaving = 0, None, False
+        self._resumed()
+        self._is_asleep = self._is_paused = False
+        quote = self._context.quote(self.symbol)
+        if quote is not None:
+            self._quoted(quote)
+        self._settle()
+
+    def _resumed(self) -> None:  # noqa: B027 - most have no use for it
+        """Called before an order goes on after a restart: to set its timer, and to catch up."""
+
     # For subclasses.
 
     def _set_timer(self, delay_ms: int) -> None:
@@ -196,6 +246,8 @@ class Composite(abc.ABC):
             self.state, self.reason = CompositeState.FAILED, reason or str(status)
 
     def _settle(self) -> None:
+        if self._is_asleep:
+            return
         if self.is_done:
             self._finish()
             return
@@ -266,17 +318,57 @@ class Composite(abc.ABC):
         assert self.state is not CompositeState.FILLED or self.filled_lots == self.lots
 
 
+def _kinds(base: Any = Composite) -> Iterator[type[Composite]]:
+    """Return the subclasses in this package."""
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith(f"{__package__}."):
+            yield kind
+            yield from _kinds(kind)
+
+
 class CompositeOrders:
     """The composite orders of one strategy, which hands its events on to them.
 
-    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of these names. A composite order
-    lives in memory: see docs/strategies.md for what a restart of the engine leaves of it.
+    Call `on_order_event`, `on_view_change` and `on_timer` from the strategy's methods of these names, and `restore`
+    from `on_start`: the journal has the orders of an earlier run, which are forgotten where nobody asks for them.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._working: dict[int, Composite] = {}
         self._numbers = 0
+        self._written: dict[int, dict[str, Any]] = {}
+        """By number: what was remembered last, without loose fields."""
+
+    def restore(
+        self, on_done: Callable[[Composite], None] | None = None, kinds: Sequence[type[Composite]] = ()
+    ) -> Sequence[Composite]:
+        """Resume the composite orders of an earlier run; return them, oldest first.
+
+        ``on_done`` becomes the `Composite.on_done` of each, before any resumes; ``kinds`` are classes of the strategy's
+        own. Raises `ValueError` for an order of another class.
+        """
+        known = {kind.__name__: kind for kind in (*_kinds(), *kinds)}
+        for recovered in self._context.recovered():
+            if not recovered.name.startswith(_TIMER):
+                continue
+            name, memory = msgspec.msgpack.decode(recovered.data, type=tuple[str, dict[str, Any]])
+            if name not in known:
+                raise ValueError(f"expected a composite order out of {', '.join(known)}, was {name} in the journal")
+            composite = known[name].remembered(self._context, memory)
+            composite.on_done = on_done or composite.on_done
+            for event in recovered.events:
+                if composite.owns(event.order.client_id):
+                    composite.order_event(event)
+            number = int(recovered.name.removeprefix(_TIMER))
+            self._numbers = max(self._numbers, number)
+            self._working[number] = composite
+        restored = self.working
+        for composite in restored:
+            composite.wake()
+            composite.on_cancelled = self._driven
+        self._driven()
+        return restored
 
     @property
     def working(self) -> Sequence[Composite]:
@@ -289,22 +381,22 @@ class CompositeOrders:
             raise ValueError(f"expected at most {_MOST_WORKING} composite orders at once, was one more")
         self._numbers += 1
         self._working[self._numbers] = composite
+        composite.on_cancelled = self._driven
         composite.start(self._numbers)
-        self._forget()
+        self._driven()
 
     def cancel_all(self, symbol: str | None = None) -> None:
         """Cancel all composite orders, or those of one symbol."""
         for composite in self.working:
             if symbol is None or composite.symbol == symbol:
                 composite.cancel()
-        self._forget()
 
     def on_order_event(self, event: OrderEvent) -> bool:
         """Hand on an event of an own order; True if the order belongs to a composite order."""
         for composite in self.working:
             if composite.owns(event.order.client_id):
                 composite.order_event(event)
-                self._forget()
+                self._driven()
                 return True
         return False
 
@@ -319,7 +411,7 @@ class CompositeOrders:
         else:
             for composite in self.working:
                 composite.view_changed(change)
-        self._forget()
+        self._driven()
 
     def on_timer(self, name: str) -> bool:
         """Hand on a timer; True if it is a composite order's."""
@@ -328,10 +420,20 @@ class CompositeOrders:
         composite = self._working.get(int(name.removeprefix(_TIMER)))
         if composite is not None and not composite.is_done:
             composite.timer_due()
-            self._forget()
+            self._driven()
         return True
 
-    def _forget(self) -> None:
+    def _driven(self) -> None:
+        """Write down what has changed, and forget what has ended."""
         for number, composite in list(self._working.items()):
             if composite.is_done and not composite.child_id:
                 del self._working[number]
+                self._written.pop(number, None)
+                self._context.remember(f"{_TIMER}{number}", b"")
+                continue
+            memory = composite.memory()
+            tight = {name: value for name, value in memory.items() if name not in composite.loose_fields}
+            if tight != self._written.get(number):
+                self._written[number] = tight
+                data = msgspec.msgpack.encode((type(composite).__name__, memory))
+                self._context.remember(f"{_TIMER}{number}", data)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -29,6 +31,8 @@ class _Stopping(Composite):
 
     Where the exchange cannot watch, because the stop is not there yet or is being moved, the touch is watched here.
     """
+
+    memory_fields = MappingProxyType({**Composite.memory_fields, "stop_ticks": int, "is_stopped": bool})
 
     def __init__(self, context: Context, side: Side, symbol: str, lots: int, stop_ticks: int) -> None:
         super().__init__(context, side, symbol, lots)
@@ -68,6 +72,13 @@ class OneCancelsOther(_Stopping):
     reaches it. With ``rests="target"`` the target keeps its place in the queue, and the stop is watched at the touch
     here: it needs a running engine.
     """
+
+    memory_fields = MappingProxyType(
+        {
+            **_Stopping.memory_fields, "target_ticks": int, "_rests": Literal["stop", "target"],
+            "_is_at_target": bool, "_is_final": bool,
+        }
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - the terms of the pair
         self,
@@ -129,6 +140,8 @@ class TrailingStop(_Stopping):
     touch is watched here.
     """
 
+    memory_fields = MappingProxyType({**_Stopping.memory_fields, "trail_ticks": int, "step_ticks": int})
+
     def __init__(
         self, context: Context, side: Side, symbol: str, lots: int, trail_ticks: int, *, step_ticks: int = 1
     ) -> None:
@@ -164,6 +177,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 class _EntryOrder(Composite):
     """The entry of a bracket: one order, sent once."""
+
+    memory_fields = MappingProxyType({**Composite.memory_fields, "_entry": Entry, "_is_sent": bool})
 
     def __init__(self, context: Context, side: Side, symbol: str, entry: Entry) -> None:
         super().__init__(context, side, symbol, entry.lots)
@@ -208,6 +223,25 @@ class Bracket(Composite):
         self.exit = OneCancelsOther(context, out, symbol, 0, target_ticks, stop_ticks, rests=rests)
         """The way out."""
 
+    def memory(self) -> dict[str, Any]:
+        """Return the memories of the bracket and of its parts."""
+        return {**super().memory(), "entry": self.entry.memory(), "exit": self.exit.memory()}
+
+    @classmethod
+    def remembered(cls, context: Context, memory: Mapping[str, Any]) -> Composite:
+        """See `Composite.remembered`."""
+        bracket = cast(Bracket, super().remembered(context, memory))
+        bracket.entry = _EntryOrder.remembered(context, memory["entry"])
+        bracket.exit = cast(OneCancelsOther, OneCancelsOther.remembered(context, memory["exit"]))
+        return bracket
+
+    def wake(self) -> None:
+        """See `Composite.wake`."""
+        self.entry.wake()
+        self.exit.wake()
+        self._is_asleep = False
+        self._settle()
+
     @property
     def child_id(self) -> int:
         """Number of an order of either part that may still trade, 0 if there is none."""
@@ -220,6 +254,7 @@ class Bracket(Composite):
             self.entry.cancel(reason)
             self.exit.cancel(reason)
             self._settle()
+            self.on_cancelled()
 
     def start(self, number: int) -> None:
         """Begin with the entry."""
@@ -251,6 +286,8 @@ class Bracket(Composite):
         return None
 
     def _settle(self) -> None:
+        if self._is_asleep:
+            return
         entry, out = self.entry, self.exit
         self.filled_lots, self.notional = entry.filled_lots, entry.notional
         if out.filled_lots or out.is_stopped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 
 from algo_engine.execution.composite import ChildOrder, Composite
 from algo_engine.order import Side
@@ -30,6 +31,13 @@ class PeggedOrder(Composite):
     Where the order is all that stands at the best price of its side, the price behind it is not in ``best_quote``, so a
     primary peg stays until another order comes before it.
     """
+
+    memory_fields = MappingProxyType(
+        {
+            **Composite.memory_fields, "_peg": Peg, "_offset_ticks": int, "_limit_ticks": int, "_step_ticks": int,
+            "_options": OrderOptions, "price_ticks": int,
+        }
+    )  # fmt: skip
 
     def __init__(
         self,

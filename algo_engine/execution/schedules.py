@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from algo_engine.contents import ViewChange
@@ -38,6 +39,11 @@ class Urgency(StrEnum):
 class _Paced(Composite):
     """Trades what is due: `_due_lots` says how much by now, `_overdue_lots` how much of it must not wait longer."""
 
+    memory_fields = MappingProxyType(
+        {**Composite.memory_fields, "_duration_ns": int, "_urgency": Urgency, "_limit_ticks": int, "_begin_ns": int}
+    )
+    _quote: Quote | None = None
+
     def __init__(
         self,
         context: Context,
@@ -56,7 +62,6 @@ class _Paced(Composite):
             )
         self._duration_ns, self._urgency, self._limit_ticks = duration_ms * _MS_NS, urgency, limit_ticks
         self._begin_ns = 0
-        self._quote: Quote | None = None
 
     def start(self, number: int) -> None:
         """Begin; the first piece is due at once."""
@@ -106,8 +111,12 @@ class ScheduledOrder(_Paced):
 
     Of ``n = ceil(duration / interval)`` pieces, piece k is due at k × interval, so that all is due at the last one.
     What a piece leaves is added to the next. At the end of the duration, and one interval later at most, what is left
-    is given up: a limit may keep all of it.
+    is given up: a limit may keep all of it. The time of a restart counts: what has become due in it is traded after it.
     """
+
+    memory_fields = MappingProxyType(
+        {**_Paced.memory_fields, "_interval_ms": int, "_pieces": int, "_profile": tuple[int, ...]}
+    )
 
     def __init__(  # noqa: PLR0917 - the terms of the order
         self,
@@ -175,16 +184,24 @@ class ScheduledOrder(_Paced):
         next_ns = self._begin_ns + (piece + 1) * self._interval_ms * _MS_NS
         self._set_timer(-(-(next_ns - self._context.now_ns) // _MS_NS))
 
+    def _resumed(self) -> None:
+        self._due()
+
 
 class ParticipationOrder(_Paced):
     """A share of the volume that trades in the market, its own included (percentage of volume, POV).
 
     The volume is read from the view ``trades_1s``, which the strategy must have among its `views`. It counts from the
-    start of the order. At the end of the duration what is left is given up.
+    start of the order. At the end of the duration what is left is given up. After a restart it counts what has traded
+    meanwhile as far as the view still has it.
     """
 
     VIEW: Final = "trades_1s"
     """View with the columns symbol, second and volume."""
+    memory_fields = MappingProxyType(
+        {**_Paced.memory_fields, "_share_bps": int, "market_lots": int, "_second": int, "_second_lots": int}
+    )
+    loose_fields = frozenset({"market_lots", "_second", "_second_lots"})
 
     def __init__(  # noqa: PLR0917 - the terms of the order
         self,
@@ -204,27 +221,48 @@ class ParticipationOrder(_Paced):
             raise ValueError(f"expected a share from 1 to {_WHOLE_BPS} bps, was {share_bps}")
         self._share_bps = share_bps
         self._seconds: dict[int, int] = {}
+        self._second = self._second_lots = 0
+        """Newest second that was counted, and its lots."""
         self.market_lots = 0
         """Lots traded in the market since the start, own ones included."""
 
     def start(self, number: int) -> None:
         """Begin; what has traded before does not count."""
-        for row in self._context.view(self.VIEW).select(symbol=self.symbol):
-            self._seconds[row["second"]] = row["volume"]
+        self._seconds = self._rows()
+        self._second = max(self._seconds, default=0)
+        self._second_lots = self._seconds.get(self._second, 0)
         super().start(number)
         if not self.is_done:
             self._set_timer(self._duration_ns // _MS_NS)
+
+    def _rows(self) -> dict[int, int]:
+        return {row["second"]: row["volume"] for row in self._context.view(self.VIEW).select(symbol=self.symbol)}
+
+    def _resumed(self) -> None:
+        rows = self._rows()
+        self._seconds = {second: lots for second, lots in rows.items() if second < self._second}
+        self._seconds[self._second] = self._second_lots
+        for second in sorted(rows):
+            self._count(second, rows[second])
+        left_ns = self._begin_ns + self._duration_ns - self._context.now_ns
+        if left_ns > 0:
+            self._set_timer(-(-left_ns // _MS_NS))
+        else:
+            self._due()
+
+    def _count(self, second: int, volume: int) -> None:
+        # A second loses volume when the runtime forgets its trades: that is no trade less.
+        self.market_lots += max(0, volume - self._seconds.get(second, 0))
+        self._seconds[second] = volume
+        if second >= self._second:
+            self._second, self._second_lots = second, volume
 
     def _view_changed(self, change: ViewChange) -> None:
         if change.view != self.VIEW:
             return
         for row in change.added:
-            if row["symbol"] != self.symbol:
-                continue
-            # A second loses volume when the runtime forgets its trades: that is no trade less.
-            second, volume = row["second"], row["volume"]
-            self.market_lots += max(0, volume - self._seconds.get(second, 0))
-            self._seconds[second] = volume
+            if row["symbol"] == self.symbol:
+                self._count(row["second"], row["volume"])
         if len(self._seconds) > 2 * _KEPT_SECONDS:
             for second in sorted(self._seconds)[:-_KEPT_SECONDS]:
                 del self._seconds[second]

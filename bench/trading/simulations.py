@@ -1,11 +1,16 @@
-"""Closed simulations: market events a second of the day's population, and how long a whole day takes."""
+"""Closed simulations: market events a second of the day's population, a peer's, and how long a whole day takes."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from bench.peers import find_peer
 from bench.report import Record, record
 from deltabook.simulation import Simulation, SimulationConfig
 
@@ -15,6 +20,20 @@ _AGENTS: Final = "day"
 _SPARSE_PER_S: Final = 160.0
 _DENSE_PER_S: Final = 2_000.0
 _DAY_HOURS: Final = 6.5
+_PEER: Final = Path(__file__).resolve().parent / "abides_process.py"
+_PEER_WAKES_PER_S: Final = 80.0
+_VALUE_AGENTS: Final = 102
+_NOISE_AGENTS: Final = 1_000
+_TIMEOUT_S: Final = 900
+
+
+class _Played(msgspec.Struct, frozen=True):
+    events: int
+    """Messages and wakes that the peer's kernel handled."""
+    requests: int
+    """Orders and cancels that its exchange handled."""
+    seconds: float
+    """Of the kernel's loop."""
 
 
 def measure_simulations(quick: bool) -> list[Record]:
@@ -42,7 +61,53 @@ def measure_simulations(quick: bool) -> list[Record]:
         hours=0.1 if quick else _DAY_HOURS, seed=1, agents=_AGENTS, rate_per_s=_SPARSE_PER_S, opening_s=60, closing_s=60
     )
     found.append(record("simulate.day_s", [Simulation(day).run().elapsed_s], "s"))
-    return found
+    return found + _beside_abides(runs, 60.0 if quick else 600.0)
+
+
+def _beside_abides(runs: int, market_s: float) -> list[Record]:
+    """``simulate.ratio_peer``: requests a second of the same number of brokers at the same rate, in turns with ABIDES.
+
+    Requests are compared because events are not the same thing: ABIDES handles about five messages and wakes for each
+    order or cancel. ``simulate.ratio_peer_events`` divides our feed messages by those.
+    """
+    python = find_peer(
+        "abides_markets", "bench-simulation-peers", "install abides-core and abides-markets from ABIDES' repository"
+    )
+    if python is None:
+        return []
+    ours: list[float] = []
+    theirs: list[float] = []
+    events: list[float] = []
+    ratios: list[float] = []
+    for seed in range(1, runs + 1):
+        peer = _run_abides(python, market_s, seed)
+        equal = SimulationConfig(
+            hours=market_s / 3600,
+            seed=seed,
+            agents=_AGENTS,
+            settings=(f"noise.brokers={_NOISE_AGENTS}", f"value.brokers={_VALUE_AGENTS}"),
+            rate_per_s=peer.requests / market_s,
+        )
+        result = Simulation(equal).run()
+        ours.append(result.figures.records / result.elapsed_s)
+        theirs.append(peer.requests / peer.seconds)
+        events.append(peer.events / peer.seconds)
+        ratios.append(result.figures.feed_messages / result.elapsed_s / events[-1])
+    name = "ABIDES, value and noise agents"
+    return [
+        record("simulate.requests_per_s", ours, "requests/s", name, theirs),
+        record("simulate.peer.requests_per_s", theirs, "requests/s"),
+        record("simulate.peer.events_per_s", events, "events/s"),
+        record("simulate.ratio_peer", [mine / other for mine, other in zip(ours, theirs, strict=True)], "", name),
+        record("simulate.ratio_peer_events", ratios, "", name),
+    ]
+
+
+def _run_abides(python: Path, market_s: float, seed: int) -> _Played:
+    terms = (market_s, _PEER_WAKES_PER_S, _VALUE_AGENTS, _NOISE_AGENTS, seed)
+    command = [str(python), str(_PEER), *map(str, terms)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+    return msgspec.convert(json.loads(done.stdout.splitlines()[-1]), _Played)
 
 
 def _events_per_s(config: SimulationConfig, directory: Path | None = None) -> float:

@@ -132,8 +132,10 @@ class DeltaEncoder(Silence):
 
     def end_epoch(self) -> None:
         """Add the change of `EPOCH_TIME` to the deltas, which are about to be taken."""
+        if not self.gives_time:
+            return
         before, now = self._time, _time_row(self._now.time_ns)
-        if self.gives_time and now != before:
+        if now != before:
             self._time = now
             self.deltas += [] if before is None else [(EPOCH_TIME.name, before, -1)]
             self.deltas.append((EPOCH_TIME.name, now, 1))

@@ -14,6 +14,8 @@ from deltabook.cli._logging import log_warnings
 from deltabook.cli._options import SECONDS
 from deltabook.cli._progress import progress
 from deltabook.cli._result_tables import print_result
+from deltabook.cli._sweep_options import require_grid, run_and_print, sweep_options
+from runtime.spark.config import SparkConfig
 
 if TYPE_CHECKING:
     from deltabook.wire.symbols import Instrument
@@ -119,8 +121,9 @@ __all__ = ["command"]
     "--out",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the report, the result as JSON, trades and orders.",
+    help="Folder for the report, the result as JSON, trades and orders; with --grid for the points and a heat map.",
 )
+@sweep_options(required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
@@ -130,6 +133,10 @@ def command(  # noqa: PLR0917 - click passes every option by name
     folders: tuple[Path, ...],
     journal: Path | None,
     directory: Path | None,
+    grids: tuple[str, ...],
+    spark: SparkConfig,
+    jobs: int | None,
+    keep_results: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -137,8 +144,15 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
     The exchange, its agents and its auctions are those of `deltabook exchange`; nothing waits, and the same options
     give the same bytes. With --dir the exchange's journal and feed are written, for every command that reads them.
+
+    With --grid a simulation is run for every combination of values: of parameters, of the options seed, hours, agents,
+    rate, agent_delay, collar_bps, latency, compute and step_us, and of settings of the agents as in
+    agents.noise.market. Points are tasks of Spark, or of processes with --jobs.
     """
+    from deltabook.backtest.grid import parse_axis
+    from deltabook.backtest.sweep import Sweep
     from deltabook.simulation import Simulation, SimulationConfig, SimulationError
+    from deltabook.simulation.sweep import SimulationExperiment
 
     log_warnings()
     latency, by_latency = _by_name(latencies, "zero")
@@ -153,6 +167,13 @@ def command(  # noqa: PLR0917 - click passes every option by name
         views=views_of(folders),
         **options,
     )
+    if grids:
+        if journal is not None:
+            raise click.UsageError("--dir does not go with --grid: it is the directory of one exchange")
+        sweep = Sweep(config, [parse_axis(grid) for grid in grids], experiment=SimulationExperiment)
+        run_and_print(sweep, spark, jobs, directory, keep_results=keep_results, as_json=as_json)
+        return
+    require_grid(click.get_current_context())
     simulation = Simulation(config, directory=journal)
     with progress("simulating", round(config.length_s)) as advance:
         result = simulation.run(lambda done_s, _: advance(round(done_s), "market seconds"))

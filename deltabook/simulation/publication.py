@@ -9,6 +9,7 @@ from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.views import BacktestViews
 from exchange_server.matching import Market, Silence
+from exchange_server.matching.levels import Levels
 from exchange_server.matching.order import Order
 
 __all__ = ["BookQuotes", "FeedCounter", "Publication", "PublishedQuotes", "Subscriber"]
@@ -123,12 +124,14 @@ class BookQuotes(Quotes):
     def get(self, symbol: str) -> Quote | None:
         """Return the touch now; None of an empty book."""
         book = self._books[symbol]
-        bid, ask = next(book.levels("B"), None), next(book.levels("S"), None)
+        bid, ask = book.bids.best(), book.asks.best()
         if bid is None and ask is None:
             return None
-        bid_price, bid_lots = (None, 0) if bid is None else bid[:2]
-        ask_price, ask_lots = (None, 0) if ask is None else ask[:2]
-        return Quote(symbol, bid_price, bid_lots, ask_price, ask_lots, 1)
+        return Quote(symbol, bid, _lots(book.bids, bid), ask, _lots(book.asks, ask), 1)
+
+
+def _lots(levels: Levels, price: int | None) -> int:
+    return 0 if price is None else sum([order.volume for order in levels.queues[price].values()])
 
 
 class PublishedQuotes(Quotes):

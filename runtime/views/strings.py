@@ -74,6 +74,8 @@ class Strings:
         self._ranked = 0
         # A test is forgotten with the last kernel that reads its array.
         self._tested: WeakValueDictionary[str | frozenset[str], _Tested] = WeakValueDictionary()
+        self._refreshed = 0
+        """Strings that every array knows; -1 if one of them is new."""
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -102,6 +104,7 @@ class Strings:
         self._sorted, self._labels, self._ranked = [], [], 0
         for each in self._tested.values():
             each.known = 0
+        self._refreshed = -1
         self.refresh()
 
     def keep(self, used: Words) -> Words:
@@ -144,6 +147,7 @@ class Strings:
         """
         if self._ranks is None:
             self._ranks = _PerString()
+            self._refreshed = -1
         self.refresh()
         return self._ranks
 
@@ -152,12 +156,16 @@ class Strings:
         tested = self._tested.get(test)
         if tested is None:
             tested = self._tested[test] = _Tested(test)
+            self._refreshed = -1
         self.refresh()
         return tested
 
     def refresh(self) -> None:
         """Bring the arrays up to date with the strings."""
         count = len(self._strings)
+        if count == self._refreshed:
+            return
+        self._refreshed = count
         for each in self._tested.values():
             each.follow(self._strings)
         if self._ranks is not None and self._ranked < count:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from algo_engine.contents import ViewChange
-from algo_engine.execution import CompositeOrders
+from algo_engine.execution import Composite, CompositeOrders
+from algo_engine.memories import Recovered
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.quotes import Quote
 from deltabook.wire.options import PLAIN, OrderOptions
@@ -37,6 +38,10 @@ class CompositeRig:
         """Orders as the exchange has them."""
         self.sent: list[Order] = []
         """All orders that were sent, as they were sent."""
+        self.heard: list[OrderEvent] = []
+        """All events that the strategy has heard, or that its engine has found after a crash."""
+        self.memories: dict[str, tuple[bytes, int]] = {}
+        """What is remembered, and how many events had been heard by then."""
         self.composites = CompositeOrders(self)  # type: ignore[arg-type]
 
     # What composite orders call.
@@ -84,7 +89,38 @@ class CompositeRig:
     def select(self, symbol: str) -> list[dict[str, Any]]:
         return [row for row in self.rows if row["symbol"] == symbol]
 
+    def remember(self, name: str, data: bytes) -> None:
+        if data:
+            self.memories[name] = data, len(self.heard)
+        else:
+            self.memories.pop(name, None)
+
+    def recovered(self) -> list[Recovered]:
+        return [Recovered(name, data, tuple(self.heard[at:])) for name, (data, at) in self.memories.items()]
+
     # What a test does.
+
+    def crash(self, *, adopt: bool, arrives: bool) -> list[Composite]:
+        """The engine dies and is started again; returns what it restores.
+
+        ``arrives``: requests on their way arrive all the same; ``adopt``: orders in the market stay there.
+        """
+        while self.requests and arrives:
+            self.deliver()
+        for what, client_id in self.requests:
+            order = self.orders[client_id]
+            if what == "new":
+                self._say(EventKind.NEVER_SENT, order.ended(OrderStatus.NEVER_SENT, "never reached the exchange"))
+            else:
+                self._say(EventKind.CANCEL_REFUSED, order)
+        self.requests.clear()
+        for client_id in [] if adopt else list(self.book):
+            self._end(client_id, "user")
+        while self.events:
+            self._next_event()
+        self.timers.clear()
+        self.composites = CompositeOrders(self)  # type: ignore[arg-type]
+        return list(self.composites.restore())
 
     def deliver(self) -> None:
         """The exchange takes the next request, if there is one."""
@@ -142,12 +178,16 @@ class CompositeRig:
     def hear(self) -> None:
         """The next event reaches the strategy."""
         if self.events:
-            event = self.events.popleft()
-            if event.kind is EventKind.CANCEL_REFUSED:
-                # It says nothing about the order: executions before it have been heard by now.
-                event = msgspec.structs.replace(event, order=self.orders[event.order.client_id])
-            self.orders[event.order.client_id] = event.order
-            self.composites.on_order_event(event)
+            self.composites.on_order_event(self._next_event())
+
+    def _next_event(self) -> OrderEvent:
+        event = self.events.popleft()
+        if event.kind is EventKind.CANCEL_REFUSED:
+            # It says nothing about the order: executions before it have been heard by now.
+            event = msgspec.structs.replace(event, order=self.orders[event.order.client_id])
+        self.orders[event.order.client_id] = event.order
+        self.heard.append(event)
+        return event
 
     def settle(self) -> None:
         """Everything on its way arrives."""

@@ -82,6 +82,11 @@ class Process:
                 return dict(event.figures)
         raise AssertionError(f"ended before {figure} was {at_least}:\n{self.errors()}")
 
+    def wait_for_log(self, words: str) -> None:
+        """Wait until standard error has these words."""
+        while words not in self.errors():
+            assert self.next_event() is not None, f"ended before it said {words}:\n{self.errors()}"
+
     def stop(self) -> dict[str, Any]:
         """SIGTERM; the last figures."""
         self._process.terminate()

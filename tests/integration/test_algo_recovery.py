@@ -39,6 +39,38 @@ class Busy(Strategy):
             context.reduce(resting[0].client_id, 1)
             context.replace(resting[-1].client_id, 2 + n % 4, 9_979 + n % 8)
 """
+SLICES = """
+from algo_engine import Side, Strategy
+from algo_engine.execution import CompositeOrders, PeggedOrder, ScheduledOrder, TrailingStop
+
+class Slices(Strategy):
+    '''Buys 300 lots in 200 pieces from its own resting order, and keeps a trailing stop and a peg beside it.'''
+
+    def on_start(self, context):
+        self.orders = CompositeOrders(context)
+        restored = self.orders.restore(self.ended)
+        context.log("restored", orders=len(restored))
+        if not any(order.side is Side.SELL and not order.options.stop_ticks for order in context.open_orders()):
+            context.sell("ACME", 1_000, 10_010)
+        if not restored:
+            self.orders.add(TrailingStop(context, Side.SELL, "ACME", 7, 3_000))
+            self.orders.add(PeggedOrder(context, Side.BUY, "ACME", 3, offset_ticks=10))
+            schedule = ScheduledOrder(context, Side.BUY, "ACME", 300, 20_000, 100, limit_ticks=10_010)
+            schedule.on_done = self.ended
+            self.orders.add(schedule)
+
+    def ended(self, order):
+        self.context.log("ended", kind=type(order).__name__, state=order.state, lots=order.filled_lots)
+
+    def on_order_event(self, event):
+        self.orders.on_order_event(event)
+
+    def on_view_change(self, change):
+        self.orders.on_view_change(change)
+
+    def on_timer(self, name):
+        self.orders.on_timer(name)
+"""
 FEES = parse_fees("maker=-10,taker=250")
 FREE = ["busy.risk.orders_per_s=100000", "busy.risk.burst_orders=100000", "busy.risk.max_open_orders=1000"]
 
@@ -57,10 +89,10 @@ def exchange(tmp_path: Path, port: int = 0) -> Process:
     )
 
 
-def algo(tmp_path: Path, results: FakeResults, port: int, *more: str) -> Process:
-    strategy = tmp_path / "busy.py"
-    strategy.write_text(BUSY)
-    parameters = [part for parameter in FREE for part in ("--param", parameter)]
+def algo(tmp_path: Path, results: FakeResults, port: int, *more: str, name: str = "busy", text: str = BUSY) -> Process:
+    strategy = tmp_path / f"{name}.py"
+    strategy.write_text(text)
+    parameters = [part for each in FREE for part in ("--param", each.replace("busy", name))]
     where = ["--results", results.address, "--orders", f"127.0.0.1:{port}", "--dir", str(tmp_path / "algo")]
     fees = ["--fees", "maker=-10,taker=250"]
     return Process("algo", "run", str(strategy), *where, *parameters, *fees, "--status-interval", "0.05", *more)
@@ -91,6 +123,12 @@ def position(told: list[Response]) -> int:
         elif message.action in {"E", "F"}:
             lots += message.volume if sides[message.order_id] == "B" else -message.volume
     return lots
+
+
+def bought(told: list[Response]) -> int:
+    """Lots of all executed orders to buy."""
+    sides = {message.order_id: message.detail for message in told if message.action == "A"}
+    return sum(m.volume for m in told if m.action in {"E", "F"} and sides[m.order_id] == "B")
 
 
 def check(told: list[Response], figures: dict[str, int], directory: Path) -> None:
@@ -128,6 +166,32 @@ def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(
             engine.wait_for("orders_sent", sent + 40)
             figures = engine.stop()
         check(private_stream(port, 9001), figures, tmp_path / "algo")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("policy", "fsync"), [("cancel", "behind"), ("adopt", "before")])
+def test_composite_orders_survive_kills_of_the_engine(tmp_path: Path, policy: str, fsync: str) -> None:
+    """A schedule that is killed three times buys its lots to the last one, and no lot twice."""
+    options = ["--on-restart", policy, "--order-fsync", fsync]
+
+    def engine_of(port: int) -> Process:
+        return algo(tmp_path, results, port, *options, name="slices", text=SLICES)
+
+    with FakeResults() as results, exchange(tmp_path) as market:
+        port = market.ready().ports["text"]
+        for fills in (10, 20, 30):
+            with engine_of(port) as engine:
+                engine.wait_for("fills", fills)
+        assert 15 <= bought(private_stream(port, 9001)) < 300
+        with engine_of(port) as engine:
+            engine.wait_for_log("ended kind=ScheduledOrder")
+            figures = engine.stop()
+        said = engine.errors()
+        told = private_stream(port, 9001)
+    assert "ended kind=ScheduledOrder state=filled lots=300" in said
+    assert bought(told) == 300
+    assert "restored orders=3" in said
+    check(told, figures, tmp_path / "algo")
 
 
 def test_an_engine_outlives_an_exchange_that_is_killed(tmp_path: Path) -> None:

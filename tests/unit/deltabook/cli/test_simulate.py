@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+import deltabook
 from deltabook.cli import main
 from deltabook.simulation import Simulation, SimulationConfig
 from deltabook.wire.symbols import Instrument
@@ -91,3 +92,47 @@ def test_a_strategy_that_fails_ends_it_with_its_reason(tmp_path: Path) -> None:
     done = simulate(str(path), *SHORT)
     assert done.exit_code == 1
     assert "ended before its day" in done.stderr
+
+
+GRID = ("--grid", "seed=1,2", "--grid", "agents.noise.market=0.01,0.2", "--grid", "replace_ticks=1..3..2")
+
+
+def test_a_grid_of_simulations(tmp_path: Path) -> None:
+    """Its points are those of `deltabook.sweep_simulations`, and each is the simulation of its options."""
+    done = simulate("market_maker", *SHORT, *GRID, "--jobs", "1", "--out", str(tmp_path), "--keep-results", "--json")
+    assert done.exit_code == 0, done.output
+    grid: dict[str, list[float]] = {"seed": [1, 2], "agents.noise.market": [0.01, 0.2], "replace_ticks": [1, 3]}
+    same = deltabook.sweep_simulations("market_maker", grid, hours=0.001, agents="lively")
+    assert done.stdout_bytes == same.to_json() == (tmp_path / "sweep.json").read_bytes()
+    alone = simulate(
+        "market_maker", *SHORT, "--seed", "2", "--set", "noise.market=0.01", "--param", "replace_ticks=3", "--json"
+    )
+    assert (tmp_path / "points" / "00006.json").read_bytes() == alone.stdout_bytes
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_grid_over_spark_has_the_same_points() -> None:
+    """Spark's workers run the simulations; seeds, agents and strategies go there as data."""
+    here = simulate("market_maker", *SHORT, *GRID, "--jobs", "1", "--json")
+    spark = simulate("market_maker", *SHORT, *GRID, "--master", "local[2]", "--json")
+    assert spark.exit_code == 0, spark.output
+    assert spark.stdout_bytes == here.stdout_bytes
+    assert len(json.loads(spark.stdout)["points"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--jobs", "2"), "--jobs needs --grid"),
+        (("--master", "local[1]"), "--master needs --grid"),
+        (("--keep-results",), "--keep-results needs --grid"),
+        (("--grid", "seed=1", "--dir", "new"), "--dir does not go with --grid"),
+        (("--grid", "seed=1", "--keep-results"), "--keep-results needs --out"),
+    ],
+)
+def test_options_that_do_not_go_together(options: tuple[str, ...], reason: str) -> None:
+    done = simulate(*SHORT, *options)
+    assert done.exit_code == 2
+    assert reason in done.output

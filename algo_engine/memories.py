@@ -1,0 +1,91 @@
+"""What a strategy remembers over a restart, and the order events that an earlier run may not have taken into it.
+
+```
+journal ──Memory──▶ data by name ──────────────┐
+   └──────Told, Intent──▶ order events since ──┴─▶ Recovered ──▶ Strategy.on_start
+```
+
+A memory is written after the events that it takes into account. Whatever the death of a process has cut off behind it,
+the memory and the events that the journal and the private stream have since are the state that was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from algo_engine.order import OrderEvent
+from algo_engine.records import Memory
+
+__all__ = ["Memories", "Recovered"]
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """One memory of an earlier run."""
+
+    name: str
+    """Name under which it was remembered."""
+    data: bytes
+    """What was remembered."""
+    events: tuple[OrderEvent, ...]
+    """Events of all own orders since, oldest first."""
+
+
+class Memories:
+    """The memories of one desk, folded from its journal.
+
+    Until `end_recovery` it collects the events of own orders, which the journal bounds: it is not compacted meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+        """What is remembered, by name."""
+        self._events: list[OrderEvent] = []
+        self._since: dict[str, int] = {}
+        """Name → number of the events that came before it."""
+        self._is_starting = True
+        self._is_read = False
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.data
+
+    @property
+    def is_recovering(self) -> bool:
+        """True while there are memories that the strategy has not seen."""
+        return self._is_starting and bool(self.data)
+
+    def restore(self, data: Mapping[str, bytes]) -> None:
+        """Begin with the memories of a checkpoint."""
+        self.data, self._events, self._since = dict(data), [], dict.fromkeys(data, 0)
+
+    def enter(self, record: Memory) -> None:
+        """Take in a record."""
+        if record.data:
+            self.data[record.name] = record.data
+            self._since[record.name] = len(self._events)
+        else:
+            self.data.pop(record.name, None)
+            self._since.pop(record.name, None)
+            if not self.data:
+                self._events.clear()
+
+    def heard(self, events: Sequence[OrderEvent]) -> None:
+        """Take in events of own orders."""
+        if self.is_recovering:
+            self._events += events
+
+    def recovered(self) -> list[Recovered]:
+        """Return all memories, oldest first; none after `end_recovery`."""
+        if not self._is_starting:
+            return []
+        self._is_read = True
+        return [Recovered(name, data, tuple(self._events[self._since[name] :])) for name, data in self.data.items()]
+
+    def end_recovery(self) -> list[str]:
+        """Collect no events from now on; return the names of memories if nobody has asked for them."""
+        names = [] if self._is_read else list(self.data)
+        self._is_starting = False
+        self._events.clear()
+        self._since.clear()
+        return names
