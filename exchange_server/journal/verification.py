@@ -1,4 +1,4 @@
-"""Whether a journal is what it says: everything is applied again, and all that is there compared with it."""
+"""Verification of a journal: every input is applied again, and the files are compared with the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMPARED_BYTES: Final = 1 << 18
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What came out of looking at all of a journal."""
+    """Result of verifying a journal."""
 
     session: str
     """Its session."""
@@ -42,7 +42,7 @@ class Verified(msgspec.Struct, frozen=True):
     torn_bytes: int
     """Bytes after the last whole record: a start would cut them, or they are being written."""
     problems: tuple[str, ...]
-    """What is not as it should be, where; none if all is well."""
+    """Problems and their places; empty if there are none."""
 
 
 def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> Verified:
@@ -109,7 +109,7 @@ def _size(directory: Path, disk: Disk) -> int:
 
 
 def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
-    """What of a snapshot is not as the walk is now; empty if nothing."""
+    """Return how a snapshot differs from the walk; empty if it does not."""
     if snapshot is None:
         return "expected a snapshot, was none"
     forms = set(walk.encoders) & set(snapshot.encoders)
@@ -135,7 +135,7 @@ class _Comparison:
         self._pending: dict[str, bytearray] = {}
         self._problems: dict[str, str] = {}
         self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
-        """How far each is as it should be."""
+        """Bytes of each stream that are right."""
 
     def take(self, name: str, data: bytes) -> None:
         """More of a stream."""
@@ -181,5 +181,5 @@ class _Comparison:
 
 
 def _same(left: bytes, right: bytes) -> int:
-    """How many bytes at the beginning are equal."""
+    """Return how many bytes at the beginning are equal."""
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -1,4 +1,4 @@
-"""What an account of OUCH 4.2 is told."""
+"""Private stream of an account of OUCH 4.2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REJECTED: Final = struct.Struct(">H2sQ14sB").pack
 _MODIFIED: Final = struct.Struct(">H2sQ14s1sI").pack
 _LARGEST_PRICE: Final = 2**32 - 1
 _STATE: Final = 3 + 64
-"""Where Accepted and Replaced have the order's state."""
+"""Offset of the order's state in Accepted and Replaced."""
 
 
 class Teller42(OuchTeller):
