@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt to reach a peer."""
+"""Delay before the next attempt to reach a peer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Retry:
         self._since_s: float | None = clock.seconds()
         self._call: ScheduledCall | None = None
         self.losses = 0
-        """How often a peer that answered was lost."""
+        """Number of times that a peer which answered was lost."""
 
     def succeeded(self) -> None:
         """The peer answers; the next loss starts with the shortest delay."""

@@ -30,7 +30,7 @@ _REMEMBERED_LIMIT = 1024
 """So many ended orders can still be looked up."""
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"
-"""What the exchange says of an order that its owner has taken away."""
+"""Details of the exchange for an order that its owner has cancelled."""
 
 
 _REFUSED = {
@@ -99,7 +99,7 @@ class Blotter:
         return list(self._pending.values())
 
     def is_leaving(self, client_id: int) -> bool:
-        """Whether a cancellation of this order is on its way."""
+        """Return True if a cancellation of this order is on its way."""
         return any(intent.action == "D" and intent.target == client_id for intent in self._pending.values())
 
     def checkpoint(self) -> Checkpoint:

@@ -15,7 +15,7 @@ class ScheduledCall(Protocol):
     """A call that is due later."""
 
     def active(self) -> bool:
-        """Whether it is still to come."""
+        """Return True if it is still to come."""
         ...
 
     def cancel(self) -> None:

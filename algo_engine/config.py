@@ -1,4 +1,4 @@
-"""What the process of the algorithm engine is told."""
+"""Configuration of the algorithm engine's process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AlgoConfig", "ResultsAccess", "parse_address"]
 
 
 class ResultsAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the runtime's service lets this process in, where it is not on loopback. Paths are empty for none."""
+    """Access to the runtime's service, where it is not on loopback. Paths are empty for none."""
 
     token_file: str = ""
     """File with the token that it asks for."""
@@ -37,23 +37,23 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: tuple[str, ...] = ()
     """STRATEGY.field=value; field=value where there is one strategy."""
     fees: FeeSchedule = FREE
-    """What an execution costs."""
+    """Fees of executions."""
     first_broker_id: int = 9001
     """Broker of the first strategy; the others have the following numbers."""
     on_restart: Literal["cancel", "adopt"] = "cancel"
-    """What becomes of orders that an earlier run left in the market."""
+    """Policy for orders that an earlier run left in the market."""
     order_fsync: Literal["before", "behind"] = "behind"
-    """When requests are forced to the disk: before they are sent, or behind (see `algo_engine.order_sync`)."""
+    """Policy of fsync: before requests are sent, or after (see `algo_engine.order_sync`)."""
     keep_views: bool = False
-    """Whether views that strategies have added stay when they stop."""
+    """True if views that strategies have added stay when they stop."""
     http_port: int | None = None
     """Number of the status port, 0 for any free one; None for no status port."""
     http_interface: str = "127.0.0.1"
-    """Where it listens."""
+    """Address on which it listens."""
     security: PortSecurity = PortSecurity()
-    """How it is kept from strangers."""
+    """Access to the status port."""
     results_access: ResultsAccess = ResultsAccess()
-    """How the runtime lets us in."""
+    """Access to the runtime."""
     status_interval_s: float = 1.0
     """Between status lines, 0 for none."""
     run_id: str = ""

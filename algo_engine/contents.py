@@ -1,4 +1,4 @@
-"""What a view holds, kept in step with its change stream: a multiset of rows, and indexes by key."""
+"""Contents of a view, kept in step with its change stream: a multiset of rows, and indexes by key."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Desk:
 
     @property
     def is_synchronised(self) -> bool:
-        """Whether the exchange's word on every order is known and requests can be sent."""
+        """True if the exchange's word on every order is known and requests can be sent."""
         return self._is_synchronised
 
     def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int, options: OrderOptions = PLAIN) -> int:

@@ -89,7 +89,7 @@ class Engine:
         self.change(self._mirror.enter(header, columns, rows, weights))
 
     def change(self, change: ViewChange | None) -> None:
-        """What the mirror made of a frame, None for nothing."""
+        """Pass on the change that the mirror made of a frame, None for none."""
         if change is not None:
             self.view_changes += 1
             self._requested.changed(change)
@@ -133,11 +133,11 @@ class Engine:
 
     @property
     def has_views(self) -> bool:
-        """Whether all views of all strategies are followed."""
+        """True if all views of all strategies are followed."""
         return all(host.views <= self._fresh for host in self.hosts)
 
     def standing(self, host: StrategyHost) -> tuple[StrategyState, str]:
-        """How a strategy does, and why."""
+        """Return the state of a strategy, and the reason for it."""
         desk = host.desk
         if host.failure:
             return "failed", host.failure
@@ -165,7 +165,7 @@ class Engine:
         return sum(len(list(host.desk.blotter.pending())) for host in self.hosts)
 
     def figures(self) -> dict[str, int | float | str | None]:
-        """What the process says of itself, summed over strategies."""
+        """Return the figures of the process, summed over strategies."""
         blotters = [host.desk.blotter for host in self.hosts]
         return {
             "orders_sent": sum(blotter.sent for blotter in blotters),

@@ -1,4 +1,4 @@
-"""What an execution costs: exact integers, from a text or a file.
+"""Fees of executions: exact integers, from a text or a file.
 
 A fee is ``rate × notional / 1,000,000 + per_lot × lots``, in ticks × lots, where the notional is price × lots. The one
 division is rounded up, in favour of the exchange: a fee is never less than the exact figure and a rebate never

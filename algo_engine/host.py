@@ -52,7 +52,7 @@ class StrategyHost(Context):
         self.is_started = False
         self.failure = ""
         self.error: Exception | None = None
-        """What the strategy raised, if it did."""
+        """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
         """Hears of every execution, also before the start."""

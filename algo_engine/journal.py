@@ -31,7 +31,7 @@ RECORD_LIMIT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Journal(Protocol):
-    """Where records are kept; the desk's only durable state."""
+    """Store of records; the desk's only durable state."""
 
     def read(self) -> list[Record]:
         """All records, a checkpoint first; empty for a new journal. Called once, before anything is appended."""
@@ -62,7 +62,7 @@ class Journal(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """How large it is."""
+        """Size in bytes."""
         ...
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ class ViewMirror:
         return view in self._views
 
     def contents(self, view: str) -> ViewContents:
-        """What a view holds; raises `KeyError` before its first snapshot."""
+        """Return the contents of a view; raises `KeyError` before its first snapshot."""
         return self._views[view]
 
     def apply(self, frame: Frame) -> ViewChange | None:
@@ -41,7 +41,7 @@ class ViewMirror:
         weights: list[int],
         scales: Mapping[str, int] | None = None,
     ) -> ViewChange | None:
-        """What a frame carries, as tuples; None as in `apply`."""
+        """Return the rows of a frame, as tuples; None as in `apply`."""
         is_snapshot = header.kind == "snapshot"
         contents = self._views.get(header.view)
         if contents is None or (is_snapshot and contents.columns != columns):

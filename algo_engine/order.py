@@ -24,7 +24,7 @@ __all__ = ["TERMINAL", "EventKind", "Order", "OrderEvent", "OrderStatus", "Side"
 
 
 class Side(StrEnum):
-    """Which way an order trades; the letters of the wire."""
+    """Side of an order; the letters of the wire."""
 
     BUY = "B"
     SELL = "S"
@@ -36,7 +36,7 @@ class Side(StrEnum):
 
 
 class OrderStatus(StrEnum):
-    """Where an order stands in its life."""
+    """State of an order's life."""
 
     NEW = "new"
     ACCEPTED = "accepted"
@@ -76,11 +76,11 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     side: Side
     """Buy or sell."""
     volume_lots: int
-    """What was asked for."""
+    """Ordered lots."""
     price_ticks: int
     """Limit; 0 is a market order."""
     status: OrderStatus = OrderStatus.NEW
-    """Where it stands."""
+    """State of its life."""
     order_id: int = 0
     """The exchange's number of it, 0 before it is accepted."""
     filled_lots: int = 0
@@ -94,12 +94,12 @@ class Order(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def remaining_lots(self) -> int:
-        """What can still be executed."""
+        """Lots that can still be executed."""
         return 0 if self.status in TERMINAL else self.volume_lots - self.filled_lots - self.removed_lots
 
     @property
     def is_open(self) -> bool:
-        """Whether it may still trade; orders of unknown fate count as open."""
+        """True if it may still trade; orders of unknown fate count as open."""
         return self.status not in TERMINAL
 
     def accepted(self, order_id: int) -> Order:
@@ -137,7 +137,7 @@ class Order(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventKind(StrEnum):
-    """What happened to an order."""
+    """Event of an order."""
 
     SUBMITTED = "submitted"
     ACCEPTED = "accepted"
@@ -162,7 +162,7 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     """One step in the life of an order, as strategies see it."""
 
     kind: EventKind
-    """What happened."""
+    """Kind of the event."""
     order: Order
     """The order after it."""
     time_ns: int = 0
@@ -180,5 +180,5 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_fill(self) -> bool:
-        """Whether lots changed hands."""
+        """True if lots changed hands."""
         return self.kind in (EventKind.PARTIALLY_FILLED, EventKind.FILLED)

@@ -1,4 +1,4 @@
-"""When the requests of a desk become durable: before their first byte is sent, or behind it.
+"""Durability of a desk's requests: before their first byte is sent, or after it.
 
 ```
 before   append ─▶ fsync ─▶ send

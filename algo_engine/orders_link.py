@@ -140,7 +140,7 @@ class OrdersLink:
 
     @property
     def reconnects(self) -> int:
-        """How often the exchange was lost and looked for again."""
+        """Number of reconnections to the exchange."""
         return self._retry.losses
 
     def start(self) -> None:

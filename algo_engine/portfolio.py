@@ -17,12 +17,12 @@ __all__ = ["Holding", "Portfolio", "ProfitAndLoss"]
 
 
 class Holding(msgspec.Struct, frozen=True, gc=False):
-    """What is held of one symbol."""
+    """Position in one symbol, with its cost and profit."""
 
     position_lots: int = 0
     """Positive long, negative short."""
     cost: int = 0
-    """What the open position cost in ticks × lots; negative for a short position (money received)."""
+    """Cost of the open position in ticks × lots; negative for a short position (money received)."""
     realised: int = 0
     """Profit of all closed parts in ticks × lots, before fees."""
     fees: int = 0
@@ -61,7 +61,7 @@ class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """What is left after fees."""
+        """Profit after fees."""
         return self.realised + self.unrealised - self.fees
 
 
@@ -77,7 +77,7 @@ class Portfolio:
         return dict(self._holdings)
 
     def holding(self, symbol: str) -> Holding:
-        """What is held of a symbol; an empty holding where there is none."""
+        """Return the holding of a symbol; an empty one where there is none."""
         return self._holdings.get(symbol) or Holding()
 
     def fill(self, symbol: str, side: Side, volume_lots: int, price_ticks: int, fee: int = 0) -> None:

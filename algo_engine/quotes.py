@@ -34,7 +34,7 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_two_sided(self) -> bool:
-        """Whether there is a spread at all, and not a crossed one; a quote that is only remembered has none."""
+        """True if there is a spread at all, and not a crossed one; a quote that is only remembered has none."""
         bid, ask = self.bid_price_ticks, self.ask_price_ticks
         is_there = self.bid_volume_lots > 0 and self.ask_volume_lots > 0
         return is_there and bid is not None and ask is not None and bid < ask

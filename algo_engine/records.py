@@ -1,4 +1,4 @@
-"""What the journal of orders holds: the facts from which the state of all own orders can be folded again."""
+"""Records of the journal of orders: the facts from which the state of all own orders can be folded again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
     options: str = ""
     """Options of an order (B, S), as on the wire."""
     time_ns: int = 0
-    """When it was asked for, by our own clock."""
+    """Time of the request, by our own clock."""
 
     @property
     def is_fence(self) -> bool:

@@ -13,7 +13,7 @@ __all__ = ["RequestedViews", "same_sql"]
 
 
 def same_sql(sql: str, other: str) -> bool:
-    """Whether two texts are the same query but for blanks.
+    """Return True if two texts are the same query but for blanks.
 
     >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
     True

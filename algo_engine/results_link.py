@@ -142,7 +142,7 @@ class ResultsLink:
 
     @property
     def reconnects(self) -> int:
-        """How often the runtime was lost and looked for again."""
+        """Number of reconnections to the runtime."""
         return self._retry.losses
 
     def start(self) -> None:
@@ -164,7 +164,7 @@ class ResultsLink:
             self._request.cancel()
 
     def broken(self, reason: str) -> None:
-        """What arrives cannot be used, or nothing arrives: begin again with a snapshot."""
+        """Begin again with a snapshot, as what arrives cannot be used or nothing arrives."""
         self._log.warn("runtime: {reason}; subscribing again", reason=reason)
         if self._frames is not None:
             self._frames.abort()

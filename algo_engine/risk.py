@@ -17,7 +17,7 @@ _NS: Final = 1_000_000_000
 
 
 class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one strategy may do; per symbol where a symbol is concerned.
+    """Limits of one strategy; per symbol where a symbol is concerned.
 
     Limits in lots can be given per symbol. Where none is given they follow the visible size at the touch, so that the
     same limits hold for a share and for a coin counted in satoshi.
@@ -197,7 +197,7 @@ class RiskGate:
 
 
 class Exposure(NamedTuple):
-    """What is held of one symbol."""
+    """Position in one symbol, and its mark."""
 
     position_lots: int
     """Positive long, negative short."""

@@ -41,7 +41,7 @@ _WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
 """Status of the runtime's answer to too many requests; a later request may be accepted."""
 _MOST_SECONDS: Final = 60.0
-"""How long the runtime may take for the first version of a view before it answers."""
+"""Time for the runtime to have the first version of a view before it answers."""
 
 
 class _Offer(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""How long an order spends in each stage of this process, from a frame of a view to the exchange's socket."""
+"""Durations of the stages of an order in this process, from a frame of a view to the exchange's socket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OrderStages:
         self.wire = Durations()
         """From there until the socket has taken their bytes, or the transport keeps them for it."""
         self.fsync = Durations()
-        """How long each fsync of a journal took, before or behind the sending."""
+        """Durations of the journals' fsyncs, before or after the sending."""
 
     def frame_read(self) -> None:
         """Bytes of frames have arrived."""
@@ -43,7 +43,7 @@ class OrderStages:
         self.frame.add(self._called_s - self._read_s)
 
     def strategies_returned(self) -> None:
-        """What is asked for from now on is not caused by that change."""
+        """End the change: it is not the cause of later requests."""
         self._called_s = None
 
     def requested(self) -> float:

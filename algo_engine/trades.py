@@ -82,7 +82,7 @@ TRADE_COLUMNS: Final = Trade.__struct_fields__
 
 
 class TradeSpool(Protocol):
-    """Where fills go."""
+    """Sink of fills."""
 
     def add(self, event: OrderEvent) -> None:
         """Enter one fill; one that is held already is ignored. Raises `OSError`."""

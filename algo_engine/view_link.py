@@ -1,4 +1,4 @@
-"""How views that strategies bring along come to be kept."""
+"""Plug-in point that adds the views which strategies bring along."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ViewLink(Protocol):
 
 
 class NoViewLink:
-    """Where no view can be added."""
+    """Link of a run in which no view can be added."""
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `ViewLink.add`."""

@@ -34,11 +34,11 @@ class Audience(Generic[C]):
     ) -> None:
         """``announce`` is called when there is something to take, once until it is taken."""
         self.stream = stream
-        """What they follow."""
+        """Stream that they follow."""
         self.connections: set[C] = set()
         """Connections that follow the stream."""
         self.heartbeat = heartbeat
-        """What says that there is no more."""
+        """Makes the heartbeat, which says that there is nothing new."""
         self._burst: list[bytes] = []
         self._announce = announce
         stream.on_append.append(self._collect)
@@ -49,7 +49,7 @@ class Audience(Generic[C]):
         self._burst.append(data)
 
     def take(self) -> bytes:
-        """What was appended since the last call."""
+        """Return the bytes appended since the last call."""
         burst, self._burst = self._burst, []
         return burst[0] if len(burst) == 1 else b"".join(burst)
 

@@ -50,7 +50,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     file: str
     """Path; gzip, xz and bzip2 are decompressed."""
     format: RecordingFormat
-    """What is in it."""
+    """Format of the file."""
     mode: ReplayMode = "as-orders"
     """As orders to trade against, or as recorded."""
     speed: float | None = 1.0
@@ -66,7 +66,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     trades: str | None = None
     """Trades of the same time as a file of depth."""
     queue: QueueModel = "back"
-    """Which orders of a level of depth are cancelled when it shrinks."""
+    """Choice of the orders of a level of depth that are cancelled when it shrinks."""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class PortLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What each server puts up with."""
+    """Limits of each server."""
 
     text: TextLimits = TextLimits()
     """Limits of the text protocol and of its brokers."""
@@ -90,7 +90,7 @@ class PortLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ouch: OuchLimits = OuchLimits()
     """Limits of OUCH; those of its users are in their file."""
     mold: RequestLimits = RequestLimits()
-    """How much is sent again to receivers of datagrams."""
+    """Limits of what is sent again to receivers of datagrams."""
 
     @property
     def connections(self) -> int:
@@ -130,13 +130,13 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     users_file: str = ""
     """Users of the binary ports; without one everybody may listen and nobody trade there."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS
-    """What is traded, beside the symbols of the replay."""
+    """Instruments that are traded, beside the symbols of the replay."""
     agents: bool = True
     """Background agents trade the instruments."""
     agent_symbols: tuple[str, ...] = ()
     """Those of the instruments that they trade; empty: all."""
     agent_settings: AgentSettings = AgentSettings()
-    """What they do."""
+    """Settings of the agents."""
     seed: int = 1
     """Seed of the agents."""
     rate_per_s: float = 2_000.0
@@ -150,11 +150,11 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     day: DaySchedule = DaySchedule()
     """Auctions, and the end of the day."""
     collar_bps: int = 0
-    """How far from the reference price executions may be, in hundredths of a percent; 0: as far as they like."""
+    """Largest distance of executions from the reference price, in hundredths of a percent; 0 for no limit."""
     max_live_orders: int = 1_000_000
     """More live orders than this are refused."""
     fsync: FsyncPolicy = "interval"
-    """When the journal is forced to the disk: always before an answer, at an interval, or never."""
+    """Policy of fsync of the journal: always before an answer, at an interval, or never."""
     fsync_interval_s: float = 1.0
     """That interval."""
     snapshot_inputs: int = 1_000_000
@@ -168,7 +168,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     reactor: ReactorName = "default"
     """Twisted's way to wait for the network."""
     busy_poll_ms: float = 0.0
-    """How long the reactor polls without sleeping after the newest request; 0: it sleeps at once."""
+    """Time for which the reactor polls without sleeping after the latest request; 0: it sleeps at once."""
     status_interval_s: float = 1.0
     """Between status lines, 0 for none."""
     run_id: str = ""
@@ -176,7 +176,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     exit_with_stdin: bool = False
     """Stop when standard input ends."""
     limits: PortLimits = PortLimits()
-    """What the servers put up with."""
+    """Limits of the servers."""
 
     def __post_init__(self) -> None:
         """Raises `ExchangeConfigurationError` for settings that contradict each other."""
@@ -203,7 +203,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def admin_security(self) -> PortSecurity:
-        """How the admin port is kept from strangers."""
+        """Access to the admin port."""
         return PortSecurity(self.admin_token_file, self.admin_tls_cert, self.admin_tls_key)
 
     @property
@@ -215,7 +215,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def agent_instruments(config: ExchangeConfig) -> tuple[Instrument, ...]:
-    """What agents trade; raises `ExchangeConfigurationError` for a symbol that there is not."""
+    """Return the instruments that agents trade; raises `ExchangeConfigurationError` for a symbol that there is not."""
     if not config.agents:
         return ()
     known = {instrument.symbol: instrument for instrument in config.instruments}
@@ -227,7 +227,7 @@ def agent_instruments(config: ExchangeConfig) -> tuple[Instrument, ...]:
 
 
 def rules_of(config: ExchangeConfig) -> MarketRules:
-    """What the market's answers depend on; raises `ExchangeConfigurationError` for settings that cannot be."""
+    """Return the constants of the market; raises `ExchangeConfigurationError` for settings that cannot be."""
     instruments = list(config.instruments)
     replay = config.replay
     if replay is not None:

@@ -14,12 +14,12 @@ from exchange_server.matching.inputs import AnyInput, Phase, PhaseName, Tick
 __all__ = ["Day", "DaySchedule"]
 
 _LOOK_S: Final = 0.05
-"""How late an order may expire while nothing else happens."""
+"""Largest delay of an expiry while nothing else happens."""
 _IMBALANCE_NS: Final = 10**9
 
 
 class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long the phases of a day take, in seconds of market time; the day begins with the flow."""
+    """Durations of the phases of a day, in seconds of market time; the day begins with the flow."""
 
     opening_s: float = 0.0
     """Opening auction; 0: none."""

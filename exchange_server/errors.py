@@ -54,7 +54,7 @@ class RecordError(ValueError):
 
 
 class OperationError(ExchangeError, ValueError):
-    """What the operator asks for cannot be done now; nothing has changed."""
+    """An operator's request cannot be carried out now; nothing has changed."""
 
 
 class UnknownNameError(OperationError, LookupError):

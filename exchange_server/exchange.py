@@ -54,7 +54,7 @@ class Exchange:
         self.journal = journal
         self.clock = clock
         self.is_group_commit = journal.fsync == "always"
-        """Whether a batch waits for the disk, so that it is better to submit many inputs at once."""
+        """True if a batch waits for the disk, so that it is better to submit many inputs at once."""
         self._starts = MarketStarts(journal.rules, encoders, protocols, now, observers)
         self.inputs = 0
         """Inputs of the session."""

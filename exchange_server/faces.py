@@ -146,7 +146,7 @@ class Faces:
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """How far the slowest listener is behind."""
+        """Bytes by which the slowest listener is behind."""
         return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
 
     def close(self, *, send: bool) -> None:

@@ -1,4 +1,4 @@
-"""What an exchange says, in every form that it knows."""
+"""All encoders of the feed and all protocols of accounts that an exchange has."""
 
 from __future__ import annotations
 

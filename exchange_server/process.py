@@ -1,4 +1,4 @@
-"""What the process of an exchange sets for all of Python and Twisted."""
+"""Settings of an exchange's process for all of Python and Twisted."""
 
 from __future__ import annotations
 

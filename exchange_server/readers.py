@@ -18,12 +18,12 @@ __all__ = ["Reader", "ReaderLimits", "Readers", "Timers", "farthest_behind_bytes
 
 
 class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a server puts up with, whatever its protocol."""
+    """Limits of a server, whatever its protocol."""
 
     connections: int = 256
     """Open connections at once."""
     login_timeout_s: float = 10.0
-    """How long a connection may stay without a login."""
+    """Time that a connection may stay without a login."""
     silence_s: float = 1.0
     """A heartbeat follows this much silence."""
     burst_interval_s: float = 0.0
@@ -45,7 +45,8 @@ class Timers(Protocol):
 
 
 class Reader:
-    """What a connection of any protocol knows of its client: the login that it owes, and the stream that it is sent.
+    """State of the client of a connection, whatever its protocol: the login that it owes, and the stream that it is
+    sent.
 
     The connection is registered as the transport's producer, and passes on what that tells it.
     """
@@ -59,7 +60,7 @@ class Reader:
         self.is_closed = False
         """Nothing more is sent, and what still comes is not listened to."""
         self.tail: Tail | None = None
-        """What it reads, once its login was accepted."""
+        """Stream that it reads, once its login was accepted."""
 
     def await_login(self, timeout_s: float, too_late: Callable[[str], None]) -> None:
         """Wait for a login, but not for ever."""
@@ -126,7 +127,7 @@ class ReaderConnection(Protocol):
 
     @property
     def reader(self) -> Reader:
-        """What is known of its client."""
+        """State of its client."""
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close; what is not sent yet is sent first (`flush`) or thrown away."""
@@ -163,7 +164,7 @@ class Readers(Generic[C]):
         self._beat_call = clock.callLater(limits.silence_s / 4, self._tick)
 
     def admit(self, connection: C) -> bool:
-        """Whether there is room for it; if so it is remembered."""
+        """Return True if there is room for it; if so it is remembered."""
         if len(self.connections) >= self._limits.connections:
             return False
         self.connections.add(connection)
@@ -174,7 +175,7 @@ class Readers(Generic[C]):
         self.connections.discard(connection)
 
     def tail(self, connection: C, records: Records, number: int, heartbeat: Callable[[], bytes]) -> Tail | None:
-        """What sends a connection the records from a number on; None, and the connection is cut, if they are damaged.
+        """Return the tail that sends a connection the records from a number on; None, after a cut, if they are damaged.
 
         A connection that comes to damaged records later is cut as well: it gets none of them.
         """
@@ -251,7 +252,7 @@ class Readers(Generic[C]):
 
 
 def farthest_behind_bytes(connections: Iterable[ReaderConnection]) -> int:
-    """How far the slowest reader is behind."""
+    """Return the bytes by which the slowest reader is behind."""
     return max((c.reader.tail.lag_bytes for c in connections if c.reader.tail), default=0)
 
 

@@ -23,19 +23,19 @@ class Records(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Where it will begin."""
+        """Offset at which it will begin."""
 
     def offset_of(self, number: int) -> int:
-        """Where a record begins; raises `ValueError` outside 1 … `next_number`."""
+        """Return the offset of a record; raises `ValueError` outside 1 … `next_number`."""
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
         """Whole records from an offset on, as many as fit into the limit."""
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
-        """What comes next at an offset, at least a byte if there is more; it may end inside a record."""
+        """Return the bytes after an offset, at least one if there is more; they may end inside a record."""
 
     def rest_of_record(self, offset: int) -> bytes:
-        """What is missing of the record in which an offset lies: nothing at the beginning of one."""
+        """Return the rest of the record in which an offset lies; empty at the beginning of one."""
 
 
 class Sink(Protocol):
@@ -82,7 +82,7 @@ class Tail:
         self.offset = records.offset_of(number)
         self.paused = False
         self.written_s = 0.0
-        """When the transport last took something (the server's monotonic seconds)."""
+        """Time at which the transport last accepted bytes (the server's monotonic seconds)."""
         self._sink = sink
         self._write_now = prompt_write(sink)
         self._heartbeat = heartbeat

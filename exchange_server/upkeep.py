@@ -1,4 +1,4 @@
-"""What keeps a journal small and safe while the exchange runs: syncs at an interval, and snapshots."""
+"""Upkeep of a journal while the exchange runs: syncs at an interval, and snapshots."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _LOOK_S: Final = 0.01
 
 
 class Counted(Protocol):
-    """What counts requests, as an exchange does."""
+    """Counter of requests, such as an exchange."""
 
     inputs: int
 
@@ -43,7 +43,7 @@ class Wakefulness:
 
     @property
     def is_awake(self) -> bool:
-        """Whether the reactor polls without sleeping."""
+        """True if the reactor polls without sleeping."""
         return bool(self._reactor.seconds() < self._until_s)
 
     def _turn(self) -> None:

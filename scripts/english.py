@@ -33,7 +33,7 @@ ALLOWED: Final = {
 
 BEFORE_WHO: Final = (
     *("and", "are", "as", "but", "by", "for", "from", "is", "not", "of", "or", "say", "says", "tell", "tells", "than"),
-    *("that", "to", "what", "with"),
+    *("that", "to", "what", "whether", "with"),
 )
 """Words after which "who" has no noun that it belongs to."""
 

@@ -1,4 +1,4 @@
-"""What all composite orders have in common: one child order at a time, counted lots, and the events that drive them."""
+"""Base of all composite orders: one child order at a time, counted lots, and the events that drive them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_WORKING: Final = 200
 
 
 class CompositeState(StrEnum):
-    """Where a composite order stands."""
+    """State of a composite order."""
 
     WORKING = "working"
     """It has a child order in the market, or waits for the moment to send one."""
@@ -157,7 +157,7 @@ class Composite(abc.ABC):
         self._settle()
 
     def owns(self, client_id: int) -> bool:
-        """Whether an order is the child of this one, or of a part of it."""
+        """Return True if an order is the child of this one, or of a part of it."""
         return client_id == self._child_id != 0
 
     def order_event(self, event: OrderEvent) -> None:

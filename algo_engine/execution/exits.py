@@ -27,7 +27,7 @@ def _near_ticks(side: Side, quote: Quote) -> int | None:
 
 
 class _Stopping(Composite):
-    """What stops of all kinds have in common: the stop rests at the exchange, which watches its trades.
+    """Base of all kinds of stops: the stop rests at the exchange, which watches its trades.
 
     Where the exchange cannot watch, because the stop is not there yet or is being moved, the touch is watched here.
     """
@@ -267,7 +267,7 @@ class Bracket(Composite):
         self._settle()
 
     def owns(self, client_id: int) -> bool:
-        """Whether an order is the entry's or the exit's."""
+        """Return True if an order is the entry's or the exit's."""
         return self.entry.owns(client_id) or self.exit.owns(client_id)
 
     def order_event(self, event: OrderEvent) -> None:

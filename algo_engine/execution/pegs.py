@@ -15,7 +15,7 @@ __all__ = ["Peg", "PeggedOrder"]
 
 
 class Peg(StrEnum):
-    """What a price follows."""
+    """Reference of a pegged price."""
 
     PRIMARY = "primary"
     """The best price of the order's own side."""

@@ -28,7 +28,7 @@ _WHOLE_BPS: Final = 10_000
 
 
 class Urgency(StrEnum):
-    """How the lots that are due are traded."""
+    """Way in which the lots that are due are traded."""
 
     TAKE = "take"
     """At the best price of the other side, at once."""

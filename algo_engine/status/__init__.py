@@ -1,4 +1,4 @@
-"""What is said of running strategies, while they run: `deltabook.wire.strategies` over HTTP.
+"""Status port of running strategies: `deltabook.wire.strategies` over HTTP.
 
 ```
 engine, hosts, desks ──▶ reports ──▶ http ──▶ dashboard, `deltabook algo status`

@@ -1,4 +1,4 @@
-"""What the strategies of a process tell a monitor."""
+"""Prometheus metrics of the strategies of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How strategies stand, as records; and the kill switch."""
+"""State of strategies as records, and the kill switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the volume-weighted prices of both books stand from the last price; exact, as integers over one scale."""
+"""Distances of the volume-weighted prices of both books from the last price; exact, as integers over one scale."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Near:
 
 
 class NearBooks:
-    """What rests within some distance of the last price, out of ``book_depth``.
+    """Sums of the orders within some distance of the last price, from ``book_depth``.
 
     The window moves with the last price and is summed anew then; a change of a level inside it costs no more than a
     look into a dictionary. Bids above the last price and asks below it count too.

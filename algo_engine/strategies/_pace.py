@@ -1,4 +1,4 @@
-"""How often a strategy looks at a symbol."""
+"""Pace of a strategy: the interval at which it looks at a symbol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Pace:
         self._awaited: set[str] = set()
 
     def is_due(self, context: Context, symbol: str) -> bool:
-        """Whether to look now; if not, the timer is set."""
+        """Return True if it is time to look at a symbol, else set the timer."""
         wait_ns = self._next_ns.get(symbol, 0) - context.now_ns
         if wait_ns <= 0:
             return True

@@ -17,7 +17,7 @@ _POST_ONLY: Final = OrderOptions(post_only=True)
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """Where an order should stand."""
+    """Price and size at which an order should rest."""
 
     symbol: str
     side: Side

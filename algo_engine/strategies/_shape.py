@@ -1,4 +1,4 @@
-"""What the strategies share that lean against the shape of the book: its distances from the last price."""
+"""Base of the strategies that lean against the shape of the book: its distances from the last price."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["ShapeParameters", "ShapeTaker"]
 
 
 class ShapeParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):
-    """What can be set of every strategy that leans against the shape of the book."""
+    """Parameters of every strategy that leans against the shape of the book."""
 
     depth_bps: AtLeastZero = 0
     """Orders farther from the last price than so many hundredths of a percent are left out; 0 counts all."""

@@ -17,7 +17,7 @@ AtLeastZero = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 def wants(symbols: tuple[str, ...], symbol: str) -> bool:
-    """Whether a strategy trades this symbol; no symbols are all symbols."""
+    """Return True if a strategy trades this symbol; no symbols are all symbols."""
     return not symbols or symbol in symbols
 
 
@@ -34,7 +34,7 @@ def order_lots(given: Mapping[str, int], percent: int, quote: Quote) -> int:
 
 
 def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: int) -> int:
-    """How much of an order of this size the position limit (so many orders' worth) leaves room for.
+    """Return how much of an order of this size the position limit (so many orders' worth) leaves room for.
 
     >>> room_lots(Side.BUY, 95, 10, 10), room_lots(Side.SELL, 95, 10, 10)
     (5, 10)

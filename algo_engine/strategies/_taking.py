@@ -1,4 +1,4 @@
-"""What the strategies share that take at the touch: when they look, how much they take, and when they rest."""
+"""Base of the strategies that take at the touch: when they look, how much they take, and when they rest."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Factor = Annotated[float, msgspec.Meta(ge=1, le=1_000_000)]
 
 
 class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set of every strategy that takes at the touch."""
+    """Parameters of every strategy that takes at the touch."""
 
     symbols: tuple[str, ...] = ()
     """Symbols to trade, empty for all."""
     size_lots: dict[str, AtLeastOne] = {}
     """Size of an order by symbol, ``*`` for all others."""
     size_touch_percent: AtLeastOne = 25
-    """Where not given: part of the typical size at the touch."""
+    """If not given: a part of the typical size at the touch."""
     position_orders: AtLeastOne = 10
     """Position limit, in orders."""
     cooldown_ms: AtLeastZero = 500

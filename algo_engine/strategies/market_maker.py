@@ -21,14 +21,14 @@ __all__ = ["MarketMaker", "MarketMakerParameters"]
 
 
 class MarketMakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set with ``--param market_maker.NAME=value``."""
+    """Parameters, set with ``--param market_maker.NAME=value``."""
 
     symbols: tuple[str, ...] = ()
     """Symbols to quote, empty for all."""
     size_lots: dict[str, AtLeastOne] = {}
     """Size of a quote by symbol, ``*`` for all others."""
     size_touch_percent: AtLeastOne = 50
-    """Where not given: part of the typical size at the touch."""
+    """If not given: a part of the typical size at the touch."""
     position_orders: AtLeastOne = 10
     """Position limit, in quotes."""
     half_spread_percent: AtLeastZero = 100
@@ -91,7 +91,7 @@ class MarketMaker(Strategy[MarketMakerParameters]):
             self._pace.rest(self.context, symbol)
 
     def _target(self, side: Side, quote: Quote) -> Target:
-        """Where a quote should stand; in doubled ticks until the last step, and rounded away from the middle."""
+        """Return the price of a quote; in doubled ticks until the last step, and rounded away from the middle."""
         p, middle = self.parameters, quote.double_mid_ticks
         bid, ask = quote.bid_price_ticks, quote.ask_price_ticks
         assert middle is not None

@@ -33,14 +33,14 @@ _IMMEDIATE: Final = OrderOptions(immediate=True)
 
 
 class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set with ``--param market_players.NAME=value``."""
+    """Parameters, set with ``--param market_players.NAME=value``."""
 
     symbols: tuple[str, ...] = ()
     """Symbols to trade, empty for all."""
     near_bps: AtLeastZero = 10
-    """What he shows stands at most so many hundredths of a percent behind the touch."""
+    """Largest distance of the player's displayed offer from the touch, in hundredths of a percent."""
     far_bps: AtLeastOne = 100
-    """What stands farther behind the touch than this is not looked at."""
+    """Largest distance from the touch of orders that are considered."""
     factor: Factor = 5.0
     """He wants so many times as much as he shows on the other side; read as thousandths."""
     least_touches: AtLeastZero = 3
@@ -48,7 +48,7 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     size_lots: dict[str, AtLeastOne] = {}
     """Size of an order by symbol, ``*`` for all others."""
     size_touch_percent: AtLeastOne = 25
-    """Where not given: part of the typical size at the touch."""
+    """If not given: a part of the typical size at the touch."""
     position_orders: AtLeastOne = 4
     """Position limit, in orders."""
     interval_ms: AtLeastOne = 200
@@ -62,7 +62,7 @@ class Player(msgspec.Struct, frozen=True, gc=False):
     wanted_lots: int
     """That he has waiting behind the touch."""
     wall_ticks: int
-    """Where most of it stands."""
+    """Price at which most of it stands."""
     shown_ticks: int
     """His best price on the other side."""
 

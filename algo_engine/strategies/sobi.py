@@ -19,7 +19,7 @@ __all__ = ["SimpleSobi", "SobiParameters"]
 
 
 class SobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
-    """What can be set with ``--param sobi.NAME=value``."""
+    """Parameters, set with ``--param sobi.NAME=value``."""
 
     factor: Factor = 4.0
     """So many times farther must one side stand; read as thousandths."""

@@ -29,7 +29,7 @@ AGES_VIEW: Final = "book_ages"
 
 
 class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):
-    """What can be set with ``--param timed_sobi.NAME=value``."""
+    """Parameters, set with ``--param timed_sobi.NAME=value``."""
 
     factor: Factor = 4.0
     """So many times older must one side be; read as thousandths."""

@@ -28,7 +28,7 @@ MOMENTS_VIEW: Final = "trade_moments"
 
 
 class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
-    """What can be set with ``--param volatile_sobi.NAME=value``."""
+    """Parameters, set with ``--param volatile_sobi.NAME=value``."""
 
     deviations: Annotated[float, Meta(ge=0, le=1_000_000)] = 1.0
     """By so many standard deviations must one side stand farther away; read as thousandths."""

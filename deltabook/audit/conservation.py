@@ -56,7 +56,7 @@ class Audit(msgspec.Struct, frozen=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not any(strategy.problems for strategy in self.strategies)
 
 

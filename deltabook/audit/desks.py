@@ -46,7 +46,7 @@ class Believed:
         """Its list of trades."""
 
     def must_know(self, client_id: int) -> bool:
-        """Whether the journal must have the request of this number if the exchange has answered it."""
+        """Return True if the journal must have the request of this number if the exchange has answered it."""
         return client_id > self.known_from and not any(client_id in numbers for numbers in self.lost)
 
     @property

@@ -49,7 +49,7 @@ class DeltaEncoder(Silence):
         self.trades = 0
         """Trades so far."""
         self.gives_time = False
-        """Whether `EPOCH_TIME` is among the relations: deltas that are taken together are an epoch then."""
+        """True if `EPOCH_TIME` is among the relations: deltas that are taken together are an epoch then."""
         self._time: tuple[Any, ...] | None = None
 
     def added(self, order: Order) -> None:

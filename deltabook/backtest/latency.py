@@ -50,7 +50,7 @@ class Latency:
         self._draw_ns = draw_ns
         self._last_ns = 0
         self.is_zero = draw_ns is None
-        """Whether messages are there at once."""
+        """True if messages are there at once."""
 
     def arrival_ns(self, now_ns: int) -> int:
         """When a message that leaves now arrives."""

@@ -65,7 +65,7 @@ class Simulation:
         self.records = 0
         """Records played so far."""
         self.is_stopped = False
-        """Whether nothing more is played."""
+        """True if nothing more is played."""
         self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
         self._step_ns = step_ns
         self._waiting: list[Delta] = []

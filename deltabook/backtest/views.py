@@ -94,7 +94,7 @@ class _Group:
         self._state.keeps_taken = False
         self._rows: dict[str, dict[Row, int]] = {view.name: {} for view in program.views}
         self.keeps_rows = True
-        """Whether the rows of the views are kept up to date, for `result`."""
+        """True if the rows of the views are kept up to date, for `result`."""
         self.reads = frozenset(relation.name for relation in program.relations)
         self.step([])
 
@@ -157,7 +157,7 @@ class BacktestViews:
 
     @property
     def reads_time(self) -> bool:
-        """Whether a view reads `EPOCH_TIME`."""
+        """True if a view reads `EPOCH_TIME`."""
         return any(EPOCH_TIME.name in group.reads for group in self._groups)
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:

@@ -18,7 +18,7 @@ _SUFFIXES: Final = (".tar", ".tar.zst")
 
 
 def is_archive(path: Path) -> bool:
-    """Whether this is the name of an archive and not of a directory."""
+    """Return True if this is the name of an archive and not of a directory."""
     return path.name.endswith(_SUFFIXES)
 
 

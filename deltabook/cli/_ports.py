@@ -73,7 +73,7 @@ def ask(
 
 
 def is_other_port(code: int, answer: str) -> bool:
-    """Whether a refusal is that of a port of ours which is for something else: it names the paths that it has."""
+    """Return True if a refusal is that of a port of ours for another purpose: it names the paths that it has."""
     return code == _NOT_FOUND and answer.startswith(("expected one of /", "expected to get one of /"))
 
 

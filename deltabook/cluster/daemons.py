@@ -71,13 +71,13 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory: str = "512m"
     """Heap of its own Java."""
     ui_proxy: bool = False
-    """Whether the master's page leads to those of workers and applications, also where only it can be reached."""
+    """True if the master's page leads to those of workers and applications, also where only it can be reached."""
     metrics: bool = False
-    """Whether its page has its figures for a monitor."""
+    """True if its page has its figures for a monitor."""
     run_id: str = ""
     """Run id of all processes that were started together."""
     logs_json: bool = False
-    """Whether log lines are JSON."""
+    """True if log lines are JSON."""
     settings: dict[str, str] = {}
     """Further settings of Spark, the last word."""
     master: str = ""

@@ -15,7 +15,7 @@ __all__ = ["PROBES", "Health", "HealthRole", "Probe", "judge"]
 
 HealthRole = Literal["algo", "dashboard", "exchange", "runtime", "spark-history", "spark-master", "spark-worker"]
 Verdict = tuple[bool, str]
-"""Whether it is healthy, and what there is to say."""
+"""True if it is healthy, and what there is to say."""
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -60,11 +60,11 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secret_file: str = ""
     """What all of them have in common; empty for none."""
     metrics: bool = False
-    """Whether their pages have figures for a monitor."""
+    """True if their pages have figures for a monitor."""
     run_id: str = ""
     """In every log line."""
     logs_json: bool = False
-    """Whether log lines are JSON."""
+    """True if log lines are JSON."""
 
     def daemon(self, role: Any, directory: Path, **others: Any) -> DaemonConfig:
         """The configuration of one of its processes."""

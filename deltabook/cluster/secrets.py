@@ -228,7 +228,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
 
 
 def _is_of(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
-    """Whether it was signed by this authority, and not by one before it that had the same name."""
+    """Return True if it was signed by this authority, and not by one before it that had the same name."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, TypeError, ValueError):

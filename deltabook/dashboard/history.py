@@ -189,7 +189,7 @@ class Charted:
         self.lines_1m.put(number, minute, msgspec.structs.replace(line, time_s=minute))
 
     def wants_depth(self, time_s: int) -> bool:
-        """Whether the newest sample of depth is old enough for another one."""
+        """Return True if the newest sample of depth is old enough for another one."""
         return self.depth.last is None or abs(time_s - self.depth.last) >= DEPTH_EVERY_S
 
     def add_mark(self, number: int, mark: Mark) -> None:

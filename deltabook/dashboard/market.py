@@ -106,7 +106,7 @@ class Market:
         return sorted(self._symbols)
 
     def has(self, symbol: str) -> bool:
-        """Whether a symbol was ever seen."""
+        """Return True if a symbol was ever seen."""
         return symbol in self._symbols
 
     def apply(self, frame: Frame) -> None:

@@ -187,5 +187,5 @@ class SymbolPanels:
 
 
 def is_open(order: OrderLine) -> bool:
-    """Whether an order may still trade."""
+    """Return True if an order may still trade."""
     return order.status not in TERMINAL

@@ -145,7 +145,7 @@ class MoneySection(msgspec.Struct, frozen=True):
     unmarked: int
     """Positions without a mark, as nobody quotes: they are in neither."""
     views_connected: bool
-    """Whether strategies are sent the runtime's changes."""
+    """True if strategies are sent the runtime's changes."""
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
@@ -196,7 +196,7 @@ class BookSection(msgspec.Struct, frozen=True):
 
     spread: str | None
     is_scaled: bool
-    """Whether prices are money; else they are ticks, and quantities lots."""
+    """True if prices are money; else they are ticks, and quantities lots."""
 
 
 class ScaleSection(msgspec.Struct, frozen=True):

@@ -63,7 +63,7 @@ class Scales:
             self.version += 1
 
     def knows(self, symbol: str) -> bool:
-        """Whether figures of a symbol are money and quantities, and not ticks and lots."""
+        """Return True if figures of a symbol are money and quantities, and not ticks and lots."""
         return symbol in self._given or symbol in self._learned or _EVERY in self._given
 
     def known(self, symbols: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -77,7 +77,7 @@ class Figures:
 
     @property
     def is_started(self) -> bool:
-        """Whether the demo's seconds count."""
+        """True if the demo's seconds count."""
         return self._started_at is not None
 
     @property

@@ -65,9 +65,9 @@ class _Part:
         self.limit = RestartLimit()
         self.has_been_ready = False
         self.is_coming_back = False
-        """Whether it has died, and its successor is not ready yet."""
+        """True if it has died, and its successor is not ready yet."""
         self.is_killed = False
-        """Whether it was killed on purpose."""
+        """True if it was killed on purpose."""
 
 
 class Supervisor:

@@ -106,7 +106,7 @@ class Band(msgspec.Struct, frozen=True):
     """At most so much more or less."""
 
     def holds(self, value: float, reference: float) -> bool:
-        """Whether a value is within the band around a reference."""
+        """Return True if a value is within the band around a reference."""
         if self.factor:
             return reference / self.factor <= value <= reference * self.factor
         return abs(value - reference) <= self.difference

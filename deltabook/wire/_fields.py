@@ -29,5 +29,5 @@ def int64(text: str, name: str, line: bytes) -> int:
 
 
 def is_symbol(text: str) -> bool:
-    """Whether an ASCII field can be an instrument's name, or is empty."""
+    """Return True if an ASCII field can be an instrument's name, or is empty."""
     return len(text) <= SYMBOL_LIMIT and (text.isalnum() or (text.isprintable() and " " not in text))

@@ -22,7 +22,7 @@ _LONGEST_TOKEN: Final = 1_000
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own, also one of IPv4 in IPv6."""
+    """Return True if an address is this machine's own, also one of IPv4 in IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -79,11 +79,11 @@ class Access:
 
     @property
     def has_token(self) -> bool:
-        """Whether everybody is asked for the token."""
+        """True if everybody is asked for the token."""
         return bool(self._expected)
 
     def is_page(self, origin: str | None) -> bool:
-        """Whether a request comes from a page that may use the port."""
+        """Return True if a request comes from a page that may use the port."""
         return origin in self._origins
 
     def refusal(

@@ -91,7 +91,7 @@ class Listening(msgspec.Struct, frozen=True):
     ports: dict[str, int]
     """Port by purpose."""
     is_secure: bool = False
-    """Whether the admin port speaks TLS."""
+    """True if the admin port speaks TLS."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -192,7 +192,7 @@ class SessionLine(msgspec.Struct, frozen=True):
     account: str
     """Whose it is; empty of a listener, and before the login."""
     follows: bool
-    """Whether it is logged in and sent a stream."""
+    """True if it is logged in and sent a stream."""
     lag_bytes: int
     """How far it is behind what there is."""
 
@@ -213,7 +213,7 @@ class AccountLine(msgspec.Struct, frozen=True):
     protocol: str
     broker_id: int
     killed: bool
-    """Whether its orders are refused."""
+    """True if its orders are refused."""
     open_orders: int
     open_notional: int | None
     """Ticks times lots of its live orders; None where no limit of the account needs it."""
@@ -254,7 +254,7 @@ class Replay(msgspec.Struct, frozen=True):
     """Recorded seconds a real second; None: as fast as possible."""
     paused: bool
     seeking: bool
-    """Whether it is on its way to where it was told to skip to."""
+    """True if it is on its way to where it was told to skip to."""
     finished: bool
     counts: dict[str, int]
     """What could not be done as recorded."""

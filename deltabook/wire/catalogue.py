@@ -1,4 +1,4 @@
-"""What is said over HTTP to add views to a running runtime, and to drop them.
+"""Messages over HTTP that add views to a running runtime, and drop them.
 
 ``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` nothing; both answer with a `Changed` once
 the change is published (200), or when the time is over (202): it will be published all the same. A refusal is one line

@@ -1,4 +1,4 @@
-"""How long something took, each time: counts by powers of two, which a monitor reads as a histogram."""
+"""Durations of something that happens often: counts by powers of two, which a monitor reads as a histogram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong on a wire."""
+"""Errors of messages on a wire."""
 
 __all__ = ["AccessError", "DamageError", "RunIdError", "WireError"]
 

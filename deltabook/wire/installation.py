@@ -1,4 +1,4 @@
-"""How this installation is mended: from a checkout by `make`, from a wheel by pip."""
+"""Commands that mend this installation: `make` in a checkout, pip for a wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Extra: TypeAlias = Literal["spark", "java"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 IS_CHECKOUT: Final = (_ROOT / "Makefile").is_file() and (_ROOT / "scripts" / "setup.sh").is_file()
-"""Whether the packages are imported from a checkout, where `make` works."""
+"""True if the packages are imported from a checkout, where `make` works."""
 
 
 def install_command(*extras: Extra, is_checkout: bool = IS_CHECKOUT) -> str:

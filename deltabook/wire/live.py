@@ -1,4 +1,4 @@
-"""What a page that follows one symbol is told: a frame at a time, each when it asks for it.
+"""Frames for a page that follows one symbol, each sent when the page asks for it.
 
 A part of the admin port (`deltabook.wire.admin`). Prices and quantities are decimal strings, exact and with all the
 decimals of tick and lot: what shows them has nothing to calculate. Times of day fit into a float exactly.

@@ -1,4 +1,4 @@
-"""What an order may be beside its side, volume and price: the ninth field of a request.
+"""Options of an order beside its side, volume and price: the ninth field of a request.
 
 Words separated by ``;``, each at most once:
 

@@ -1,4 +1,4 @@
-"""What is said over HTTP to have a running runtime read more: readers, which fill relations that views may use.
+"""Messages over HTTP that make a running runtime read more: readers, which fill relations that views may use.
 
 ``GET /v1/readers`` answers with `Readers`, ``POST /v1/readers`` takes a `NewReader` and ``DELETE
 /v1/readers/NAME?rows=leave`` nothing; these two answer with a `ChangedReader`. A reader is data: an adaptor is named,
@@ -58,7 +58,7 @@ class NewColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
     """As `GET /v1/views` says it."""
     nullable: bool = False
-    """Whether NULL may stand in it."""
+    """True if NULL may stand in it."""
     scale: Annotated[int, Meta(ge=0, le=18)] = 0
     """Integers only: digits behind the decimal point."""
 
@@ -106,7 +106,7 @@ class ReaderStatus(msgspec.Struct, frozen=True):
     source: str
     """The file, or the server."""
     delivery: Literal["exactly-once", "at-most-once"]
-    """Whether what was sent while the runtime did not read is read later."""
+    """True if what was sent while the runtime did not read is read later."""
     relations: tuple[str, ...]
     """What it fills."""
     since: int

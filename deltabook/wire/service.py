@@ -62,7 +62,7 @@ class ColumnLine(msgspec.Struct, frozen=True):
     name: str
     type: Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
     nullable: bool = False
-    """Whether NULL may stand in it."""
+    """True if NULL may stand in it."""
     scale: int = 0
     """Digits behind the decimal point of an exact number."""
 

@@ -61,7 +61,7 @@ class Listening(msgspec.Struct, frozen=True):
     port: int
     """Its number."""
     is_secure: bool
-    """Whether it speaks TLS."""
+    """True if it speaks TLS."""
 
 
 class PositionLine(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class StrategyLine(msgspec.Struct, frozen=True):
     reason: str
     """Why it is waiting, suspended, killed or failed; else empty."""
     is_connected: bool
-    """Whether it is logged in to the exchange and knows the fate of all its orders."""
+    """True if it is logged in to the exchange and knows the fate of all its orders."""
     parameters: dict[str, msgspec.Raw]
     """As they were set, or their defaults."""
     views: tuple[str, ...]
@@ -125,7 +125,7 @@ class Strategies(msgspec.Struct, frozen=True):
     run: str
     """A name of this process; another one counts its fills anew."""
     views_connected: bool
-    """Whether the runtime's changes arrive."""
+    """True if the runtime's changes arrive."""
     last_fill: int
     """Number of the newest fill."""
     strategies: tuple[StrategyLine, ...]

@@ -1,4 +1,4 @@
-"""What a page and a runtime say to each other over the WebSocket ``/v1/stream``: JSON, a message a text frame.
+"""Messages between a page and a runtime over the WebSocket ``/v1/stream``: JSON, a message a text frame.
 
 The page sends a `Request`, the runtime an `Event`; ``type`` says which. A page subscribes under a name of its own
 choice, ``id``. Every `Frames` that it is sent costs one credit: with the credit of 1 that it begins with it gets one,

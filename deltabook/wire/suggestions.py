@@ -1,4 +1,4 @@
-"""What somebody may have meant who has mistyped a name."""
+"""Suggestions for mistyped names."""
 
 from __future__ import annotations
 

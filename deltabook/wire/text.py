@@ -143,7 +143,7 @@ class InteractiveLogin(msgspec.Struct, frozen=True):
     sequence: int = 0
     """Number of the first private message wanted, 0 for from now."""
     cancel_on_disconnect: bool | None = None
-    """Whether the broker's orders are cancelled when its last connection ends, from now on; None for as it was."""
+    """True if the broker's orders are cancelled when its last connection ends, from now on; None for as it was."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

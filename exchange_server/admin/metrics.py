@@ -1,4 +1,4 @@
-"""What an exchange tells a monitor: Prometheus metrics, made when one asks."""
+"""Prometheus metrics of an exchange, made for each request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_MARKET: Final = (
 
 
 class JournalFigures(msgspec.Struct, frozen=True):
-    """What is told of the journal at a moment."""
+    """Figures of the journal at a moment."""
 
     bytes: int
     """Size of the requests on the disk."""

@@ -31,7 +31,7 @@ class Connection(Protocol):
 
     @property
     def reader(self) -> Any:
-        """What it is sent (`exchange_server.readers.Reader`)."""
+        """Stream that it is sent (`exchange_server.readers.Reader`)."""
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close it."""
@@ -62,11 +62,11 @@ class Playing(Protocol):
 
     @property
     def is_seeking(self) -> bool:
-        """Whether it plays as fast as possible to where a seek wants it."""
+        """True if it plays as fast as possible to where a seek wants it."""
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still."""
+        """True if it stands still."""
 
     def pause(self) -> None:
         """Stand still."""
@@ -132,7 +132,7 @@ class Reports:
         return {reason.name.lower(): counts[reason] for reason in RefuseReason if counts.get(reason)}
 
     def statistics(self, after: str = "") -> admin.Statistics:
-        """What has happened in the session, and symbols in a nutshell, those behind ``after`` if it is given."""
+        """Return the totals of the session, and a line for each symbol after ``after``."""
         market = self.exchange.market
         return admin.Statistics(
             time_ns=market.last_time_ns,
@@ -174,7 +174,7 @@ class Reports:
         return book
 
     def book(self, symbol: str, depth: int) -> admin.Book:
-        """What is displayed of a symbol, ``depth`` levels of each side at most."""
+        """Return the displayed book of a symbol, ``depth`` levels of each side at most."""
         if not 1 <= depth <= admin.MOST_DEPTH:
             raise OperationError(f"expected a depth from 1 to {admin.MOST_DEPTH}, was {depth}")
         book = self.book_of(symbol)
@@ -250,7 +250,7 @@ class Reports:
         return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
 
     def player(self) -> Playing:
-        """What is played; raises `UnknownNameError` if nothing is."""
+        """Return the state of the replay; raises `UnknownNameError` if nothing is."""
         if self.playing is None:
             raise UnknownNameError("expected an exchange that plays a recorded file, was one without --replay")
         return self.playing

@@ -25,7 +25,7 @@ _LETTER_AT: Final = 3
 _LOCATE_AT: Final = 4
 _TIMESTAMP_AT: Final = 8
 _FIELDS_AT: Final = 14
-"""Where the fields begin that not all messages share."""
+"""Offset of the fields after those that all messages share."""
 _TWO_BYTES: Final = Struct(">H")
 _FIELDS: Final = {
     ord("A"): Struct(">QcI8sI"),

@@ -29,7 +29,7 @@ _TURNS_PER_REQUEST: Final = 4
 
 
 class Venue(Protocol):
-    """Where agents trade: an exchange, or a market in a backtest."""
+    """Venue of the agents: an exchange, or a market in a backtest."""
 
     market: Market
     inputs: int

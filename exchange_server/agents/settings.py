@@ -1,4 +1,4 @@
-"""How background agents trade, as a whole and frozen.
+"""Settings of background agents, frozen.
 
 Prices are in steps (`AgentSettings.step_bps` of the instrument's reference price, a tick at least), sizes in clips
 (`AgentSettings.clip_lots` lots), durations in turns: a turn is one trader's chance to act, so that a market at twice
@@ -80,7 +80,7 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     clips: Positive = 2.0
     """Size of the first quote."""
     clips_per_step: Weight = 0.12
-    """What is added to the size for each step of distance."""
+    """Growth of the size for each step of distance."""
     learning: Share = 0.6
     """Part of the way that the believed price goes, at each look, to where the last trade would not surprise."""
     jitter_steps: Weight = 0.5

@@ -1,4 +1,4 @@
-"""What every kind of agent is."""
+"""Base class of all kinds of agents."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _FARTHEST: Final = 4.0
 
 
 class Value:
-    """What an instrument is worth, in ticks: a random walk whose volatility comes and goes, with jumps, drawn back to
+    """Value of an instrument, in ticks: a random walk whose volatility comes and goes, with jumps, drawn back to
     the reference price."""
 
     def __init__(self, settings: ValueSettings, ticks: float, reference_ticks: int, step_ticks: int) -> None:

@@ -1,4 +1,4 @@
-"""What agents see of a symbol, and what they ask for."""
+"""View of a symbol for agents, and their requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class View:
         self.reference = instrument.reference_price_ticks
         """Ticks, as all prices here."""
         self.step = max(1, round(instrument.reference_price_ticks * step_bps / 10_000))
-        """What prices move by."""
+        """Step of prices."""
         self.taken_lots = 0
         """Lots of all orders so far that agents sent to take what is offered."""
         self.bid = self.ask = self.last = 0

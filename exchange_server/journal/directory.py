@@ -103,7 +103,7 @@ class Journal:
         self.snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
         self.streams = Streams(directory, disk)
         self._synced: Mapping[str, Position] = {}
-        """How far the streams had come at the last snapshot."""
+        """Positions of the streams at the last snapshot."""
 
     def _take_lock(self) -> int:
         try:

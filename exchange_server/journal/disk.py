@@ -61,7 +61,7 @@ class Disk:
             return []
 
     def is_file(self, path: Path) -> bool:
-        """Whether there is a file of this name, and no directory."""
+        """Return True if there is a file of this name, and no directory."""
         return path.is_file()
 
     def make_directory(self, path: Path) -> None:

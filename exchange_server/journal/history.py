@@ -1,4 +1,4 @@
-"""What a market was at any of its inputs: read from a journal, which is not changed.
+"""State of a market at any of its inputs, read from a journal, which is not changed.
 
 Works beside an exchange that has the directory, too: the journal then ends where that has come to.
 """
@@ -122,7 +122,7 @@ class Walk:
         self.encoders = encoders
         self.market = market
         self.begin = begin
-        """Where it began, None for before the first input."""
+        """The snapshot from which it began, None for before the first input."""
         self.passed_over = passed_over
         """Snapshots at which it could not begin, and why."""
         self.inputs = begin.inputs if begin else 0
@@ -149,7 +149,7 @@ class Walk:
                 yield self.inputs
 
     def moment(self) -> Moment:
-        """What it has come to."""
+        """Return its present state."""
         return Moment(self.inputs, self.market.last_time_ns, dict(self.messages), self.market.state_hash(), self.market)
 
 

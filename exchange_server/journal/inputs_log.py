@@ -140,7 +140,7 @@ class InputsLog:
             self.force()
 
     def begin_segment(self, first: int) -> None:
-        """What follows, from this input on, goes to a segment of its own, which is durable with its first batch.
+        """Begin a segment for the inputs from this one on; it is durable with its first batch.
 
         Nothing if there already is one that no batch has gone to: what began it did not come to its end.
         """

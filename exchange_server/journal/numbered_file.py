@@ -28,12 +28,12 @@ _SCAN_BYTES: Final = 1 << 16
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """How far a file has come: all that is needed to go on with it."""
+    """Position in a file: all that is needed to continue it."""
 
     next_number: int = 1
     """Number of the record that will be appended next."""
     size_bytes: int = 0
-    """Where it will begin."""
+    """Offset at which it will begin."""
     spacing: int = _SPACING
     """Least records between two entries of the index."""
     numbers: list[int] = msgspec.field(default_factory=lambda: [1])
@@ -124,7 +124,7 @@ class NumberedFile(ABC):
         self.next_number = position.next_number
         """Number of the record that will be appended next."""
         self.size_bytes = position.size_bytes
-        """Where it will begin."""
+        """Offset at which it will begin."""
         self._fd = self._open(create=not self.size_bytes)
         size = disk.size(self._fd)
         if size < self.size_bytes:
@@ -168,7 +168,7 @@ class NumberedFile(ABC):
         return self._path
 
     def position(self) -> Position:
-        """How far it has come."""
+        """Its position."""
         return Position(
             self.next_number,
             self.size_bytes,
@@ -258,7 +258,7 @@ class NumberedFile(ABC):
         return self._fd
 
     def offset_of(self, number: int) -> int:
-        """Where a record begins; raises `ValueError` outside 1 … `next_number`."""
+        """Return the offset of a record; raises `ValueError` outside 1 … `next_number`."""
         if not 1 <= number <= self.next_number:
             raise ValueError(f"expected a number from 1 to {self.next_number}, was {number}")
         if number == self.next_number:
@@ -272,7 +272,7 @@ class NumberedFile(ABC):
 
     @abstractmethod
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
-        """How long the first whole records of a chunk are, at most so many of them, and how many they are."""
+        """Return the length of the first whole records of a chunk, at most so many of them, and their number."""
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
         """Whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
@@ -280,11 +280,11 @@ class NumberedFile(ABC):
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
-        """What a reader is sent next that is at an offset: whole records, unless that costs (see `rest_of_record`)."""
+        """Return the bytes after an offset for a reader: whole records, unless that costs (see `rest_of_record`)."""
         return self.read(offset, limit_bytes)
 
     def rest_of_record(self, offset: int) -> bytes:
-        """What is missing of the record in which an offset lies: nothing at the beginning of one."""
+        """Return the rest of the record in which an offset lies; empty at the beginning of one."""
         del offset
         return b""
 
@@ -330,7 +330,7 @@ class PacketFile(NumberedFile):
         return self._pread(limit_bytes, offset)
 
     def rest_of_record(self, offset: int) -> bytes:
-        """What is missing of the record in which an offset lies: nothing at the beginning of one."""
+        """Return the rest of the record in which an offset lies; empty at the beginning of one."""
         if offset == self.size_bytes:
             return b""
         at = self._offsets[bisect_right(self._offsets, offset) - 1]

@@ -24,7 +24,7 @@ _unpack_from = _FRAME.unpack_from
 
 
 def frame(payload: bytes, position: int, unsynced: int) -> bytes:
-    """What stands before a payload whose record begins at a byte of the journal.
+    """Return the header of a payload whose record begins at a byte of the journal.
 
     The checksum begins with the position, so that a record holds in its own place only. `unsynced` of 2³²-1 or more
     says that nothing is known.
@@ -34,7 +34,7 @@ def frame(payload: bytes, position: int, unsynced: int) -> bytes:
 
 
 def record_at(data: bytes, offset: int, position: int) -> tuple[int, int] | None:
-    """Where the whole record at an offset ends, and up to which byte of the journal it knew that all was on the disk.
+    """Return the end of the whole record at an offset, and the byte up to which it knew the journal to be on the disk.
 
     `position` is the offset's in the journal. None if the record is broken or incomplete.
     """

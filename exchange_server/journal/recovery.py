@@ -1,4 +1,4 @@
-"""Where a market can begin: at a snapshot, or at the first input."""
+"""Recovery of a market: from a snapshot, or from the first input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MarketStarts:
         return {name: msgspec.msgpack.encode(encoder.state()) for name, encoder in self._encoders.items()}
 
     def snapshot(self, session: str, inputs: int, market: Market) -> Snapshot:
-        """What a market is now, that has applied so many inputs; of its streams nothing yet."""
+        """Return the snapshot of a market that has applied so many inputs, without positions of streams."""
         return Snapshot(
             SNAPSHOT_VERSION, session, inputs, market.last_time_ns, market.state(), self._states(), streams={}
         )

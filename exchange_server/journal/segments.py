@@ -33,7 +33,7 @@ class SegmentHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: str
     """Name of the session, at most 10 letters and digits."""
     rules: MarketRules
-    """What the answers of the market depend on; the same in every segment."""
+    """Constants on which the market's answers depend; the same in every segment."""
     first: int
     """Number of its first input, from 1."""
     start: int
@@ -50,11 +50,11 @@ class Segment(msgspec.Struct, frozen=True):
     path: Path
     head: SegmentHead
     begin: int
-    """Where its first batch begins in the file."""
+    """Offset of its first batch in the file."""
 
 
 class JournalEnd(msgspec.Struct, frozen=True):
-    """Where the whole records of a journal end, and what stands behind them."""
+    """End of a journal: where its whole records end, and what follows them."""
 
     inputs: int
     """Inputs up to there."""
@@ -198,7 +198,8 @@ class JournalReader:
                 self._disk.close(descriptor)
 
     def _end(self, segment: Segment, inputs: int, position: int, behind: int) -> JournalEnd:
-        """What the journal ends with; raises `JournalError` if what is behind the last whole record was there once."""
+        """Return the end of the journal; raises `JournalError` if what is behind the last whole record was there
+        once."""
         offset = position - segment.head.start
         torn_bytes = torn_records = 0
         written = ""
@@ -226,7 +227,7 @@ class JournalReader:
         return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)
 
     def _start_of(self, path: Path) -> int:
-        """Where a segment says that it begins; of one with a broken head nothing will be found anyway."""
+        """Return the position in the journal at which a segment begins by its head, 0 for a broken head."""
         segment = self._segment(path, None)
         return segment.head.start if segment else 0
 

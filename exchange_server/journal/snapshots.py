@@ -44,7 +44,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     encoders: dict[str, bytes]
     """State of each form of the feed, as msgpack."""
     streams: dict[str, Position]
-    """How far each stream's file had come, by its name in the directory."""
+    """Position of each stream's file, by its name in the directory."""
 
 
 class SnapshotDirectory:
@@ -89,7 +89,7 @@ class SnapshotDirectory:
         return snapshot
 
     def path(self, inputs: int) -> Path:
-        """Where the snapshot at an input is, or would be."""
+        """Return the path of the snapshot at an input, whether it exists or not."""
         return self._directory / f"{inputs:015d}{_SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""What the exchange says, kept: one stream for each form of the feed, and one for each account."""
+"""Published messages, kept: one stream for each form of the feed, and one for each account."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Streams:
             self._open.popleft().release()
 
     def positions(self) -> dict[str, Position]:
-        """How far each has come."""
+        """Return the position of each stream."""
         return {name: stream.records.position() for name, stream in self._streams.items()}
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Whether a journal is what it says: everything is applied again, and all that is there compared with it."""
+"""Verification of a journal: every input is applied again, and the files are compared with the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMPARED_BYTES: Final = 1 << 18
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What came out of looking at all of a journal."""
+    """Result of verifying a journal."""
 
     session: str
     """Its session."""
@@ -43,9 +43,9 @@ class Verified(msgspec.Struct, frozen=True):
     torn_bytes: int
     """Bytes after the last whole record: a start would cut them, or they are being written."""
     problems: tuple[str, ...]
-    """What is not as it should be, where; none if all is well."""
+    """Problems and their places; empty if there are none."""
     derived: dict[str, str] = {}
-    """Those of snapshots and streams, all of which follow from the requests: by the file's name in the directory."""
+    """Problems of snapshots and streams, all of which follow from the requests: by the file's name in the directory."""
 
 
 def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> Verified:
@@ -134,7 +134,7 @@ def _size(directory: Path, disk: Disk) -> int:
 
 
 def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
-    """What of a snapshot is not as the walk is now; empty if nothing."""
+    """Return how a snapshot differs from the walk; empty if it does not."""
     if snapshot is None:
         return "expected a snapshot, was none"
     forms = set(walk.encoders) & set(snapshot.encoders)
@@ -164,7 +164,7 @@ class _Comparison:
         self.surplus: list[str] = []
         """Files that hold further records."""
         self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
-        """How far each is as it should be."""
+        """Bytes of each stream that are right."""
 
     def take(self, name: str, data: bytes) -> None:
         """More of a stream."""
@@ -222,5 +222,5 @@ class _Comparison:
 
 
 def _same(left: bytes, right: bytes) -> int:
-    """How many bytes at the beginning are equal."""
+    """Return how many bytes at the beginning are equal."""
     return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

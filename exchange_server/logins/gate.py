@@ -1,4 +1,4 @@
-"""Whether who knocks is a user."""
+"""Check of logins against the users file, with a limit on guesses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WRONG: Final = "expected a user and its password"
 
 
 class GateLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How often may be guessed."""
+    """Limits on wrong passwords."""
 
     failures: int = 5
     """Wrong passwords of one name from one host, after which it is not let in from there for the rest of …"""

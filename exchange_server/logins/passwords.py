@@ -24,8 +24,8 @@ _FORM: Final = "scrypt$LOG2_COST$BLOCK$PARALLEL$SALT$DIGEST"
 
 
 class PasswordHash:
-    """What a password is compared with: scrypt (RFC 7914) with a salt of its own, which makes a guess cost 16 MB and
-    some tens of milliseconds. Its representation does not show it."""
+    """Hash that a password is compared with: scrypt (RFC 7914) with a salt of its own, which makes a guess cost 16 MB
+    and some tens of milliseconds. Its representation does not show it."""
 
     __slots__ = ("_digest", "_parameters", "_salt")
 
@@ -57,7 +57,7 @@ class PasswordHash:
         return cls(os.urandom(_SALT_BYTES), os.urandom(_DIGEST_BYTES), (_LOG2_COST, _BLOCK, _PARALLEL))
 
     def verify(self, password: str) -> bool:
-        """Whether it is the password's; takes as long for a wrong one, and long: not for the reactor's thread."""
+        """Return True if the password is right; takes long, and as long if not: not for the reactor's thread."""
         return hmac.compare_digest(_digest(password, self._salt, self._parameters), self._digest)
 
     def __eq__(self, other: object) -> bool:

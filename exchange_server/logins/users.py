@@ -47,17 +47,17 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """In upper case."""
     secret: PasswordHash
-    """What the password is compared with."""
+    """Hash of the password."""
     broker_id: int
     """Whose orders they are on the feed."""
     protocol: UserProtocol
-    """What is spoken on the order port; ``itch`` for those that only listen."""
+    """Protocol on the order port; ``itch`` for users that only listen."""
     limits: AccountLimits
-    """What the account may do."""
+    """Limits of the account."""
     self_trade: SelfTrade
-    """What becomes of orders that would trade with the broker's own."""
+    """Policy for orders that would trade with the broker's own."""
     cancel_on_disconnect: bool
-    """Whether its live orders end with its last connection."""
+    """True if its live orders end with its last connection."""
 
     @property
     def account(self) -> str:

@@ -1,4 +1,4 @@
-"""Which instruments NASDAQ's messages can carry, and in which units."""
+"""Instruments that NASDAQ's messages can carry, and their units."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ _EARLY_LIMIT_BYTES: Final = 64 * 1024
 
 
 class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a SoupBinTCP server puts up with."""
+    """Limits of a SoupBinTCP server."""
 
     idle_s: float = 15.0
     """A client that says nothing for so long is cut, unless its login asks for another time (4.10)."""
     farewell_s: float = 5.0
-    """How long a client has to close its connection behind the end of its session, before the server does."""
+    """Time for a client to close its connection after the end of its session, before the server does."""
 
 
 class SoupServer(Factory, ABC):
@@ -65,7 +65,7 @@ class SoupServer(Factory, ABC):
     _log = Logger()
     noisy = False
     name = "soup"
-    """What the log calls it."""
+    """Name in the log."""
 
     def __init__(self, clock: Timers, limits: SoupLimits) -> None:
         self.clock = clock
@@ -99,7 +99,7 @@ class SoupServer(Factory, ABC):
         """A connection that was logged in is closed; called once."""
 
     def is_over(self, stream: SequencedStream) -> bool:
-        """Whether nothing will ever be appended to a stream that somebody follows."""
+        """Return True if nothing will ever be appended to a stream that somebody follows."""
         del stream
         return False
 
@@ -168,7 +168,7 @@ class SoupServer(Factory, ABC):
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """How far the slowest is behind."""
+        """Bytes by which the slowest reader is behind."""
         return farthest_behind_bytes(self.readers.connections)
 
     # -- messages out --------------------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ class SoupConnection(Protocol):
         self.audience: Audience[SoupConnection] | None = None
         """With whom it follows its stream."""
         self.heard_s = 0.0
-        """When something last came from the client (the server's monotonic seconds)."""
+        """Time of the last bytes from the client (the server's monotonic seconds)."""
         self.ended_s: float | None = None
-        """When it had been sent all of a stream that is over."""
+        """Time at which it had been sent all of a stream that has ended."""
         self._early = b""
 
     # -- bytes in ------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class SoupConnection(Protocol):
 
     @property
     def has_all(self) -> bool:
-        """Whether it was sent all of a stream that is over, and the end of session behind it."""
+        """True if it was sent all of a stream that is over, and the end of session behind it."""
         tail = self.reader.tail
         if tail is None or tail.lag_bytes or self.audience is None:
             return False

@@ -42,7 +42,7 @@ class BookRow(NamedTuple):
 
 
 class BookChange(NamedTuple):
-    """What one record does to the book; the fields are those of a `Record`."""
+    """Change of the book by one record; the fields are those of a `Record`."""
 
     action: str
     """B or S, E, X, D."""
@@ -55,7 +55,7 @@ class BookChange(NamedTuple):
 
 
 class BookFigures(msgspec.Struct, frozen=True):
-    """How a book made of messages compares with the order book file, row by row."""
+    """Comparison of a book made of messages with the order book file, row by row."""
 
     rows: int
     """Rows compared: all messages but those that cannot be read."""
@@ -151,7 +151,7 @@ class BookFollower:
 
     @property
     def figures(self) -> BookFigures:
-        """What was found so far."""
+        """Return the figures so far."""
         return BookFigures(
             self._rows, self._agreed, self._stale, self._unannounced, self._purged, self._added, self._contradictions
         )

@@ -20,7 +20,7 @@ _BLOCK_BYTES: Final = 4 << 20
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file begins as a Parquet file does; False for one that is not there."""
+    """Return True if a file begins as a Parquet file does; False for one that is not there."""
     try:
         with path.open("rb") as file:
             return file.read(4) == _MAGIC
@@ -59,7 +59,7 @@ def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -
 
 
 def _places(optional: Sequence[str], wanted: Sequence[str], begin: int) -> Iterator[int]:
-    """Where the optional columns stand: those that there are first, then the empty ones."""
+    """Places of the optional columns: those that there are first, then the empty ones."""
     empty = len(wanted)
     for name in optional:
         if name in wanted[begin:]:

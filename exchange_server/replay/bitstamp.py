@@ -19,14 +19,14 @@ HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
 
 _FIELDS: Final = HEADER.split(",")
 _SATOSHI_TIME: Final = "exchange.timestamp"
-"""What the R package obAnalytics calls the exchange's time; its volumes are whole satoshi."""
+"""Column of the exchange's time in captures of the R package obAnalytics, whose volumes are whole satoshi."""
 _SIDES: Final = {"bid": "B", "ask": "S"}
 _KEPT_NUMBERS: Final = 1 << 16
 """Decimals that are kept with what they are in ticks or lots: most orders have the price and volume of many others."""
 
 
 def is_header(line: str) -> bool:
-    """Whether a line names the columns of such a capture, in any order, with quotes or without, as R or Python do."""
+    """Return True if a line names the columns of such a capture, in any order, with or without quotes."""
     names = [name.strip().strip('"') for name in line.split(",")]
     return sorted("exchange_timestamp" if name == _SATOSHI_TIME else name for name in names if name) == sorted(_FIELDS)
 
@@ -115,7 +115,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def decimal_converter(name: str, unit: Decimal) -> Callable[[str], int]:
-    """How many units a decimal is, exactly."""
+    """Return how many units a decimal is, exactly."""
 
     @lru_cache(_KEPT_NUMBERS)
     def units(text: str) -> int:

@@ -146,7 +146,7 @@ class _RecordedBook:
             self.add(record.new_id, order.is_bid, record.price_ticks, record.volume, record.time_ns)
 
     def crossed_since_ns(self) -> int:
-        """When the younger one of the first orders at the best prices came."""
+        """Return the time of the younger one of the first orders at the best prices."""
         return max(self._first(True)[1].time_ns, self._first(False)[1].time_ns)
 
     def remove_older(self) -> None:

@@ -36,7 +36,7 @@ __all__ = ["DEPTH_COLUMNS", "DepthLoader", "QueueModel", "depth_layout"]
 QueueModel = Literal["back", "front", "prorata"]
 
 UNIT: Final = "0.00000001"
-"""What a tick and a lot are worth: prices and amounts have up to 8 digits."""
+"""Worth of a tick and of a lot: prices and amounts have up to 8 digits."""
 _BROKER: Final = 1
 """Broker of all synthetic orders."""
 _MOST_ORDERS: Final = 64
@@ -60,7 +60,7 @@ _TIME_UNITS_NS: Final = {"tardis": _MICROSECOND_NS, "binance": _MILLISECOND_NS}
 _SIDES: Final = {"bid": "B", "ask": "S", "b": "B", "a": "S", "buy": "B", "sell": "S"}
 _SNAPSHOTS: Final = {"true": True, "false": False, "snap": True, "set": False}
 _MAKERS: Final = {"buy": "S", "sell": "B", "true": "B", "false": "S"}
-"""What a trade's side, or whether its buyer is the maker, says of the side of the resting order."""
+"""Side of the resting order, by a trade's side or by whether its buyer is the maker."""
 
 _Side = Literal["B", "S"]
 
@@ -244,7 +244,7 @@ class DepthLoader(FileLoader):
             yield self._take(time_ns, side, price, order_id, taken, "X")
 
     def _shares(self, level: dict[int, int], volume: int) -> list[tuple[int, int]]:
-        """Which orders lose how many lots."""
+        """Return the orders that lose lots, and how many."""
         shares: dict[int, int] = {}
         if self._queue == "prorata":
             total = sum(level.values())

@@ -31,7 +31,7 @@ __all__ = [
 ANY_SYMBOL: Final = "REPLAY"
 """Symbol that is asked for where none is named; of a file with symbols of its own it means all of them."""
 BROKERS: Final = 10
-"""Where a file names no broker, an order's is its id modulo this."""
+"""Number of brokers of a file that names none: an order's broker is its id modulo this."""
 INT64_MAX: Final = 2**63 - 1
 
 READ_ERRORS: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
@@ -41,7 +41,7 @@ _UNREADABLE: Final = {
     b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"\x28\xb5\x2f\xfd": "Zstandard",
     b"Rar!": "a rar archive",
 }  # fmt: skip
-"""How files begin that are refused by name."""
+"""First bytes of the files that are refused by name."""
 _LOGGED_ERRORS: Final = 20
 
 
@@ -83,7 +83,7 @@ class Loader(ABC):
     reads_columns: ClassVar[bool] = False
     """True if `batches` reads columns without making records first."""
     unit: str
-    """What `Record.position` counts: line or byte."""
+    """Unit of `Record.position`: line or byte."""
 
     _log = Logger()
 

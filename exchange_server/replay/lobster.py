@@ -61,7 +61,7 @@ class LobsterLoader(LineLoader):
 
     @property
     def book_figures(self) -> BookFigures | None:
-        """How the messages read so far compare with the order book file; None without one."""
+        """Comparison of the messages so far with the order book file; None without one."""
         return self._follower.figures if self._follower is not None else None
 
     def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:

@@ -40,7 +40,7 @@ SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
     "bars": (UNIT, UNIT),
     "parquet": (UNIT, UNIT),
 }
-"""What a tick and a lot are worth in a format's files; one of Parquet says it itself, see `scale_of`."""
+"""Worth of a tick and of a lot in a format's files; a Parquet file has its own, see `scale_of`."""
 
 
 PRICE_FORMATS: Final[frozenset[RecordingFormat]] = frozenset({"trades", "bars"})
@@ -50,7 +50,8 @@ OUTLIER_FACTOR: Final = 10
 
 
 def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
-    """What a tick and a lot are worth in a file; raises `ReplayFileError` for one of Parquet that does not say it."""
+    """Return the worth of a tick and of a lot in a file; raises `ReplayFileError` for one of Parquet that does not say
+    it."""
     if form != "parquet":
         return SCALES[form]
     from exchange_server.replay.parquet import read_info
@@ -72,7 +73,7 @@ def source_format(form: RecordingFormat, path: Path) -> RecordingFormat:
 
 
 def outlier_factor(form: RecordingFormat) -> int:
-    """What `exchange_server.matching.MarketRules` has for recordings of a format."""
+    """Return the outlier factor of `exchange_server.matching.MarketRules` for recordings of a format."""
     return OUTLIER_FACTOR if form == "bitstamp" else 0
 
 

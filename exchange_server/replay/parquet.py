@@ -41,14 +41,14 @@ _SCHEMA: Final = pa.schema(
 
 
 class RecordingInfo(msgspec.Struct, frozen=True):
-    """What a recording says about itself."""
+    """Description of a recording in its file."""
 
     format: str
     """Format of the file that it was made from."""
     tick_size: str
-    """What a tick is worth."""
+    """Worth of a tick."""
     lot_size: str
-    """What a lot is worth."""
+    """Worth of a lot."""
     symbols: tuple[str, ...]
     """Symbols that it may have."""
     version: int = 1

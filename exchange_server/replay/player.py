@@ -61,7 +61,7 @@ class Player:
         """Symbols that are played."""
         self.finished = False
         self.is_paused = False
-        """Whether it stands still, but for a seek."""
+        """True if it stands still, but for a seek."""
         self._loader = loader
         self._exchange = exchange
         self._clock = clock
@@ -74,7 +74,7 @@ class Player:
         self._next: Record | None = None
         self._call: Any = None
         self._is_ready = False
-        """Whether what is in the journal has been skipped."""
+        """True if what is in the journal has been skipped."""
         self._seek_position = 0
         self._seek_ns = 0
 
@@ -90,7 +90,7 @@ class Player:
 
     @property
     def is_seeking(self) -> bool:
-        """Whether it plays as fast as possible to where a seek wants it."""
+        """True if it plays as fast as possible to where a seek wants it."""
         return bool(self._seek_position or self._seek_ns)
 
     def start(self) -> None:

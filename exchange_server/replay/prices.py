@@ -65,7 +65,7 @@ class PriceLoader(FileLoader):
         self._next_id = 1
 
     def price_after(self, time_ns: int) -> int:
-        """When the first price after this time comes, as far as it is known; 0 if there is none."""
+        """Return the time of the first known price after this time; 0 if there is none."""
         return next((each for each in self._times if each > time_ns), 0)
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:

@@ -36,13 +36,13 @@ class Broker:
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of the server that made it."""
+    """The server of a connection, as far as the connection uses it."""
 
     exchange: Exchange
     clock: Timers
     readers: Readers[TextConnection]
     read_s: float
-    """When a connection last received anything."""
+    """Time at which a connection last received anything."""
 
     @property
     def limits(self) -> ReaderLimits:

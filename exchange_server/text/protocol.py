@@ -1,4 +1,4 @@
-"""What brokers of the text protocol are told."""
+"""The text protocol inside the market: the private streams of its brokers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _USER: Final = int(CancelReason.USER)
 
 
 def input_of(request: Request, account: Account, time_ns: int) -> AnyInput:
-    """What the market is asked, by an account at a time."""
+    """Return the input of the market for a request of an account at a time."""
     r, index, action = request, account.index, request.action
     if action in {"B", "S"}:
         if r.options is not PLAIN:

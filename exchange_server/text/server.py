@@ -29,16 +29,16 @@ _DISCONNECT: Final = int(CancelReason.DISCONNECT)
 
 
 class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the server puts up with."""
+    """Limits of the server."""
 
     brokers: int = 10_000
     """Brokers with a private stream."""
     batch_inputs: int = 1_000
     """Requests that are collected before they are executed at once."""
     account: AccountLimits = AccountLimits()
-    """What each broker may do."""
+    """Limits of each broker."""
     self_trade: SelfTrade = "allow"
-    """What becomes of a broker's orders that would trade with each other."""
+    """Policy for a broker's orders that would trade with each other."""
 
 
 class TextServer(Factory):
@@ -61,7 +61,7 @@ class TextServer(Factory):
         self._brokers: dict[int, Broker] = {}
         self._accounts = sum(account.protocol == PROTOCOL for account in exchange.market.accounts)
         self.read_s = 0.0
-        """When a connection last received anything."""
+        """Time at which a connection last received anything."""
         self._pending: list[tuple[text.Request, Account]] = []
         self._first_read_s = 0.0
         self._flush_call: Any = None
@@ -92,7 +92,7 @@ class TextServer(Factory):
 
     @property
     def farthest_behind_bytes(self) -> int:
-        """How far the slowest listener is behind."""
+        """Bytes by which the slowest listener is behind."""
         return farthest_behind_bytes(self._feed.connections)
 
     def forget(self, connection: TextConnection) -> None:
@@ -248,7 +248,7 @@ class TextServer(Factory):
             self.readers.requests.add(self.clock.seconds() - self._first_read_s)
 
     def _submit(self, batch: Sequence[AnyInput]) -> bool:
-        """Whether the exchange goes on."""
+        """Return True if the exchange goes on."""
         try:
             self.exchange.submit(batch)
         except ExchangeError as error:

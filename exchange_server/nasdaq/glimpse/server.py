@@ -18,7 +18,7 @@ __all__ = ["GlimpseLimits", "GlimpseServer"]
 
 
 class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the server puts up with."""
+    """Limits of the server."""
 
     fresh_s: float = 1.0
     """Clients that come within so long of each other share a snapshot; and those that come before it is complete."""

@@ -38,7 +38,7 @@ _BEFORE_ALL_NS: Final = -1
 
 
 class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What a snapshot keeps."""
+    """State of the encoder in a snapshot."""
 
     midnight_ns: int
     until_ns: int
@@ -352,7 +352,7 @@ class ItchEncoder(FeedEncoder):
         return taken
 
     def state(self) -> object:
-        """What a snapshot keeps of it."""
+        """Return the encoder's part of a snapshot."""
         state = _State(self._midnight_ns, self._until_ns, self.is_over, self.undisplayed, sorted(self.undisplayed_ids))
         return msgspec.to_builtins(state)
 

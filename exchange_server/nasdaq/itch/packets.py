@@ -131,7 +131,7 @@ def directory_packet(listing: Listing, timestamp: int) -> bytes:
 
 
 def trading_packet(listing: Listing, timestamp: int, state: str, reason: str) -> bytes:
-    """Whether a listing is traded, and in four characters why not."""
+    """Return the packet of a listing's trading state, with the reason in four characters."""
     return sequenced(
         "H",
         stock_locate=listing.locate,

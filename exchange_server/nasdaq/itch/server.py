@@ -15,7 +15,7 @@ __all__ = ["ItchLimits", "ItchServer"]
 
 
 class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the server puts up with: more listeners than others have clients.
+    """Limits of the server: more listeners than others have clients.
 
     While orders come without pause, listeners hear of many at once: to write to each of them for each order would keep
     the sender of the next one waiting for longer than anything else.

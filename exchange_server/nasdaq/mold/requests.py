@@ -20,8 +20,8 @@ __all__ = ["MoldRequestServer", "RequestLimits"]
 
 
 class RequestLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How much is sent again. The address that a datagram comes from can be forged: this is also the most that the
-    server can be made to send to somebody who never asked."""
+    """Limits of what is sent again. The address that a datagram comes from can be forged: this is also the most that
+    the server can be made to send to somebody who never asked."""
 
     replies_per_s: int = 500
     """To one host, whatever its ports; so many may come at once."""
@@ -46,7 +46,7 @@ class _Bucket:
         """and where that begins."""
 
     def fill(self, now_s: float) -> bool:
-        """Whether one may be taken."""
+        """Return True if one may be taken."""
         self._left = min(self._per_s, self._left + (now_s - self._filled_s) * self._per_s)
         self._filled_s = now_s
         return self._left >= 1

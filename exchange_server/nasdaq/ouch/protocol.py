@@ -1,4 +1,4 @@
-"""What both versions of OUCH do with requests."""
+"""Base of both versions of OUCH: how their requests are carried out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OuchProtocol(AccountProtocol):
     """
 
     side_at: int
-    """Where `Order.echo` has the side."""
+    """Offset of the side in `Order.echo`."""
 
     def __init__(self, rules: MarketRules) -> None:
         self._scales = Scales(rules.instruments)

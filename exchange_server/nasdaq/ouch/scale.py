@@ -1,4 +1,4 @@
-"""What OUCH's prices and shares are in the market's ticks and lots."""
+"""Scales between OUCH's prices and shares and the market's ticks and lots."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _MANY_BYTES: Final = 4096
 
 
 class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the OUCH port puts up with; what an account may do is said in the users file."""
+    """Limits of the OUCH port; those of an account are in the users file."""
 
     pending_bytes: int = 1 << 20
     """Requests that wait for the end of a turn of the reactor, with a journal that is synced for each batch; more are
@@ -236,7 +236,7 @@ class OuchServer(SoupServer):
                 connection.cut(str(reason), flush=True)
 
     def _submit(self, batch: list[AnyInput]) -> list[int | str]:
-        """What the exchange says of each, when the answers are out; nothing if the exchange must end.
+        """Return the exchange's result of each, when the answers are out; nothing if the exchange must end.
 
         So answers leave before the feed does, which waits for the end of this turn of the reactor.
         """

@@ -1,4 +1,4 @@
-"""What every account of OUCH is told in, whichever version."""
+"""Base of the private streams of both versions of OUCH."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ class OuchTeller(Teller):
     @staticmethod
     @abstractmethod
     def _takes(packet: bytes, order: Order) -> bool:
-        """Whether a packet says that an order was accepted or is a replacement."""
+        """Return True if a packet says that an order was accepted or is a replacement."""
 
     @staticmethod
     @abstractmethod
     def _state_at(packet: bytes) -> int:
-        """Where such a packet has the order's state."""
+        """Return the offset of the order's state in such a packet."""

@@ -1,4 +1,4 @@
-"""What an account of OUCH 4.2 is told."""
+"""Private stream of an account of OUCH 4.2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BROKEN: Final = struct.Struct(">H2sQ14sQc").pack
 _MODIFIED: Final = struct.Struct(">H2sQ14s1sI").pack
 _LARGEST_PRICE: Final = 2**32 - 1
 _STATE: Final = 3 + 64
-"""Where Accepted and Replaced have the order's state."""
+"""Offset of the order's state in Accepted and Replaced."""
 
 
 class Teller42(OuchTeller):

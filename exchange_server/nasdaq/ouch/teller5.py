@@ -1,4 +1,4 @@
-"""What an account of OUCH 5.0 is told."""
+"""Private stream of an account of OUCH 5.0."""
 
 from __future__ import annotations
 
