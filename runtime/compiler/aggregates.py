@@ -24,6 +24,9 @@ def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
     value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
+    if value.type.kind == "bool" and not isinstance(node.this, exp.Distinct):
+        argument = cast(argument, "BIGINT")
+        value = Value(argument, Type("int", nullable=value.type.nullable))
     if not value.type.is_numeric:
         raise rewriter.error(f"expected SUM of a number, was {value.type}", node)
     exact = value.type.kind == "int"

@@ -62,7 +62,7 @@ class Rewriter:
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node)
-        if isinstance(node, (exp.Func, exp.Binary, exp.Unary, exp.Interval, exp.Extract)):
+        if isinstance(node, (exp.Func, exp.Binary, exp.Unary, exp.Interval, exp.Extract, exp.Bracket)):
             return self.foreign(node)
         raise self.error(f"expected an expression, was {node.key.upper()}, which is not supported", node)
 
@@ -118,7 +118,9 @@ class Rewriter:
         if isinstance(child, exp.Neg) and isinstance(child.this, exp.Literal):
             return child.copy(), child.copy()
         is_part = isinstance(child, exp.AggFunc) and isinstance(child.parent, exp.WithinGroup)
-        if is_part or isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
+        if isinstance(child, exp.Array) and all(isinstance(part, exp.Literal) for part in child.expressions):
+            return child.copy(), child.copy()
+        if is_part or isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple, exp.Slice)):
             return self._arguments(child, narrow)
         value = self.rewrite(child)
         if value.type.kind == "int" and value.type.scale:
@@ -255,7 +257,12 @@ class Rewriter:
 
     def _quantifier(self, node: exp.Expr) -> Value:
         """ANY and ALL of what is no subquery: those of subqueries have been written as other SQL."""
+        if isinstance(node.parent, (exp.Like, exp.ILike)):
+            raise self.error("expected one pattern, was ANY or ALL of several: write LIKE … OR LIKE …", node)
         raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)
+
+    def _refuse(self, node: exp.Expr) -> Value:
+        raise self.error(_REFUSED[type(node)], node)
 
     def _within_group(self, node: exp.WithinGroup) -> Value:
         """An aggregate in an order that is written behind it, such as a percentile from above."""
@@ -351,6 +358,13 @@ def _typed_null(value: Value) -> Value:
     return Value(cast(exp.Null(), "HUGEINT"), Type("int", nullable=True), widened=True)
 
 
+_REFUSED: dict[type[exp.Expr], str] = {
+    exp.Tuple: "expected one value, was a row: rows are supported around comparisons, and before IN",
+    exp.Placeholder: "expected a value, was a parameter, which a view does not have: write the value",
+    exp.Parameter: "expected a value, was a parameter, which a view does not have: write the value",
+    exp.Struct: "expected a number, string, boolean, date or timestamp, was a struct",
+    exp.Columns: "COLUMNS (…) is not supported: name the columns",
+}
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     **AGGREGATES,
@@ -379,5 +393,6 @@ _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     **dict.fromkeys((exp.Subquery, exp.Select), lambda self, node: self.queries.scalar(node, self.scope)),
     exp.Exists: lambda self, node: self.queries.exists(node, self.scope),
     **dict.fromkeys((exp.Any, exp.All), Rewriter._quantifier),
+    **dict.fromkeys(_REFUSED, Rewriter._refuse),
     exp.WithinGroup: Rewriter._within_group,
 }

@@ -22,7 +22,7 @@ from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens
-from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_values
+from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_sources
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
@@ -126,7 +126,7 @@ def parse_select(
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
-    plain_values(query.tree, query.error)
+    plain_sources(query.tree, known, query.error)
     _check_relations(query, known, views)
     _check_functions(query)
     _check_expansion(query)

@@ -6,17 +6,22 @@
 ``PERCENTILE_CONT(p) WITHIN GROUP (…)``   ``QUANTILE_CONT(x, p)``
 ``VALUES (1, 'a'), (2, 'b')``             ``SELECT 1, 'a' UNION ALL SELECT 2, 'b'``
 ``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with what NULLs and no rows make of it
+``(a, b) < (c, d)``                       ``a < c OR a IS NOT DISTINCT FROM c AND b < d``, NULL as the greatest value
+``GROUP BY ()``                           no GROUP BY
+``FROM bids AS b(x, y)``                  ``FROM (SELECT t AS x, id AS y, … FROM bids) AS b``
 ========================================  ==============================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
 
-__all__ = ["plain_clauses", "plain_comparisons", "plain_values"]
+from runtime.plan import Relation
+
+__all__ = ["plain_clauses", "plain_comparisons", "plain_sources"]
 
 Fail = Callable[[str, exp.Expr], Exception]
 """Makes the error that says this about a part of the query."""
@@ -25,6 +30,7 @@ _UNNAMED: Final = "valueslist"
 """What DuckDB calls a VALUES without an alias."""
 _QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 _CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CONDITIONS: Final = (exp.Where, exp.Having, exp.Qualify, exp.Join)
 _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
     exp.LT: (exp.Max, exp.Min),
@@ -40,6 +46,39 @@ def plain_clauses(tree: exp.Query, fail: Fail) -> None:
     _plain_limits(tree, fail)
     _inline_windows(tree, fail)
     _plain_percentiles(tree)
+    for group in list(tree.find_all(exp.Group)):
+        if [part.expressions for part in group.expressions if isinstance(part, exp.Tuple)] == [[]]:
+            group.pop()
+    for node in list(tree.find_all(*_COMPARISONS)):
+        left, right = node.this.unnest(), node.expression.unnest()
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            node.replace(_compared_rows(node, left.expressions, right.expressions, fail))
+        elif isinstance(left, exp.Tuple) and isinstance(right, exp.Query):
+            raise fail("expected a row after a row, was a SELECT: write (a, b) IN (SELECT …)", node)
+
+
+def _compared_rows(node: exp.Binary, left: Sequence[exp.Expr], right: Sequence[exp.Expr], fail: Fail) -> exp.Expr:
+    """Rows as DuckDB compares them: column after column, NULL equal to NULL and greater than all else."""
+    if len(left) != len(right):
+        raise fail(f"expected rows of as many values, were {len(left)} and {len(right)}", node)
+    kind, pairs = type(node), list(zip(left, right, strict=True))
+    same: list[exp.Expr] = [exp.NullSafeEQ(this=a.copy(), expression=b.copy()) for a, b in pairs]
+    if kind in (exp.EQ, exp.NEQ):
+        equal = exp.Paren(this=exp.and_(*same, copy=False, wrap=False))
+        return equal if kind is exp.EQ else exp.Not(this=equal)
+    strict = {exp.LTE: exp.LT, exp.GTE: exp.GT}.get(kind, kind)
+    parts: list[exp.Expr] = []
+    for place, (a, b) in enumerate(pairs):
+        low, high = (a, b) if strict is exp.LT else (b, a)
+        last = kind is not strict and place == len(pairs) - 1
+        nulls: exp.Expr = exp.Is(this=high.copy(), expression=exp.Null())
+        if not last:
+            present = exp.Not(this=exp.Paren(this=exp.Is(this=low.copy(), expression=exp.Null())))
+            nulls = exp.Paren(this=exp.And(this=present, expression=nulls))
+        below = (kind if last else strict)(this=a.copy(), expression=b.copy())
+        test = exp.Coalesce(this=below, expressions=[nulls])
+        parts.append(exp.Paren(this=exp.and_(*(each.copy() for each in same[:place]), test, copy=False, wrap=False)))
+    return exp.Paren(this=exp.or_(*parts, copy=False, wrap=False))
 
 
 def _plain_limits(tree: exp.Query, fail: Fail) -> None:
@@ -85,8 +124,26 @@ def _inline_windows(tree: exp.Query, fail: Fail) -> None:
 # --- VALUES
 
 
-def plain_values(tree: exp.Query, fail: Fail) -> None:
-    """Write VALUES as a union of SELECTs without FROM; the tree is not qualified yet."""
+def plain_sources(tree: exp.Query, relations: Mapping[str, Relation], fail: Fail) -> None:
+    """Write VALUES as a union of SELECTs without FROM, and give columns their names; the tree is not qualified yet."""
+    _plain_values(tree, fail)
+    for table in list(tree.find_all(exp.Table)):
+        alias = table.args.get("alias")
+        relation = relations.get(table.name.lower())
+        if relation is None or alias is None or not alias.args.get("columns"):
+            continue
+        names = [column.name for column in alias.args["columns"]]
+        if len(names) > len(relation.columns):
+            expected = f"at most {len(relation.columns)} names for the columns of {relation.name}"
+            raise fail(f"expected {expected}, were {len(names)}", table)
+        names += [column.name for column in relation.columns[len(names) :]]
+        columns = [exp.alias_(exp.column(column.name, quoted=True), name, quoted=True)
+                   for column, name in zip(relation.columns, names, strict=True)]  # fmt: skip
+        inner = exp.Select(expressions=columns, from_=exp.From(this=exp.Table(this=table.this.copy())))
+        table.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=alias.this)))
+
+
+def _plain_values(tree: exp.Query, fail: Fail) -> None:
     for node in list(tree.find_all(exp.Values)):
         alias = node.args.get("alias")
         names = [] if alias is None else [column.name for column in alias.args.get("columns") or []]

@@ -64,6 +64,8 @@ class QueryRewriter:
             output = self._select(node, parent)
         elif isinstance(node, exp.SetOperation):
             output = self._set_operation(node, parent)
+        elif isinstance(node, exp.Table):
+            raise self._query.error("expected a SELECT in brackets, was a join: write it without them", node)
         else:
             raise self._query.error(f"expected a SELECT, was {node.key.upper()}, which is not supported", node)
         if withs:

@@ -153,7 +153,7 @@ def _of_values(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
     if isinstance(node, exp.CountIf):
         return _count_if(value, into)
     if isinstance(node, exp.Sum):
-        return into.total(_exact(value, name))
+        return into.total(_truths(value) if value.type.kind == "bool" else _exact(value, name))
     if isinstance(node, exp.Avg):
         total = into.total(_exact(value, name))
         return quotient(total, _count(value, into), never_zero=not (into.may_be_empty or value.type.nullable))
@@ -214,13 +214,18 @@ def _count(value: Lowered, into: Accumulator) -> Lowered:
 
 def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
     """DuckDB's is a sum of ones and zeros, NULL of no rows and where every condition is NULL."""
-    number = choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT))
-    if condition.type.nullable:
-        number = choose(Lowered(call("is_null", condition.expr), BOOL), Lowered(Lit(None), NULL), number)
-    total = into.total(number)
+    total = into.total(_truths(condition))
     if not into.may_be_empty:
         return total
     return choose(compare("gt", into.rows(), Lowered(Lit(0), INT)), total, Lowered(Lit(None), NULL))
+
+
+def _truths(condition: Lowered) -> Lowered:
+    """1 where it is true, 0 where it is false."""
+    number = choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT))
+    if not condition.type.nullable:
+        return number
+    return choose(Lowered(call("is_null", condition.expr), BOOL), Lowered(Lit(None), NULL), number)
 
 
 def _exact(value: Lowered, name: str) -> Lowered:

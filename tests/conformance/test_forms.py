@@ -34,6 +34,14 @@ ANSWERED: Final = (
     "SELECT price FROM bids WHERE price = ANY (SELECT price FROM asks)",
     "SELECT price FROM bids WHERE price <> ALL (SELECT price FROM asks)",
     "SELECT id FROM sales WHERE quantity = ANY (SELECT b.price FROM bids b WHERE b.id = sales.id)",
+    "SELECT id FROM sales WHERE (quantity, store_id) = (1, 2) OR (quantity, store_id) <> (store_id, 3)",
+    "SELECT id, (quantity, store_id) < (store_id, customer_id) AS a, (quantity, id) >= (store_id, 2) AS b FROM sales",
+    "SELECT id, (quantity, store_id) <= (store_id, customer_id) AS a, (quantity, id) > (store_id, 2) AS b FROM sales",
+    "SELECT SUM(price) AS s FROM bids GROUP BY ()",
+    "SELECT a.x, b.price FROM bids AS a(x, y) JOIN asks AS b(x) ON a.y = b.id",
+    "SELECT store_id, SUM(returned) AS n, SUM(quantity > 2) AS m FROM sales GROUP BY store_id",
+    "SELECT id, channel[1] AS c, channel[1:2] AS d FROM sales",
+    "SELECT broker_id, QUANTILE_CONT(price, [0.1, 0.9])[1] AS q FROM bids GROUP BY broker_id",
     "SELECT channel, KURTOSIS(quantity) AS k, SKEWNESS(quantity) AS s FROM sales GROUP BY channel",
 )
 REFUSED: Final = {
@@ -62,6 +70,15 @@ REFUSED: Final = {
     "SELECT price FROM bids WHERE (id, price) > ALL (SELECT id, t FROM asks)": "expected one value before ANY or ALL",
     "SELECT price FROM bids WHERE (id, price) IN (SELECT id FROM asks)": "expected a SELECT of 2 columns",
     "SELECT price FROM bids WHERE (id, price) IN ((1, 2), (1, 2, 3))": "expected rows of 2 values",
+    "SELECT price FROM bids WHERE (id, price) = (SELECT id, price FROM asks)": "write (a, b) IN (SELECT …)",
+    "SELECT price FROM bids WHERE (id, price) = (1, 2, 3)": "expected rows of as many values",
+    "SELECT price FROM bids WHERE symbol LIKE ANY ('A%', 'B%')": "write LIKE … OR LIKE …",
+    "SELECT COUNT(DISTINCT (id, price)) AS n FROM bids": "expected one value, was a row",
+    "SELECT price FROM bids WHERE id = ?": "was a parameter",
+    "SELECT {'a': price} AS s FROM bids": "was a struct",
+    "SELECT COLUMNS('p.*') FROM bids": "name the columns",
+    "SELECT price FROM (bids JOIN asks USING (id))": "was a join: write it without them",
+    "SELECT * FROM bids AS b(a, b, c, d, e, f, g)": "expected at most 6 names",
     "SELECT RESERVOIR_QUANTILE(price, 0.5) AS s FROM bids": "functions of the rows alone",
 }
 ARGUMENTS: Final = {
