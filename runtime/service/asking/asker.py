@@ -21,6 +21,7 @@ from runtime.service.asking.question import CheckedQuestion, checked, unknown, w
 from runtime.service.asking.relations import RelationsAtEpochs
 from runtime.service.asking.sandbox import Beside, Cancel, Rows, Sandbox
 from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
+from runtime.service.health.memory import resident_bytes
 from runtime.service.results.hub import Hub
 from runtime.service.results.materialised import FullRows
 from runtime.service.subscriptions import History
@@ -102,7 +103,7 @@ class Asker:
         if is_crowded and (not waits or len(self._turns) >= limits.waiting):
             raise TooManyError(f"expected at most {limits.at_once} questions at a time, was one more: try later")
         cancel = Cancel()
-        interrupting = LoopingCall(self._interrupt, cancel, waiting := _Waiting())
+        interrupting = LoopingCall(self._interrupt, cancel, waiting := _Waiting(), resident_bytes())
         interrupting.clock = self._reactor
         late = f"expected an answer within {limits.seconds:g} s, was a question that takes longer"
         timer = self._reactor.callLater(limits.seconds, cancel.stop, late)
@@ -138,8 +139,16 @@ class Asker:
             _, turn = self._turns.popitem(last=False)
             turn.callback(None)
 
-    def _interrupt(self, cancel: Cancel, waiting: _Waiting) -> None:
-        """Again and again: DuckDB forgets an interrupt that comes before it runs."""
+    def _interrupt(self, cancel: Cancel, waiting: _Waiting, before_bytes: int) -> None:
+        """Again and again: DuckDB forgets an interrupt that comes before it runs.
+
+        ``before_bytes``: memory of the process when the question came.
+        """
+        if not cancel and resident_bytes() - before_bytes > self.limits.growth_bytes:
+            most = self.limits.growth_bytes >> 20
+            cancel.stop(
+                f"expected a question for which the process grows by at most {most} MiB, was one that needs more"
+            )
         if cancel:
             cancel.stop("")
             waiting.give_up()

@@ -18,6 +18,8 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """From its arrival to its answer; what takes longer is interrupted."""
     memory_bytes: int = 512 * 1024 * 1024
     """DuckDB's memory for a question; nothing is put on a disk."""
+    growth_bytes: int = 3 * 1024 * 1024 * 1024
+    """Growth of the process while a question is answered: DuckDB does not count what an expression makes of a value."""
     read_bytes: int = 1024 * 1024 * 1024
     """Relations and views that a question reads, as they lie in memory."""
     answer_rows: int = 100_000

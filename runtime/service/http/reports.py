@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from deltabook.wire.metrics import METRICS_PATH, counter, gauge, labelled
 from deltabook.wire.service import CursorFigures, PostgresLine, RuntimeStatus, SiteLine, Statistics, ViewFigures
+from runtime.service.health.memory import resident_bytes
 from runtime.service.health.metrics import RuntimeMetrics
 from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
 from runtime.service.results.hub import Hub
@@ -75,7 +72,7 @@ class ReportRoutes:
                 now_ns=now_ns,
                 up_s=round((now_ns - self._since_ns) / 1e9, 3),
                 epoch=sealed,
-                memory_bytes=_memory_bytes(),
+                memory_bytes=resident_bytes(),
                 views=tuple(self._view(view.name, view.lane, sealed, status) for view in hub.views),
                 subscribers=hub.subscribers,
                 cursors=self._cursors(),
@@ -116,12 +113,3 @@ class ReportRoutes:
             lag_ms=status[_LAGS[lane]] if lane in _LAGS else None,
             failed=hub.failed.get(name),
         )
-
-
-def _memory_bytes() -> int:
-    """Of this process, without its children; the most that it has used where the moment's is not told."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from deltabook.wire.catalogue import AddViews, NewView
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, AskLimits, CostlyError, GoneError, TooManyError
+from runtime.service.asking import AskError, AskLimits, CostlyError, GoneError, TooManyError, asker
 from runtime.service.errors import CatalogueError
 from tests.generators.reader_lab import ReaderLab
 
@@ -158,6 +158,19 @@ def test_a_question_that_takes_too_long_is_interrupted(tmp_path: Path, monkeypat
 def test_a_question_nobody_waits_for_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
     assert str(lab.refused(LONG, Deferred())) == "nobody waits for the answer any more"
+    lab.stop()
+
+
+def test_a_question_for_which_the_process_grows_too_much_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB's own limit does not count what an expression makes."""
+    sizes = iter((1 << 30, 2 << 30, 4 << 30))
+    monkeypatch.setattr(asker, "resident_bytes", lambda: next(sizes, 5 << 30))
+    lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0, growth_bytes=2 << 30))
+    error = lab.refused(LONG)
+    assert isinstance(error, CostlyError)
+    assert str(error) == "expected a question for which the process grows by at most 2048 MiB, was one that needs more"
     lab.stop()
 
 
