@@ -26,6 +26,8 @@ __all__ = ["plain_clauses", "plain_comparisons", "plain_sources"]
 Fail = Callable[[str, exp.Expr], Exception]
 """Makes the error that says this about a part of the query."""
 
+_MOST_ROWS: Final = 256
+"""Each row of VALUES is a part of the view's plan."""
 _UNNAMED: Final = "valueslist"
 """What DuckDB calls a VALUES without an alias."""
 _QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
@@ -146,6 +148,9 @@ def plain_sources(tree: exp.Query, relations: Mapping[str, Relation], fail: Fail
 def _plain_values(tree: exp.Query, fail: Fail) -> None:
     for node in list(tree.find_all(exp.Values)):
         alias = node.args.get("alias")
+        if len(node.expressions) > _MOST_ROWS:
+            reason = "read more from a CREATE TABLE, or write IN (1, 2, …)"
+            raise fail(f"expected at most {_MOST_ROWS} rows in VALUES, were {len(node.expressions)}: {reason}", node)
         names = [] if alias is None else [column.name for column in alias.args.get("columns") or []]
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
         width = max(len(names), len(rows[0]))

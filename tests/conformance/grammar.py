@@ -286,6 +286,9 @@ class _Queries:
             columns, others = (", ".join(field.sql for field in fields if field) for fields in (mine, theirs))
             no = self.rng.choice(("", "NOT "))
             test = f"({columns}) {no}IN (SELECT {others} FROM {inner.sql}{where})"
+            if self.rng.random() < 0.3:
+                others = ", ".join(self.make.of_kind("int", outer.fields, 0).sql for _ in range(2))
+                test = f"({columns}) {self.rng.choice(('<', '<=', '>', '>=', '=', '<>'))} ({others})"
         else:
             kind = self.rng.choice(("int", "int", "int", "string", "decimal", "date"))
             one, two = self.make.pick(outer.fields, kind), self.make.pick(inner.fields, kind)  # type: ignore[arg-type]  # they are kinds

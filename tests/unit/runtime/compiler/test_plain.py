@@ -52,9 +52,11 @@ def test_values_name_their_columns_as_duckdb_does() -> None:
 
 
 def test_many_values_compile() -> None:
-    """A thousand rows make a tree of ten levels, not a chain of a thousand."""
-    rows = ", ".join(f"({number})" for number in range(1000))
+    """They make a tree of eight levels, not a chain; one more is refused, as each is a part of the plan."""
+    rows = ", ".join(f"({number})" for number in range(256))
     assert compiled(f"SELECT COUNT(*) AS n FROM (VALUES {rows}) v(x)").view_class == "linear"
+    with pytest.raises(SqlError, match=r"expected at most 256 rows in VALUES, were 257: read more from a CREATE TABLE"):
+        compiled(f"SELECT COUNT(*) AS n FROM (VALUES {rows}, (256)) v(x)")
 
 
 @pytest.mark.parametrize(
