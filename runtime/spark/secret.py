@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from deltabook.wire.trusted import misuse_of_trusted
 from runtime.spark.errors import SparkLaneError
 
 __all__ = ["SECRET_VARIABLE", "authentication", "read_secret", "write_private"]
@@ -23,10 +24,13 @@ _LONGEST: Final = 1024
 def read_secret(path: Path) -> str:
     """The secret that a file holds; raises `SparkLaneError`, which says nothing of what is in the file."""
     try:
+        misuse = misuse_of_trusted(path)
         with path.open("rb") as file:
             data = file.read(_LONGEST + 1)
     except OSError as error:
         raise SparkLaneError(f"expected a secret in {path}, was {error.strerror}") from None
+    if misuse:
+        raise SparkLaneError(misuse)
     secret = data.strip().decode("ascii", "replace")
     if not secret.isascii() or not secret.isprintable() or " " in secret:
         raise SparkLaneError(f"expected a secret as the only word of {path}, was something else")
