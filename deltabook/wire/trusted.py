@@ -15,8 +15,9 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 def misuse_of_trusted(path: Path) -> str:
     """Return what a file with secrets should be and what it is, if others than its owner may write it; else nothing.
 
-    A group that is its owner's alone, with the same number as this user, is nobody else. A user who may write such a
-    file can log in. Owners are not compared: in a container a mounted file keeps the number that its owner has outside.
+    A user who can write such a file can grant themselves access. The owner's private group, which has the number of
+    this user, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its
+    owner has outside.
     Raises `OSError` for a file that is not there.
     """
     status = path.stat()

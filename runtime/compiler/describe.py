@@ -20,7 +20,16 @@ from runtime.compiler.expansion import GUARDS
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["CLOSED_SETTINGS", "Describer", "database", "is_outside", "quoted_name", "time_limit", "unstable_functions"]
+__all__ = [
+    "CLOSED_SETTINGS",
+    "DESCRIBE_S",
+    "Describer",
+    "database",
+    "is_outside",
+    "quoted_name",
+    "time_limit",
+    "unstable_functions",
+]
 
 CLOSED_SETTINGS: Final = {
     "allow_community_extensions": "false",
@@ -35,7 +44,7 @@ CLOSED_SETTINGS: Final = {
 """Settings of a database that runs other people's SQL: no files, no extensions, and none of them can be changed."""
 _MEMORY: Final = "2GiB"
 """DuckDB's memory for the views that it evaluates, all of a process together; nothing is put on a disk."""
-_DESCRIBE_S: Final = 10.0
+DESCRIBE_S: Final = 10.0
 """Time for one description of a query."""
 _INTERRUPT_S: Final = 0.05
 _OUTSIDE: Final = re.compile(
@@ -135,7 +144,7 @@ class Describer:
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns; raises `duckdb.Error`."""
-        with time_limit(self._connection, _DESCRIBE_S):
+        with time_limit(self._connection, DESCRIBE_S):
             return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
 
     def names(self, sql: str) -> list[str]:
@@ -163,7 +172,7 @@ class Describer:
         try:
             for name, columns in tables.items():
                 _create(self._views, name, columns)
-            with time_limit(self._views, _DESCRIBE_S):
+            with time_limit(self._views, DESCRIBE_S):
                 described = self._views.execute(f"DESCRIBE {sql}").fetchall()
                 self._views.execute(sql).fetchall()
             return [(row[0], row[1]) for row in described]

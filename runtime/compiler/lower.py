@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from runtime.compiler.describe import database
+from runtime.compiler.describe import DESCRIBE_S, database, time_limit
 from runtime.compiler.intervals import nanoseconds_of
 from runtime.compiler.operands import (
     Lowered,
@@ -78,7 +78,7 @@ def _constant(node: exp.Expr) -> Lowered | None:
     if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     try:
-        with database().cursor() as connection:
+        with database().cursor() as connection, time_limit(connection, DESCRIBE_S):
             row = connection.execute(f"SELECT {node.sql('duckdb')}").fetchone()
     except duckdb.Error:
         return None

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from deltabook.wire.access import is_loopback
+from deltabook.wire.trusted import misuse_of_trusted
 from runtime.spark.classes import QUICK_JAVA
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
@@ -293,12 +294,15 @@ def log4j_properties(
 
 
 def read_secret(path: Path) -> str:
-    """The secret that a file holds; raises `SparkLaneError`, which says nothing of what is in the file."""
+    """Return the secret of a file; raises `SparkLaneError`, which says nothing of what is in the file."""
     try:
+        misuse = misuse_of_trusted(path)
         with path.open("rb") as file:
             data = file.read(_LONGEST + 1)
     except OSError as error:
         raise SparkLaneError(f"expected a secret in {path}, was {error.strerror}") from None
+    if misuse:
+        raise SparkLaneError(misuse)
     secret = data.strip().decode("ascii", "replace")
     if not secret.isascii() or not secret.isprintable() or " " in secret:
         raise SparkLaneError(f"expected a secret as the only word of {path}, was something else")
@@ -308,7 +312,7 @@ def read_secret(path: Path) -> str:
 
 
 def authentication() -> dict[str, str]:
-    """Settings of a process that has the secret: who does not know it is refused, and what is said is encrypted."""
+    """Settings of a process that has the secret: a peer without it is refused, and all traffic is encrypted."""
     return {
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",

@@ -10,6 +10,8 @@ import pytest
 from deltabook.wire.access import PortSecurity, read_token
 from deltabook.wire.errors import AccessError
 from deltabook.wire.trusted import misuse_of_trusted
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.settings import read_secret
 
 
 def file(folder: Path, mode: int) -> Path:
@@ -49,3 +51,8 @@ def test_a_token_that_everybody_writes_is_refused(tmp_path: Path) -> None:
 def test_a_port_with_such_a_token_does_not_open(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="to be writable by its owner alone"):
         PortSecurity(token_file=str(file(tmp_path, 0o622))).check("127.0.0.1")
+
+
+def test_a_secret_of_spark_that_everybody_writes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SparkLaneError, match="to be writable by its owner alone"):
+        read_secret(file(tmp_path, 0o666))
