@@ -84,8 +84,10 @@ class Exchange:
             journal.snapshots,
             missing=lambda snapshot: journal.streams.damage(_needed(snapshot, encoders)),
         )
-        for why in self._starts.passed_over:
-            self._log.warn("journal: passed over a snapshot, {why}", why=why)
+        if passed_over := self._starts.passed_over:
+            # Damage that the newest snapshot counts on is mostly before the others as well: one line for all.
+            more = f" ({len(passed_over) - 1} more snapshots)" if len(passed_over) > 1 else ""
+            self._log.warn("journal: passed over a snapshot, {why}{more}", why=passed_over[0], more=more)
         positions = _needed(snapshot, encoders) if snapshot else {}
         journal.streams.begin(positions)
         self._touched = market.touched
