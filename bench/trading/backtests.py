@@ -1,4 +1,4 @@
-"""Backtests: messages a second beside a peer on the same flow, and sweeps on one core and on two."""
+"""Backtests: messages a second beside two peers on the same flow, and sweeps on one core and on two."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from deltabook.backtest.flow import Flow
 from deltabook.backtest.sweep import Sweep
 from runtime.spark.config import SparkConfig
 
-__all__ = ["measure_backtests", "measure_sweeps", "play_with_nautilus"]
+__all__ = ["measure_backtests", "measure_sweeps", "play_with_peer"]
 
 _HERE: Final = Path(__file__).resolve().parent
 _TIMEOUT_S: Final = 900
+_PROCESSES: Final = {"nautilus_trader": "nautilus_process.py", "hftbacktest": "hftbacktest_process.py"}
 _TOUCHER: Final = str(_HERE / "toucher.py")
 
 
@@ -40,36 +41,36 @@ class _Played(msgspec.Struct, frozen=True):
 
 
 def measure_backtests(quick: bool) -> list[Record]:
-    """``backtest.messages_per_s`` and ``backtest.ratio_peer``, in turns.
+    """``backtest.messages_per_s``, and for each peer its own and ``backtest.NAME.ratio_peer``, in turns.
 
-    Raises `RuntimeError` if the two strategies did not see the same best prices: then the work was not equal.
+    Raises `RuntimeError` if the strategies did not see the same best prices: then the work was not equal.
     """
     runs, requests = (1, 20_000) if quick else (5, 200_000)
     python, peers = install_peers(_HERE / "peers.txt", "bench-backtest-peers")
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: dict[str, list[float]] = {peer: [] for peer in peers}
     with tempfile.TemporaryDirectory(prefix="bench-trading-") as folder:
         path = Path(folder) / "flow.csv"
         write_recording(path, requests)
         for _ in range(runs):
             played = _play(path)
             ours.append(played.messages / played.seconds)
-            if peers:
-                peer = play_with_nautilus(python, path)
-                theirs.append(peer.messages / peer.seconds)
-                if (peer.touches, peer.orders) != (played.touches, played.orders):
-                    raise RuntimeError(f"expected the same touches and orders, was {played} and {peer}")
-    name = f"{peers[0]} (PyPI), L3 deltas" if peers else ""
-    found = [record("backtest.messages_per_s", ours, "messages/s", name, theirs)]
-    if peers:
-        found.append(record("backtest.peer.messages_per_s", theirs, "messages/s"))
-        ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-        found.append(record("backtest.ratio_peer", ratios, "", name))
+            for peer, rates in theirs.items():
+                other = play_with_peer(python, peer, path)
+                rates.append(other.messages / other.seconds)
+                if (other.touches, other.orders) != (played.touches, played.orders):
+                    raise RuntimeError(f"expected the same touches and orders, was {played} and of {peer} {other}")
+    found = [record("backtest.messages_per_s", ours, "messages/s")]
+    for peer, rates in theirs.items():
+        found.append(record(f"backtest.{peer}.messages_per_s", rates, "messages/s"))
+        ratios = [mine / rate for mine, rate in zip(ours, rates, strict=True)]
+        found.append(record(f"backtest.{peer}.ratio_peer", ratios, "", f"{peer} (PyPI), L3"))
     return found
 
 
-def play_with_nautilus(python: Path, path: Path) -> _Played:
-    """One run of the peer."""
-    command = [str(python), str(_HERE / "nautilus_process.py"), str(path)]
+def play_with_peer(python: Path, peer: str, path: Path) -> _Played:
+    """One run of a peer."""
+    command = [str(python), str(_HERE / _PROCESSES[peer]), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
     return msgspec.convert(json.loads(done.stdout.splitlines()[-1]), _Played)
 
