@@ -9,7 +9,7 @@ exchange ◀─text─▶ orders_link ◀─────────────
                                                  │                         before or behind (order_sync)
                                                  ├─▶ blotter (order)       every own order through its life
                                                  ├─▶ portfolio (fees)      position, profit and fees in integers
-                                                 └─▶ trades                the list of own trades
+                                                 └─▶ trades                the list of own trades (trade_recovery)
 engine starts, feeds and stops the hosts; requested keeps who asked for which view, view_link is how one is asked for,
 and runtime_views asks a runtime. status/ says over HTTP how strategies do and takes the kill switch. app puts all of
 it on a reactor, as config says; results_access lets it in at the runtime; loader finds strategies and reads their

@@ -92,9 +92,10 @@ class Streams:
     def surplus(self) -> str:
         """Which files hold more than was appended since `begin`, in words; empty if none does."""
         begun = [stream.records for stream in self._streams.values()]
-        surpluses = [
-            (records.path, records.surplus_bytes) for records in (*begun, *map(self._opened_as, self._unknown()))
-        ]
+        unknown = [self._opened_as(name) for name in self._unknown()]
+        surpluses = [(records.path, records.surplus_bytes) for records in (*begun, *unknown)]
+        for records in unknown:
+            records.close()
         return "; ".join(f"{surplus_bytes} bytes more in {path}" for path, surplus_bytes in surpluses if surplus_bytes)
 
     def _opened_as(self, name: str) -> NumberedFile:
