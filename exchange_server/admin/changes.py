@@ -107,8 +107,8 @@ class Changes:
         if elsewhere:
             raise OperationError(f"expected a match of {change.symbol}, was one of {', '.join(sorted(elsewhere))}")
         self._submit(Bust(self._exchange.next_time_ns(), change.match_id, change.symbol, parties))
-        owners = ", ".join(sorted({market.accounts[party.account].name for party in parties})) or "nobody"
-        return f"match {change.match_id} of {change.symbol} is void; told on its own stream: {owners}"
+        owners = ", ".join(sorted({market.accounts[party.account].name for party in parties}))
+        return f"match {change.match_id} of {change.symbol} is void{owners and f'; {owners} notified'}"
 
     def _snapshot(self, change: admin.TakeSnapshot) -> str:
         del change

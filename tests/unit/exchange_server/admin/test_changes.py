@@ -152,7 +152,7 @@ def test_only_a_trade_that_was_can_be_bust(operated: Operated) -> None:
         409, f"expected a match from 1 to {newest}, was {newest + 1}"
     )  # fmt: skip
     done = operated.change(admin.BustTrade("ACME", newest))
-    assert done.what == f"match {newest} of ACME is void; told on its own stream: text:7"
+    assert done.what == f"match {newest} of ACME is void; text:7 notified"
     assert operated.refused(admin.BustTrade("GLOBEX", newest)) == (409, "expected a match of GLOBEX, was one of ACME")
 
 
