@@ -172,6 +172,8 @@ class Supervisor:
         role = part.stage.role
         if part.child.exit_code is not None:
             self._drain(part.child)
+            if part.child.ready is not None and not part.has_been_ready:  # it died before its line was read
+                self._take_ready(part)
             self._restart(part)
         elif part.is_coming_back and part.child.ready is not None:
             ready = self._take_ready(part)
