@@ -9,6 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.epochs.consolidating import consolidate
 from runtime.native.kernels import Kernels
 from runtime.plan import Column
 from runtime.state import KeyColumn, StringPool, decode_words, encode_words, width_of
@@ -98,7 +99,7 @@ class MaterialisedView:
 
 
 class PendingChanges:
-    """Changes in the order in which they came; rows that cancel each other stay until they are added up."""
+    """Changes of a view that wait to be added to its rows; equal rows may still be apart."""
 
     __slots__ = ("_joined", "_pieces", "_schema")
 
@@ -120,13 +121,14 @@ class PendingChanges:
         self._pieces.append(changes)
 
     def join(self) -> None:
-        """Copy the pieces into one: thousands of tables, freed at once, would stop all threads."""
+        """Add the pieces up into one: most rows of a step are undone by the next, and the end of an epoch, which would
+        have to go through all of them, competes with the steps that subscribers wait for."""
         if self._pieces:
-            self._joined.append(pa.concat_tables(self._pieces).combine_chunks())
+            self._joined.append(consolidate(pa.concat_tables(self._pieces)))
             self._pieces = []
 
     def rows(self) -> pa.Table:
-        """Return all changes; they stay."""
+        """Return all changes, whose sum counts; they stay."""
         return pa.concat_tables([self._schema.empty_table(), *self._joined, *self._pieces])
 
     def take(self) -> pa.Table:
