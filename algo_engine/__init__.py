@@ -7,6 +7,7 @@ runtime ──HTTP──▶ results_link ──frames──▶ mirror (contents)
 exchange ◀─text─▶ orders_link ◀──────────────── desk ◀── buy, sell, cancel, reduce
                                                  ├─▶ journal (records)     written before anything is sent, synced
                                                  │                         before or behind (order_sync)
+                                                 ├─▶ memories              what a strategy remembers over restarts
                                                  ├─▶ blotter (order)       every own order through its life
                                                  ├─▶ portfolio (fees)      position, profit and fees in integers
                                                  └─▶ trades                the list of own trades (trade_recovery)

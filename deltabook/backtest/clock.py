@@ -80,8 +80,10 @@ class SimulatedClock:
         if delay <= 0:
             call = _Call(self, self.now_ns, callable, args)
             self.soon.append(call)
-            return call
-        return self.call_at(self.now_ns + round(delay * _SECOND_NS), callable, *args)
+        else:
+            call = _Call(self, self.now_ns + round(delay * _SECOND_NS), callable, args)
+            self.enter(call)
+        return call
 
     def call_at(self, due_ns: int, function: Callable[..., Any], *arguments: Any) -> _Call:
         """Call at a market time, or as soon as possible if that is past."""

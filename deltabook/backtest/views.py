@@ -105,8 +105,13 @@ class _Group:
 
     def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
         """What deltas that come together change; raises `ConfigurationError` if a view fails."""
-        if deltas and not any([relation in self.reads for relation, _, _ in deltas]):  # noqa: C419 (quicker)
-            return []
+        reads = self.reads
+        for relation, _, _ in deltas:
+            if relation in reads:
+                break
+        else:
+            if deltas:
+                return []
         return self.took(self._state.step_rows(deltas))
 
     def sources(self) -> list[str]:
@@ -119,7 +124,8 @@ class _Group:
 
     def took(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
         """Bring the rows of the views up to date; raises `ConfigurationError` if a view has failed."""
-        for view, reason in self._state.failed.items():
+        if self._state.has_failed:
+            view, reason = next(iter(self._state.failed.items()))
             raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
         if not self.keeps_rows:
             return changes
@@ -195,8 +201,9 @@ class BacktestViews:
     def step(self, deltas: list[Delta]) -> list[Change]:
         """What deltas that come together change."""
         groups = self._groups
-        changes = groups[0].step(deltas) if len(groups) == 1 else [c for group in groups for c in group.step(deltas)]
-        return self._by_view(changes)
+        return self._by_view(
+            groups[0].step(deltas) if len(groups) == 1 else [c for group in groups for c in group.step(deltas)]
+        )
 
     def driven(self) -> DrivenGraph | None:
         """Return the graph of all views for a kernel whose changes `took` gets; None if there is no such graph."""
@@ -219,7 +226,7 @@ class BacktestViews:
         if not changes:
             return []
         first = changes[0][0]
-        if changes[-1][0] == first and len({change[0] for change in changes}) == 1:
+        if changes[-1][0] == first and (len(changes) <= 2 or len({change[0] for change in changes}) == 1):
             return [(first, [change[1] for change in changes], [change[2] for change in changes])]
         by_view: dict[str, Change] = {}
         for view, row, number in changes:

@@ -150,12 +150,11 @@ class PublishedQuotes(Quotes):
             return
         known = self._rows
         for row, weight in zip(rows, weights, strict=True):
-            if weight < 0 and known.get(row[0]) == row:
-                symbol, bid, _, ask, _ = row
-                known[symbol] = symbol, bid, None, ask, None
-        for row, weight in zip(rows, weights, strict=True):
             if weight > 0:
                 known[row[0]] = row
+            elif known.get(row[0]) == row:
+                symbol, bid, _, ask, _ = row
+                known[symbol] = symbol, bid, None, ask, None
 
     def get(self, symbol: str) -> Quote | None:
         """Return the last touch of a symbol."""

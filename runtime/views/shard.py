@@ -188,6 +188,11 @@ class ShardState:
                 self._look_for_kernels()
 
     @property
+    def has_failed(self) -> bool:
+        """True if a view cannot go on."""
+        return bool(self._failed)
+
+    @property
     def failed(self) -> dict[str, str]:
         """View → why it cannot go on."""
         return dict(self._failed)
