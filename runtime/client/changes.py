@@ -92,8 +92,8 @@ class ChangeStream:
         at = {} if start is None else dict.fromkeys(self._names, start) if isinstance(start, int) else dict(start)
         if unknown := [name for name in at if name not in self._names]:
             raise ValueError(f"expected a start of the views {', '.join(self._names)}, was one of {unknown[0]!r}")
-        self._heard = at
-        self._told = dict(at)
+        self._received = at
+        self._delivered = dict(at)
         self.run = run
         """Identity of the run whose epochs these are; known after the first connection."""
         self.connected = 0
@@ -104,7 +104,7 @@ class ChangeStream:
         self._frames: Iterator[Frame] = iter(())
         self._decoder = FrameDecoder()
         self._is_closed = False
-        self._has_heard = False
+        self._has_received = False
         """Whether anything came on this connection."""
         self._fruitless = 0
         """Connections in a row on which nothing came."""
@@ -112,7 +112,7 @@ class ChangeStream:
     @property
     def positions(self) -> dict[str, int]:
         """For each view, the newest epoch whose changes were taken; with `run`, a ``start`` for a later stream."""
-        return dict(self._told)
+        return dict(self._delivered)
 
     def close(self) -> None:
         """End the connection and the iteration. Another thread may call it, which may take as long as a heartbeat."""
@@ -173,10 +173,10 @@ class ChangeStream:
             data = b""
         if not data:
             self._disconnect()
-            if not self._has_heard:
+            if not self._has_received:
                 self._rest(end_s)
             return
-        self._has_heard, self._fruitless = True, 0
+        self._has_received, self._fruitless = True, 0
         self._frames = self._decoded(data)
 
     def _rest(self, end_s: float | None) -> None:
@@ -214,7 +214,7 @@ class ChangeStream:
                 continue
             break
         self.connected += 1
-        self._has_heard = False
+        self._has_received = False
         self.run = self._answer.headers.get("deltabook-run", "") or self.run
         self._decoder, self._frames = FrameDecoder(), iter(())
 
@@ -223,7 +223,7 @@ class ChangeStream:
         path = f"/v1/changes?views={','.join(quote(name, safe='') for name in names)}"
         if self._by == "version":
             return path
-        start = ",".join(f"{quote(name, safe='')}:{self._heard[name]}" for name in names if name in self._heard)
+        start = ",".join(f"{quote(name, safe='')}:{self._received[name]}" for name in names if name in self._received)
         return f"{path}&by=epoch" + (f"&from={start}&run={quote(self.run, safe='')}" if start else "")
 
     def _disconnect(self) -> None:
@@ -238,19 +238,19 @@ class ChangeStream:
         if head.kind == "heartbeat" or name not in self._left:
             return None
         if self._by == "epoch" and head.kind in {"changes", "progress"}:
-            if head.from_epoch != self._heard.get(name):
+            if head.from_epoch != self._received.get(name):
                 raise ProtocolError(
-                    f"expected changes of {name} from epoch {self._heard.get(name)} on, was {head.from_epoch}"
+                    f"expected changes of {name} from epoch {self._received.get(name)} on, was {head.from_epoch}"
                 )
-            self._heard[name] = head.to_epoch
+            self._received[name] = head.to_epoch
             if head.kind == "progress":
                 return None
         begin = head.from_epoch
         if head.kind == "error":
             self._left.discard(name)
         elif self._by == "epoch":
-            begin = 0 if head.kind == "snapshot" else self._told.get(name, head.from_epoch)
-            self._heard[name] = self._told[name] = head.to_epoch
+            begin = 0 if head.kind == "snapshot" else self._delivered.get(name, head.from_epoch)
+            self._received[name] = self._delivered[name] = head.to_epoch
         return Change(
             name,
             "ended" if head.kind == "error" else "snapshot" if head.kind == "snapshot" else "changes",

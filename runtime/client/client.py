@@ -70,10 +70,10 @@ class Client:
 
     def view(self, name: str) -> View:
         """Return the view of this name; raises `NotFoundError`."""
-        found = {view.name: view for view in self.views()}
-        if name not in found:
-            raise NotFoundError(404, f"expected one of the views {', '.join(found) or 'none'}, was {name!r}")
-        return found[name]
+        views = {view.name: view for view in self.views()}
+        if name not in views:
+            raise NotFoundError(404, f"expected one of the views {', '.join(views) or 'none'}, was {name!r}")
+        return views[name]
 
     def ask(self, sql: str, epoch: int | None = None) -> Asked:
         """Answer a SELECT in DuckDB's SQL over relations and views, all of them as they were at one epoch.

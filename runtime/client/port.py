@@ -137,8 +137,8 @@ class Port:
         return data
 
     def _lost(self, error: Exception) -> str:
-        said = str(error) or type(error).__name__
-        return f"expected a runtime's results service at {self.where}, was: {said}"
+        reason = str(error) or type(error).__name__
+        return f"expected a runtime's results service at {self.where}, was: {reason}"
 
     def _drop(self) -> None:
         if self._kept is not None:

@@ -182,7 +182,7 @@ class Asker:
             except CancelledError:
                 cancel.check()
                 raise
-        newest = min([self._sealed(), *(found.epoch for found in published.values())])
+        newest = min([self._sealed(), *(view.epoch for view in published.values())])
         at = newest if epoch is None else epoch
         if at > self._sealed():
             raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
@@ -221,14 +221,16 @@ class Asker:
         wanted: _Wanted,
     ) -> Rows:
         tables: dict[str, tuple[Sequence[Column], pa.Table]] = {}
-        held = 0
+        read_bytes = 0
         for relation in relations:
-            tables[relation.name] = self._shown(relation.columns, self._at_epochs.at(relation, epoch, cancel), held)
-            held += tables[relation.name][1].nbytes
-        for found in views:
-            columns = found.view.columns
-            tables[found.view.name] = self._shown(columns, self._views.at(found, epoch, cancel), held)
-            held += tables[found.view.name][1].nbytes
+            tables[relation.name] = self._shown(
+                relation.columns, self._at_epochs.at(relation, epoch, cancel), read_bytes
+            )
+            read_bytes += tables[relation.name][1].nbytes
+        for published in views:
+            columns = published.view.columns
+            tables[published.view.name] = self._shown(columns, self._views.at(published, epoch, cancel), read_bytes)
+            read_bytes += tables[published.view.name][1].nbytes
         cancel.check()
         sandbox = Sandbox(self.limits)
         try:
@@ -238,11 +240,11 @@ class Asker:
         finally:
             sandbox.close()
 
-    def _shown(self, columns: Sequence[Column], rows: pa.Table, held: int) -> tuple[Sequence[Column], pa.Table]:
+    def _shown(self, columns: Sequence[Column], rows: pa.Table, read_bytes: int) -> tuple[Sequence[Column], pa.Table]:
         """The rows as often as they are there; raises `CostlyError` for too many bytes with what is held already."""
         shown = FullRows(columns, rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0)))
         most = self.limits.read_bytes
-        if held + shown.whole_bytes > most:
+        if read_bytes + shown.whole_bytes > most:
             raise CostlyError(f"expected to read at most {most} bytes of relations and views, was more")
         return columns, shown.arrow(0, len(shown))
 

@@ -54,10 +54,10 @@ def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
     last = tokens[-4:]
     if tuple(token.text.upper() for token in last[:3]) != _AS_OF or not last[-1].text.isdigit():
         return sql, epoch
-    found = int(last[-1].text)
-    if epoch is not None and epoch != found:
-        raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {found}")
-    return sql[: last[0].start], found
+    named = int(last[-1].text)
+    if epoch is not None and epoch != named:
+        raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {named}")
+    return sql[: last[0].start], named
 
 
 def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
@@ -80,15 +80,15 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
     tree = msgspec.json.decode(text)
     if tree.get("error"):
         raise _error(sql, f"expected a SELECT, was {tree.get('error_message', kind)}", 0)
-    local, found, total = _local_tables(tree), dict[str, int](), 1
+    local, places, total = _local_tables(tree), dict[str, int](), 1
     for node in _nodes(tree):
         place = node.get("query_location", 0)
         place = place if isinstance(place, int) and place < _NO_PLACE else 0
         _check(sql, node, place)
         total = _expanded(sql, node, place, total)
         if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
-            found.setdefault(name, place)
-    return CheckedQuestion(sql, tuple(found.items()))
+            places.setdefault(name, place)
+    return CheckedQuestion(sql, tuple(places.items()))
 
 
 def located(sql: str, error: duckdb.Error) -> SqlError:
@@ -172,12 +172,12 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _local_tables(tree: Any) -> set[str]:
     """Names of tables of WITH, wherever they stand; one that is a relation elsewhere is read in vain, no more."""
-    found = set()
+    names = set()
     for node in _nodes(tree):
         tables = node.get("cte_map")
         if isinstance(tables, dict):
-            found |= {str(entry["key"]).lower() for entry in tables.get("map", [])}
-    return found
+            names |= {str(entry["key"]).lower() for entry in tables.get("map", [])}
+    return names
 
 
 def _error(sql: str, reason: str, place: int) -> SqlError:

@@ -63,12 +63,12 @@ class RelationsAtEpochs:
         if rows is None or begin > epoch or known != relation:
             base = self._snapshots.newest(epoch)
             begin = base.footer.to_epoch if base is not None else 0
-            found = add_up(self._log, relation.name, begin, epoch, base=base, stopped=cancel.__bool__)
-            rows = _typed(found, relation)
+            deltas = add_up(self._log, relation.name, begin, epoch, base=base, stopped=cancel.__bool__)
+            rows = _typed(deltas, relation)
         elif begin < epoch:
-            found = add_up(self._log, relation.name, begin, epoch, stopped=cancel.__bool__)
-            if found is not None:
-                rows = consolidate(pa.concat_tables([rows, _typed(found, relation)]))
+            deltas = add_up(self._log, relation.name, begin, epoch, stopped=cancel.__bool__)
+            if deltas is not None:
+                rows = consolidate(pa.concat_tables([rows, _typed(deltas, relation)]))
         cancel.check()
         if epoch >= self._kept.get(relation.name, (-1,))[0]:
             self._keep(relation, epoch, rows)
@@ -77,10 +77,10 @@ class RelationsAtEpochs:
     def _keep(self, relation: Relation, epoch: int, rows: pa.Table) -> None:
         self._kept.pop(relation.name, None)
         self._kept[relation.name] = (epoch, relation, rows)
-        held = sum(table.nbytes for _, _, table in self._kept.values())
-        while held > self._most_bytes:
+        kept_bytes = sum(table.nbytes for _, _, table in self._kept.values())
+        while kept_bytes > self._most_bytes:
             _, (_, _, table) = self._kept.popitem(last=False)
-            held -= table.nbytes
+            kept_bytes -= table.nbytes
 
     def _gone(self, epoch: int, error: Exception) -> str:
         first, latest = self._log.first(), self._log.latest()

@@ -174,14 +174,14 @@ class Sandbox:
         relation = self.connection.sql(sql)
         columns = _columns(relation)
         batches: list[pa.RecordBatch] = []
-        rows = held = 0
+        rows = answer_bytes = 0
         with relation.to_arrow_reader(_BATCH_ROWS) as reader:
             for batch in reader:
                 cancel.check()
-                rows, held = rows + batch.num_rows, held + batch.nbytes
+                rows, answer_bytes = rows + batch.num_rows, answer_bytes + batch.nbytes
                 if rows > most_rows:
                     raise CostlyError(f"expected an answer of at most {most_rows} rows, was a longer one: add a LIMIT")
-                if held > limits.answer_bytes:
+                if answer_bytes > limits.answer_bytes:
                     raise CostlyError(f"expected an answer of at most {limits.answer_bytes} bytes, was a larger one")
                 batches.append(batch)
             return Rows(columns, pa.Table.from_batches(batches, reader.schema))

@@ -62,21 +62,21 @@ class _Collected(Listener):
 
     def __init__(self, views: Mapping[str, tuple[View, int]]) -> None:
         self._views = dict(views)
-        self._found: dict[str, PublishedView] = {}
+        self._published: dict[str, PublishedView] = {}
         self.done: Deferred[dict[str, PublishedView]] = Deferred()
 
     def write(self, message: Message) -> None:
         """See `Listener`."""
         header, name = message.header, message.header.view
-        if self.done.called or name in self._found or name not in self._views:
+        if self.done.called or name in self._published or name not in self._views:
             return
         view, since = self._views[name]
         if header.kind == "error":
             self.done.errback(AskError(f"view {name} failed: {header.reason}"))
         elif header.kind == "snapshot" and message.rows is not None:
-            self._found[name] = PublishedView(view, since, header.to_epoch, message.rows)
-            if len(self._found) == len(self._views):
-                self.done.callback(self._found)
+            self._published[name] = PublishedView(view, since, header.to_epoch, message.rows)
+            if len(self._published) == len(self._views):
+                self.done.callback(self._published)
 
     def flush(self) -> None:
         """See `Listener`."""
@@ -93,33 +93,34 @@ class ViewsAtEpochs:
         self._log = log
         self._history = history
 
-    def at(self, found: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
+    def at(self, published: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
         """The view's rows at the end of an epoch, with their weights behind them.
 
         Raises `GoneError` where they cannot be had, `CostlyError` if it is cancelled.
         """
-        view = found.view
-        if epoch > found.epoch:
+        view = published.view
+        if epoch > published.epoch:
             raise AskError(
-                f"expected an epoch up to {found.epoch}, the newest published of view {view.name}, was {epoch}"
+                f"expected an epoch up to {published.epoch}, the newest published of view {view.name}, was {epoch}"
             )
-        if epoch < found.since:
-            self._check_known(found, epoch)
-        tables, at = [found.rows], epoch
-        while at < found.epoch:
+        if epoch < published.since:
+            self._check_known(published, epoch)
+        tables, at = [published.rows], epoch
+        while at < published.epoch:
             cancel.check()
-            past = self._history.read(view, found.since, at, found.epoch)
+            past = self._history.read(view, published.since, at, published.epoch)
             if past.gone:
                 raise GoneError(f"view {view.name} cannot be had at epoch {epoch}: {past.gone}")
             if past.rows is not None:
                 place = past.rows.num_columns - 1
                 tables.append(past.rows.set_column(place, past.rows.field(place), pc.negate(past.rows.column(place))))
             at = past.reached
-        return consolidate(pa.concat_tables(tables), found.rows.schema) if len(tables) > 1 else found.rows
+        return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
-    def _check_known(self, found: PublishedView, epoch: int) -> None:
+    def _check_known(self, published: PublishedView, epoch: int) -> None:
         """The hub knows a view of the express lane since its start, not since it was added."""
-        view, gone = found.view, f"view {found.view.name} begins at epoch {found.since}, was asked for at epoch {epoch}"
+        view = published.view
+        gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":
             raise GoneError(gone)
         try:

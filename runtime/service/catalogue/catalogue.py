@@ -74,12 +74,12 @@ def begin_catalogue(
             raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
         program = placed(begun_program(selects, relations, streams, inputs, mode, missing=missing))
         writer.seal({}, control=encode_program(program))
-    held = _begun_with(writer, where)
-    begun_with = [(view.name, view.sql, view.lane) for view in held.views]
+    first_program = _begun_with(writer, where)
+    begun_with = [(view.name, view.sql, view.lane) for view in first_program.views]
     given = [(select.name, select.sql, select.lane) for select in selects]
     given_streams = [(each.name, each.select.sql, *_clauses(each)) for each in streams]
-    begun_streams = [(s.name, s.sql, s.retain_rows, s.retain_ns, s.lateness_ns) for s in held.streams]
-    is_other = given != begun_with or given_streams != begun_streams or held.mode != mode
+    begun_streams = [(s.name, s.sql, s.retain_rows, s.retain_ns, s.lateness_ns) for s in first_program.streams]
+    is_other = given != begun_with or given_streams != begun_streams or first_program.mode != mode
     if (selects or streams) and is_other:
         raise ServiceError(
             f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
@@ -87,9 +87,9 @@ def begin_catalogue(
         )
     if writer.epoch < 1:
         if first is not None:
-            writer.add_sections(first(held))
+            writer.add_sections(first(first_program))
         writer.seal({})
-    return held
+    return first_program
 
 
 def begun_program(

@@ -52,7 +52,7 @@ class Watch:
         """
         hub = self._hub
         stale = self._stale_lanes(now_s)
-        if hub.held != frozenset(stale):
+        if hub.held_lanes != frozenset(stale):
             if stale:
                 lanes = " and ".join(stale)
                 self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)

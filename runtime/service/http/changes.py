@@ -62,13 +62,13 @@ def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
         return {}
     if ":" not in text:
         return dict.fromkeys(names, _epoch(text))
-    found: dict[str, int] = {}
+    start: dict[str, int] = {}
     for part in text.split(","):
         name, _, epoch = part.rpartition(":")
-        if name not in names or name in found:
+        if name not in names or name in start:
             raise ValueError(f"expected VIEW:EPOCH of a view that is asked for, each once, was {part[:80]!r}")
-        found[name] = _epoch(epoch)
-    return found
+        start[name] = _epoch(epoch)
+    return start
 
 
 def _epoch(text: str) -> int:

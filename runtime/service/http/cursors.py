@@ -71,7 +71,7 @@ class CursorRoutes:
             raise Refusal(503, str(error), {"retry-after": "1"}) from None
         finally:
             self._opening.release()
-        return json_reply(self._told(cursor), 201, {"location": f"/v1/cursors/{cursor.id}"})
+        return json_reply(self._cursor_line(cursor), 201, {"location": f"/v1/cursors/{cursor.id}"})
 
     async def _kept(self, name: str, *, is_sorted: bool) -> Kept:
         result, step = self._hub.read(name), self._hub.step_of(name)
@@ -86,7 +86,7 @@ class CursorRoutes:
             rows = await sorting
         return Kept(name, epoch, step, rows, is_sorted)
 
-    def _told(self, cursor: OpenCursor) -> Cursor:
+    def _cursor_line(self, cursor: OpenCursor) -> Cursor:
         kept = cursor.kept
         return Cursor(
             id=cursor.id,

@@ -22,7 +22,7 @@ def chosen(accept: str | None, offered: Sequence[str]) -> str:
     if accept is None or not accept.strip() or not offered:
         return offered[0] if offered else ""
     ranges = list(_ranges(accept))
-    best, liked = max(((one, _quality(one, ranges)) for one in offered), key=lambda pair: pair[1])
+    best, liked = max(((media, _quality(media, ranges)) for media in offered), key=lambda pair: pair[1])
     if not liked:
         raise Refusal(406, f"expected to answer with {' or '.join(offered)}, was asked for {accept[:80]}")
     return best
@@ -47,7 +47,7 @@ def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
     """Of the range that says most about the type."""
     name = offered.partition(";")[0]
     for wanted in (name, name.partition("/")[0] + "/*", "*/*"):
-        found = [quality for range_, quality in ranges if range_ == wanted]
-        if found:
-            return max(found)
+        qualities = [quality for range_, quality in ranges if range_ == wanted]
+        if qualities:
+            return max(qualities)
     return 0.0

@@ -73,7 +73,7 @@ def _kinds(route: Route) -> Iterator[Any]:
 
 
 def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.what,
         "parameters": [
@@ -86,37 +86,37 @@ def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dic
         content = {"schema": by_kind[route.body]}
         if route.example is not None:
             content["example"] = msgspec.to_builtins(route.example)
-        told["requestBody"] = {"required": True, "content": {JSON: content}}
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
     if route.leads_to:
-        told["responses"][str(route.answers[0].status)]["links"] = {
+        operation["responses"][str(route.answers[0].status)]["links"] = {
             name: {"operationId": name, "parameters": {value: f"$response.body#{where}"}}
             for name, (value, where) in route.leads_to.items()
         }
-    return told
+    return operation
 
 
 def _answers(route: Route, limits: SiteLimits) -> list[Answer]:
     """Those of the route and those that every route may give, by status."""
-    found = {status: Answer(status, what) for status, what in _OF_ALL}
-    found[405] = Answer(405, "the path has other methods: `Allow`")
-    found[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
+    by_status = {status: Answer(status, what) for status, what in _OF_ALL}
+    by_status[405] = Answer(405, "the path has other methods: `Allow`")
+    by_status[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
     if route.media:
-        found[406] = Answer(406, "none of the content types that are wanted")
+        by_status[406] = Answer(406, "none of the content types that are wanted")
     if route.body is not None:
-        found[413] = Answer(413, f"the body is longer than {limits.body_bytes} bytes")
-        found[415] = Answer(415, f"the body is not {JSON}")
-    found |= {answer.status: answer for answer in route.answers}
-    return [found[status] for status in sorted(found)]
+        by_status[413] = Answer(413, f"the body is longer than {limits.body_bytes} bytes")
+        by_status[415] = Answer(415, f"the body is not {JSON}")
+    by_status |= {answer.status: answer for answer in route.answers}
+    return [by_status[status] for status in sorted(by_status)]
 
 
 def _answer(answer: Answer, by_kind: dict[Any, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": answer.what}
+    response: dict[str, Any] = {"description": answer.what}
     if answer.media:
-        told["content"] = {media: {"schema": _schema(answer, media, by_kind)} for media in answer.media}
+        response["content"] = {media: {"schema": _schema(answer, media, by_kind)} for media in answer.media}
     names = ("Location",) if answer.status == 201 else _WITH_HEADERS.get(answer.status, ())
     if names:
-        told["headers"] = dict.fromkeys(names, _HEADER)
-    return told
+        response["headers"] = dict.fromkeys(names, _HEADER)
+    return response
 
 
 def _schema(answer: Answer, media: str, by_kind: dict[Any, Any]) -> Any:

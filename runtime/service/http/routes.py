@@ -189,7 +189,7 @@ class Routes:
         """All of them, for messages."""
         return ", ".join(dict.fromkeys(route.path for route in self.routes))
 
-    def found(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
+    def match(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
         """The methods of a path, and the values in it; raises `Refusal`."""
         segments = [unquote(part, errors="replace") for part in path.decode("ascii", "replace").split("/")[1:]]
         if len(segments) > 1 and not segments[-1]:
@@ -231,9 +231,9 @@ def _with_integers(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, list):
-        return [_with_integers(one) for one in value]
+        return [_with_integers(item) for item in value]
     if isinstance(value, dict):
-        return {name: _with_integers(one) for name, one in value.items()}
+        return {name: _with_integers(item) for name, item in value.items()}
     return value
 
 
@@ -245,12 +245,12 @@ def _arguments(query: bytes) -> dict[str, str]:
         )
     except ValueError:
         raise Refusal(400, f"expected at most {_MOST_ARGUMENTS} parameters in UTF-8, was {query[:_SHOWN]!r}") from None
-    found: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for name, value in pairs:
-        if name in found:
+        if name in arguments:
             raise Refusal(400, f"expected each parameter once, was {name[:_SHOWN]!r} twice")
-        found[name] = value
-    return found
+        arguments[name] = value
+    return arguments
 
 
 def _value(parameter: Parameter, text: str | None) -> Any:

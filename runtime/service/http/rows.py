@@ -33,8 +33,8 @@ def rows_reply(
     headers = {f"deltabook-{name}": str(beside[name]) for name in ("epoch", "step")}
     if media != ARROW:
         names = [column.name for column in rows.columns]
-        held = rows.json(begin, end, as_text=integers == "string")
-        return Reply(200, _NUMBERS.encode({**beside, "columns": names, "rows": held}), JSON, headers)
+        values = rows.json(begin, end, as_text=integers == "string")
+        return Reply(200, _NUMBERS.encode({**beside, "columns": names, "rows": values}), JSON, headers)
     metadata = {f"deltabook.{name}": str(beside[name]) for name in _BESIDE if name in beside}
     pieces = _pieces(rows, begin, end, metadata)
     if end - begin <= _PIECE_ROWS:

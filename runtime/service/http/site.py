@@ -238,7 +238,7 @@ class _Root(Resource):
             raise arriving.refusal
         if len(request.uri) > limits.target_bytes:
             raise Refusal(414, f"expected a path and query of at most {limits.target_bytes} bytes, was a longer one")
-        methods, values = self._routes.found(request.path)
+        methods, values = self._routes.match(request.path)
         if request.method == b"OPTIONS":
             return self._options(request)
         asked = request.method.decode("ascii", "replace")
@@ -262,7 +262,7 @@ class _Root(Resource):
 
     def _options(self, request: Request) -> Reply:
         """What may be asked of a path, for programs and for a browser that asks before a page may."""
-        methods = _allowed(self._routes.found(request.path)[0])
+        methods = _allowed(self._routes.match(request.path)[0])
         headers = {"allow": methods}
         if self._site.access.is_page(request.getHeader("origin")):
             headers |= {

@@ -46,8 +46,8 @@ class _Known:
         self.config = config
         self.follower = follower
         self.epoch = epoch
-        self.told = epoch
-        self.is_telling = False
+        self.announced = epoch
+        self.is_announcing = False
         self.state: _State = "waiting"
         self.beat_ns = 0
         self.beat_s: float | None = None
@@ -133,9 +133,9 @@ class Upstreams:
     def beat(self) -> None:
         """Every second: look at how they are, and tell them how far everything is committed here."""
         for known in self._known.values():
-            self._look(known)
-            if known.epoch > known.told and not known.is_telling:
-                self._tell(known, known.epoch)
+            self._check(known)
+            if known.epoch > known.announced and not known.is_announcing:
+                self._announce(known, known.epoch)
 
     @property
     def lag_ms(self) -> float | None:
@@ -167,7 +167,7 @@ class Upstreams:
             busy_s=round(figures.busy_s, 3),
         )
 
-    def _look(self, known: _Known) -> None:
+    def _check(self, known: _Known) -> None:
         """By this machine's monotonic clock: those of two machines need not agree."""
         now_s, beat = self._reactor.seconds(), read_beat(known.config.directory)
         if known.beat_s is None or (beat is not None and beat.time_ns != known.beat_ns):
@@ -188,11 +188,11 @@ class Upstreams:
                 name=known.config.name, directory=known.config.directory, state=state,
             )  # fmt: skip
 
-    def _tell(self, known: _Known, epoch: int) -> None:
-        known.is_telling = True
+    def _announce(self, known: _Known, epoch: int) -> None:
+        known.is_announcing = True
 
-        def told(_: object) -> None:
-            known.told = epoch
+        def acknowledged(_: object) -> None:
+            known.announced = epoch
 
         def failed(failure: Failure) -> None:
             self._log.error(
@@ -201,10 +201,10 @@ class Upstreams:
             )  # fmt: skip
 
         def over(_: object) -> None:
-            known.is_telling = False
+            known.is_announcing = False
 
         config = known.config
-        self._in_thread(lambda: self._register(config, epoch)).addCallbacks(told, failed).addBoth(over)
+        self._in_thread(lambda: self._register(config, epoch)).addCallbacks(acknowledged, failed).addBoth(over)
 
     def _register(self, config: UpstreamConfig, epoch: int) -> None:
         consumer = Consumer(

@@ -63,7 +63,7 @@ class LaneAgreement:
         self._views: dict[str, View] = {}
         self._checksums: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._found: dict[str, ViewAgreement] = {}
+        self._agreements: dict[str, ViewAgreement] = {}
         self.comparisons = 0
         """Comparisons of one view at one version, so far."""
         self.differences = 0
@@ -94,25 +94,25 @@ class LaneAgreement:
     def of(self, view: str) -> ViewAgreement:
         """What is known of a view; one that is kept on one lane alone is never compared."""
         with self._lock:
-            return self._found.get(view, ViewAgreement())
+            return self._agreements.get(view, ViewAgreement())
 
     def differing(self) -> dict[str, ViewAgreement]:
         """The views whose lanes differ."""
         with self._lock:
-            return {name: each for name, each in self._found.items() if each.comparison == "differs"}
+            return {name: each for name, each in self._agreements.items() if each.comparison == "differs"}
 
     def _adopt(self, program: Program) -> None:
         self._views = {view.name: view for view in program.views if view.on_spark}
         with self._lock:
-            self._found = {name: each for name, each in self._found.items() if name in self._views}
-            failed = {name for name, each in self._found.items() if each.comparison == "failed"}
+            self._agreements = {name: each for name, each in self._agreements.items() if name in self._views}
+            failed = {name for name, each in self._agreements.items() if each.comparison == "failed"}
         self._checksums = {name: self._checksums.get(name, 0) for name in self._views if name not in failed}
 
     def _fail(self, name: str, reason: str) -> None:
         self._checksums.pop(name, None)
         with self._lock:
-            epoch = self._found.get(name, ViewAgreement()).epoch
-            self._found[name] = ViewAgreement("failed", epoch, reason=reason)
+            epoch = self._agreements.get(name, ViewAgreement()).epoch
+            self._agreements[name] = ViewAgreement("failed", epoch, reason=reason)
 
     def _compare(self, epoch: int, express: Mapping[str, int]) -> None:
         for name, spark in self._checksums.items():
@@ -121,11 +121,11 @@ class LaneAgreement:
             before = self.of(name)
             is_equal = spark == early
             if is_equal:
-                found = ViewAgreement("equal", epoch)
+                agreement = ViewAgreement("equal", epoch)
             else:
-                found = ViewAgreement("differs", epoch, before.since or epoch)
+                agreement = ViewAgreement("differs", epoch, before.since or epoch)
             with self._lock:
-                self._found[name] = found
+                self._agreements[name] = agreement
                 self.comparisons += 1
                 self.differences += not is_equal
             if is_equal and before.comparison == "differs":

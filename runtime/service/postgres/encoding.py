@@ -369,8 +369,8 @@ def _escaped(column: pa.Array) -> pa.Array:
     text = pc.cast(column, pa.string())
     if not pc.any(pc.match_substring_regex(text, r"[\\\n\r\t]"), min_count=0).as_py():
         return column
-    for found, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-        text = pc.replace_substring(text, found, written)
+    for character, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        text = pc.replace_substring(text, character, written)
     return pc.cast(text, pa.binary())
 
 

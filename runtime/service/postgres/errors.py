@@ -63,8 +63,8 @@ def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
     if isinstance(error, PostgresError):
         return error
     if isinstance(error, SqlError):
-        found = next((state for pattern, state in _SQLSTATES if re.match(pattern, error.reason)), "XX000")
-        return PostgresError(found, error.reason, position=_position(sql, error.line, error.column))
+        sqlstate = next((state for pattern, state in _SQLSTATES if re.match(pattern, error.reason)), "XX000")
+        return PostgresError(sqlstate, error.reason, position=_position(sql, error.line, error.column))
     text = str(error)
     if isinstance(error, TooManyError):
         return PostgresError("53300", text)
@@ -75,8 +75,8 @@ def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
     if isinstance(error, CostlyError):
         return _costly(text)
     if isinstance(error, AskError) and "Error:" in text:
-        found = next((state for pattern, state in _SQLSTATES if re.match(pattern, text)), "22000")
-        return PostgresError(found, text)
+        sqlstate = next((state for pattern, state in _SQLSTATES if re.match(pattern, text)), "22000")
+        return PostgresError(sqlstate, text)
     return PostgresError("55000", text)
 
 

@@ -185,10 +185,10 @@ class Fields:
 
     def count(self, each_bytes: int) -> int:
         """How many of something follow; not more than there are bytes for."""
-        found = self.int16() & 0xFFFF
-        if found * each_bytes > len(self._content) - self._at:
-            raise self._error(f"{found} entries")
-        return found
+        entries = self.int16() & 0xFFFF
+        if entries * each_bytes > len(self._content) - self._at:
+            raise self._error(f"{entries} entries")
+        return entries
 
     def value(self) -> bytes | None:
         """A length and so many bytes; None for the length -1."""
@@ -290,8 +290,8 @@ def notice_response(message: str, sqlstate: str = "01000", *, severity: str = "W
 
 
 def _details(error: PostgresError) -> dict[str, str]:
-    found = {"D": error.detail, "H": error.hint, "P": str(error.position) if error.position else ""}
-    return {code: text for code, text in found.items() if text}
+    details = {"D": error.detail, "H": error.hint, "P": str(error.position) if error.position else ""}
+    return {code: text for code, text in details.items() if text}
 
 
 def _reported(code: bytes, severity: str, sqlstate: str, message: str, details: Mapping[str, str]) -> bytes:

@@ -437,7 +437,7 @@ class _Reader:
             raise PostgresError("42501", "expected COPY … TO STDOUT, as files are not written, was another place",
                                 position=self._place() + 1)  # fmt: skip
         self._accept("WITH")
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         if self._rest() and self._peek().text == "(":
             self._at += 1
             while True:
@@ -447,23 +447,23 @@ class _Reader:
                 if self._rest() and self._peek().text not in ",)":
                     value = unquoted(self._peek()).lower()
                     self._at += 1
-                found[name] = value
+                options[name] = value
                 if not self._sign(","):
                     break
             if not self._sign(")"):
                 raise self._error("a closing parenthesis")
         while word := self._accept("CSV", "BINARY", "HEADER"):
-            found["header" if word == "HEADER" else "format"] = word.lower()
-        return self._copy_options(found)
+            options["header" if word == "HEADER" else "format"] = word.lower()
+        return self._copy_options(options)
 
-    def _copy_options(self, found: dict[str, str]) -> CopyOptions:
-        form, header = found.pop("format", "text"), found.pop("header", "false")
-        progress = found.pop("progress", "false")
-        encoding = found.pop("encoding", "utf8")
+    def _copy_options(self, options: dict[str, str]) -> CopyOptions:
+        form, header = options.pop("format", "text"), options.pop("header", "false")
+        progress = options.pop("progress", "false")
+        encoding = options.pop("encoding", "utf8")
         if form not in ("text", "csv", "binary"):
             raise PostgresError("22023", f"expected the format text, csv or binary, was {form!r}")
-        if found or encoding.replace("-", "") != "utf8":
-            what = ", ".join(found) or f"encoding {encoding}"
+        if options or encoding.replace("-", "") != "utf8":
+            what = ", ".join(options) or f"encoding {encoding}"
             raise PostgresError("0A000", f"expected options out of FORMAT, HEADER and PROGRESS, was {what}")
         no = ("false", "off", "0", "no")
         return CopyOptions(form, header not in no, progress not in no)  # type: ignore[arg-type]  # one of the three

@@ -58,22 +58,22 @@ class HeldBytes:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.held = 0
+        self.total = 0
         """Now."""
 
     def take(self, size: int) -> None:
         """Hold so many more; raises `PostgresError`."""
-        if self.held + size > self._most:
+        if self.total + size > self._most:
             raise PostgresError(
                 "53200",
                 f"expected answers of at most {self._most} bytes for all sessions together, was more: try later",
                 hint="Open cursors and portals hold their rows until they are closed.",
             )
-        self.held += size
+        self.total += size
 
     def give(self, size: int) -> None:
         """Hold so many less."""
-        self.held -= size
+        self.total -= size
 
 
 class SharedCatalogue:

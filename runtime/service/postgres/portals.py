@@ -101,8 +101,8 @@ class PreparedTable:
 class PortalTable:
     """Portals and cursors by name; their rows count towards the bytes that all sessions hold."""
 
-    def __init__(self, held: HeldBytes) -> None:
-        self._held = held
+    def __init__(self, held_bytes: HeldBytes) -> None:
+        self._held_bytes = held_bytes
         self._portals: dict[str, Portal] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -122,10 +122,10 @@ class PortalTable:
 
     def fill(self, portal: Portal, cursor: Cursor) -> None:
         """Give a portal its rows; raises `PostgresError` if all sessions hold too many."""
-        self._held.take(cursor.rows.nbytes)
+        self._held_bytes.take(cursor.rows.nbytes)
         portal.cursor = cursor
         if portal not in self._portals.values():  # the connection was lost meanwhile
-            self._held.give(cursor.rows.nbytes)
+            self._held_bytes.give(cursor.rows.nbytes)
 
     def find(self, name: str) -> Portal:
         """The portal of this name; raises `PostgresError`."""
@@ -144,7 +144,7 @@ class PortalTable:
         """Remove a portal if it exists, with its rows."""
         portal = self._portals.pop(name, None)
         if portal is not None and portal.cursor is not None:
-            self._held.give(portal.cursor.rows.nbytes)
+            self._held_bytes.give(portal.cursor.rows.nbytes)
 
     def close_cursor(self, name: str | None) -> str:
         """Remove a cursor, or all for None; returns the command's tag and raises `PostgresError`."""

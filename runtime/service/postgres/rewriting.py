@@ -94,9 +94,9 @@ def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, ta
     """
     sql, moves = _with_values(_blanked(question.sql), question.places, values)
     if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
-        found = _for_duckdb(sql, facts, taken)
-        if found is not None:
-            return Rewritten(found, is_moved=True)
+        moved = _for_duckdb(sql, facts, taken)
+        if moved is not None:
+            return Rewritten(moved, is_moved=True)
     return Rewritten(sql, moves)
 
 
@@ -117,13 +117,13 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
     except (SqlglotError, RecursionError):
         return {}
     known = {name: kind for table in columns.values() for name, kind in table.items()}
-    found: dict[int, str] = {}
+    types: dict[int, str] = {}
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = _number(node)
         kind = _wanted_type(node, known)
         if number and kind:
-            found.setdefault(number, kind)
-    return found
+            types.setdefault(number, kind)
+    return types
 
 
 def with_values(question: Question, values: Sequence[str]) -> str:
@@ -264,7 +264,7 @@ class _Rewriter:
 
     def __init__(self, facts: SessionFacts, taken: Collection[str]) -> None:
         self._facts, self._taken = facts, taken
-        said = facts.settings
+        settings = facts.settings
         text, many = exp.Literal.string, exp.Array
         self._session: dict[str, Callable[[list[Any]], Any]] = {
             "current_schema": lambda _: text(SCHEMA),
@@ -275,9 +275,9 @@ class _Rewriter:
             "current_role": lambda _: text(facts.user),
             "session_user": lambda _: text(facts.user),
             "user": lambda _: text(facts.user),
-            "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({said['server_version'].partition('(')[2]}"),
+            "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({settings['server_version'].partition('(')[2]}"),
             "pg_backend_pid": lambda _: exp.Literal.number(facts.number),
-            "current_setting": lambda given: _setting(given, said),
+            "current_setting": lambda given: _setting(given, settings),
             "set_config": lambda given: given[1] if len(given) > 1 else exp.Null(),
         }
 
@@ -288,9 +288,9 @@ class _Rewriter:
                 _name_columns(select)
         local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         for node in reversed(list(tree.walk())):  # what is inside first
-            found = self._node(node, local)
-            if found is not node:
-                node.replace(found)
+            replacement = self._node(node, local)
+            if replacement is not node:
+                node.replace(replacement)
         return tree
 
     def _node(self, node: Any, local: Collection[str]) -> Any:
@@ -340,28 +340,28 @@ class _Rewriter:
                 alias.set("columns", [exp.to_identifier(name)])
             return node
         column = exp.alias_(function.copy(), name or function.sql_name().lower())
-        found = exp.Subquery(this=exp.Select(expressions=[column]), alias=alias or exp.TableAlias(
+        subquery = exp.Subquery(this=exp.Select(expressions=[column]), alias=alias or exp.TableAlias(
             this=exp.to_identifier(function.sql_name().lower())))  # fmt: skip
         for key in ("joins", "laterals"):
             if node.args.get(key):
-                found.set(key, node.args[key])
-        return found
+                subquery.set(key, node.args[key])
+        return subquery
 
     def _column(self, node: Any) -> Any:
         if node.args.get("db") is not None and node.db.lower() in _SCHEMAS:
             node.set("db", None)
             node.set("catalog", None)
         if not node.table and isinstance(node.this, exp.Identifier) and not node.this.quoted:
-            found = self._session.get(node.name.lower())
-            if found is not None and node.name.lower() in ("current_role", "session_user", "user", "current_catalog"):
-                return found([])
+            make = self._session.get(node.name.lower())
+            if make is not None and node.name.lower() in ("current_role", "session_user", "user", "current_catalog"):
+                return make([])
         return node
 
     def _function(self, node: Any) -> Any:
-        found = self._session.get(_function_name(node))
-        if found is None:
+        function = self._session.get(_function_name(node))
+        if function is None:
             return node
-        return found(list(node.expressions) if isinstance(node, exp.Anonymous) else list(node.iter_expressions()))
+        return function(list(node.expressions) if isinstance(node, exp.Anonymous) else list(node.iter_expressions()))
 
 
 def _function_name(node: Any) -> str:

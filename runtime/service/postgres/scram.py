@@ -73,9 +73,9 @@ class ScramExchange:
 
     def final(self, message: bytes) -> bytes | None:
         """The answer to the client's last message; None for a wrong password."""
-        without_proof, found, proof_text = _decoded(message).rpartition(",p=")
+        without_proof, separator, proof_text = _decoded(message).rpartition(",p=")
         attributes = without_proof.split(",")
-        if not found or len(attributes) < 2:
+        if not separator or len(attributes) < 2:
             raise UnreadableMessageError("expected a proof in a SCRAM message")
         is_ours = hmac.compare_digest(attributes[1].encode(), f"r={self._nonce}".encode())
         if attributes[0] != f"c={self._header}" or not is_ours:

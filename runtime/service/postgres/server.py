@@ -69,9 +69,9 @@ class PostgresFactory(Factory):
         """
         self.access, self.limits, self.clock, self.random, self.tls = access, limits, reactor, random, tls
         self.counts = PostgresCounts()
-        self.held = HeldBytes(limits.answers_bytes)
+        self.held_bytes = HeldBytes(limits.answers_bytes)
         self.shared = SharedParts(
-            parts=parts, catalogue=SharedCatalogue(parts), held=self.held, counts=self.counts, clock=reactor
+            parts=parts, catalogue=SharedCatalogue(parts), held_bytes=self.held_bytes, counts=self.counts, clock=reactor
         )
         self.verifier = Verifier.of(token, random) if token else None
         self.arriving_bytes = 0
@@ -84,7 +84,7 @@ class PostgresFactory(Factory):
 
     def figures(self) -> PostgresLine:
         """Of the moment."""
-        return self.counts.line(self.connections.open, self.held.held)
+        return self.counts.line(self.connections.open, self.held_bytes.total)
 
     def numbered(self) -> tuple[int, int]:
         """A number and a secret for a session."""
@@ -135,7 +135,7 @@ class _Connection(Protocol):
         self._requests = 0
         self._is_encrypted = False
         self._scram: ScramExchange | None = None
-        self._said: dict[str, str] = {}
+        self._parameters: dict[str, str] = {}
         self._session: Session | None = None
         self._number = 0
         self._is_busy = self._is_pumping = self._is_full = self._is_closed = self._rests = False
@@ -189,8 +189,8 @@ class _Connection(Protocol):
     # Who is it
 
     def _read_startup(self) -> None:
-        while self._buffer is None and (found := self._startup.next()) is not None:
-            code, content = found
+        while self._buffer is None and (message := self._startup.next()) is not None:
+            code, content = message
             if code in (messages.TLS_REQUEST, messages.GSS_REQUEST):
                 self._requested(code)
             elif code == messages.CANCEL_REQUEST:
@@ -221,21 +221,21 @@ class _Connection(Protocol):
         self.close()
 
     def _greeted(self, code: int, content: bytes) -> None:
-        fields, said = Fields(content, "the startup message"), dict[str, str]()
+        fields, parameters = Fields(content, "the startup message"), dict[str, str]()
         while name := fields.text():
-            said[name] = fields.text()
+            parameters[name] = fields.text()
         fields.end()
         factory = self._factory
         transport: Any = self.transport
         if factory.tls is not None and not self._is_encrypted:
             raise FatalError("28000", "expected a connection with TLS, was one without (sslmode=require)")
-        if not said.get("user"):
+        if not parameters.get("user"):
             raise FatalError("28000", "expected the name of a user, was none")
-        unknown = [name for name in said if name.startswith("_pq_.")]
+        unknown = [name for name in parameters if name.startswith("_pq_.")]
         if code != messages.PROTOCOL_3 or unknown:
             transport.write(messages.negotiate_version(unknown))
-        self._said = {name: value for name, value in said.items() if not name.startswith("_pq_.")}
-        if said.get("replication", "false").lower() not in ("false", "off", "0", "no"):
+        self._parameters = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
+        if parameters.get("replication", "false").lower() not in ("false", "off", "0", "no"):
             raise FatalError("0A000", "expected a session, was one for replication")
         self._buffer = MessageBuffer(_LONGEST_ANSWER)
         if self._factory.verifier is not None:
@@ -255,7 +255,7 @@ class _Connection(Protocol):
         if code != b"p":
             raise UnreadableMessageError(f"expected a password, was the message {code!r}")
         assert self._scram is not None
-        if self._said.pop("first message", "") != "was read":
+        if self._parameters.pop("first message", "") != "was read":
             fields = Fields(content, "SASLInitialResponse")
             mechanism = fields.text()
             first = fields.value()
@@ -263,11 +263,11 @@ class _Connection(Protocol):
             if mechanism != MECHANISM or first is None:
                 raise FatalError("28000", f"expected {MECHANISM}, was {mechanism[:80]!r}")
             transport.write(messages.authentication(_SASL_CONTINUE, self._scram.first(first)))
-            self._said["first message"] = "was read"
+            self._parameters["first message"] = "was read"
             return
         answer = self._scram.final(content)
         if answer is None:
-            user = self._said["user"][:_LONGEST_USER]
+            user = self._parameters["user"][:_LONGEST_USER]
             raise FatalError("28P01", f"expected the token as the password of user {user!r}, was another")
         transport.write(messages.authentication(_SASL_FINAL, answer))
         self._scram = None
@@ -279,14 +279,14 @@ class _Connection(Protocol):
         assert self._buffer is not None
         self._buffer.longest_bytes = self._limits.body_bytes
         transport: Any = self.transport
-        factory, said = self._factory, self._said
-        user = said.pop("user")[:_LONGEST_USER]
-        said.pop("database", None)
-        said.pop("replication", None)
-        options = _options(said.pop("options", ""))
+        factory, parameters = self._factory, self._parameters
+        user = parameters.pop("user")[:_LONGEST_USER]
+        parameters.pop("database", None)
+        parameters.pop("replication", None)
+        options = _options(parameters.pop("options", ""))
         run = factory.shared.parts.hub.committed.run if factory.shared.parts.hub.committed is not None else ""
         settings = Settings(user, run)
-        settings.start({**options, **said})
+        settings.start({**options, **parameters})
         self._number, secret = factory.numbered()
         self._session = Session(factory.shared, self, settings, (user, self._number))
         factory.sessions[self._number] = (secret, self._session)
@@ -306,14 +306,14 @@ class _Connection(Protocol):
         assert buffer is not None
         done = 0
         while not (self._is_busy or self._is_closed or self._is_full):
-            found = buffer.next()
-            if found is None:
+            message = buffer.next()
+            if message is None:
                 break
             if self._session is None:
-                self._authenticate(*found)
+                self._authenticate(*message)
                 continue
             self._is_busy = self._is_pumping = True
-            handled = Deferred.fromCoroutine(self._paced(found))
+            handled = Deferred.fromCoroutine(self._paced(message))
             handled.addBoth(self._handled)
             self._is_pumping = False
             done += 1
@@ -356,12 +356,12 @@ class _Connection(Protocol):
         """Read no more of a client that is far ahead; raises `FatalError` if all of them together send too much."""
         if self._is_closed or self._buffer is None:
             return
-        held, factory = len(self._buffer), self._factory
-        factory.arriving_bytes += held - self._arriving_bytes
-        self._arriving_bytes = held
+        buffered, factory = len(self._buffer), self._factory
+        factory.arriving_bytes += buffered - self._arriving_bytes
+        self._arriving_bytes = buffered
         if factory.arriving_bytes > self._limits.bodies_bytes:
             raise FatalError("53200", "expected fewer long messages at once: try later")
-        rests = (self._is_busy or self._is_full) and held > _AHEAD_BYTES
+        rests = (self._is_busy or self._is_full) and buffered > _AHEAD_BYTES
         if rests != self._rests:
             self._rests = rests
             transport: Any = self.transport
@@ -452,7 +452,7 @@ class _Connection(Protocol):
 
 def _options(text: str) -> dict[str, str]:
     """Settings of ``-c name=value`` and ``--name=value``, as libpq's ``options`` has them."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     words = text.replace("\\ ", "\0").split()
     while words:
         word = words.pop(0).replace("\0", " ")
@@ -461,5 +461,5 @@ def _options(text: str) -> dict[str, str]:
         word = word.removeprefix("-c").removeprefix("--")
         name, is_given, value = word.partition("=")
         if is_given:
-            found[name.replace("-", "_")] = value
-    return found
+            options[name.replace("-", "_")] = value
+    return options

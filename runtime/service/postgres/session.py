@@ -52,7 +52,7 @@ class Session:
         """True after an error, until Sync."""
         self._block = TransactionBlock()
         self._prepared = PreparedTable()
-        self._portals = PortalTable(shared.held)
+        self._portals = PortalTable(shared.held_bytes)
         self._execution = Execution(shared, outlet, settings, self._block, facts)
         self._read: dict[bytes, Callable[[bytes], Any]] = {
             b"Q": self._query, b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute,
@@ -144,13 +144,13 @@ class Session:
             return
         self._block.check(statement)
         rows = await self._execution.ask(statement, ())
-        self._shared.held.take(rows.nbytes)
+        self._shared.held_bytes.take(rows.nbytes)
         try:
             formats = [0] * len(rows.fields)
             self._outlet.write(messages.row_description(rows.fields, formats))
             await self._execution.send(rows, [range(len(rows))], formats)
         finally:
-            self._shared.held.give(rows.nbytes)
+            self._shared.held_bytes.give(rows.nbytes)
         self._complete(_tag(statement, len(rows)))
 
     async def _parse(self, content: bytes) -> None:

@@ -184,10 +184,10 @@ class Settings:
         """The value; raises `PostgresError` for one that is not known."""
         if name in ("deltabook.epoch", "deltabook.run"):
             return self.epoch if name == "deltabook.epoch" else self.run
-        found = _FIXED.get(name, self._values.get(name))
-        if found is None:
+        value = _FIXED.get(name, self._values.get(name))
+        if value is None:
             raise _unknown(name)
-        return found
+        return value
 
     def all(self) -> dict[str, str]:
         """Every one, by name."""
@@ -211,12 +211,12 @@ class Settings:
                 raise _unknown(name)
             return value
         if name in _CHOICES:
-            found = _CHOICES[name].get(value.strip().lower())
-            if found is None:
+            choice = _CHOICES[name].get(value.strip().lower())
+            if choice is None:
                 raise PostgresError(
                     "22023", f"expected {next(iter(_CHOICES[name].values()))} for {name}, was {value!r}"
                 )
-            return found
+            return choice
         if name == "datestyle":
             if not value.upper().replace(" ", "").startswith(("ISO", "MDY", "YMD", "DMY")):
                 raise PostgresError("22023", f"expected ISO for {name}, was {value!r}")
@@ -246,9 +246,9 @@ def _milliseconds(value: str) -> float:
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip() or "ms"
     try:
-        found = float(digits) * _UNITS_MS[unit]
+        duration_ms = float(digits) * _UNITS_MS[unit]
     except (KeyError, ValueError):
-        found = -1.0
-    if not 0 <= found < 2**31:
+        duration_ms = -1.0
+    if not 0 <= duration_ms < 2**31:
         raise PostgresError("22023", f"expected a duration such as 500, 2s or 1min, was {value[:80]!r}")
-    return found
+    return duration_ms

@@ -77,11 +77,11 @@ def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], 
     def encode(message: Message) -> bytes:
         rows = message.rows
         assert rows is not None
-        *values, weights = rows.columns
+        *value_columns, weights = rows.columns
         epochs = pa.chunked_array([pa.array(np.full(rows.num_rows, message.header.to_epoch, np.int64))])
         shown = [
-            with_point(held, column.scale) if column.scale else held
-            for column, held in zip(columns, values, strict=True)
+            with_point(values, column.scale) if column.scale else values
+            for column, values in zip(columns, value_columns, strict=True)
         ]
         table = pa.Table.from_arrays([epochs, weights, *shown], names=[str(place) for place in range(len(shown) + 2)])
         pieces = [encoded_rows(table.slice(at, _ROWS), kinds, form) for at in range(0, table.num_rows, _ROWS)]

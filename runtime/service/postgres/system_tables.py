@@ -266,15 +266,15 @@ def _nothing(field: pa.Field) -> Any:
 
 def _oids(names: Iterable[str]) -> dict[str, int]:
     """A number for each name, the same as long as there is no other name that has it."""
-    found: dict[str, int] = {}
+    oids: dict[str, int] = {}
     taken = set[int]()
     for name in sorted(names):
         oid = _FIRST_OID + zlib.crc32(name.encode()) % (2**31 - _FIRST_OID - 1)
         while oid in taken:
             oid += 1
         taken.add(oid)
-        found[name] = oid
-    return found
+        oids[name] = oid
+    return oids
 
 
 def _system_oid(name: str) -> int:

@@ -43,7 +43,7 @@ class Token(msgspec.Struct, frozen=True):
 
 def tokens(text: str) -> list[Token]:
     """The tokens of a text; raises `PostgresError` for a string or a comment that does not end."""
-    found: list[Token] = []
+    result: list[Token] = []
     at = 0
     while match := _TOKEN.match(text, at):
         kind, begin, at = str(match.lastgroup), at, match.end()
@@ -61,8 +61,8 @@ def tokens(text: str) -> list[Token]:
             raise syntax_error(
                 f"expected {text[at] if kind == 'word' else match[0]} at the end of a string, was none", begin
             )
-        found.append(Token(kind, text[begin:at], begin, at))  # type: ignore[arg-type]  # the names of the groups
-    return found
+        result.append(Token(kind, text[begin:at], begin, at))  # type: ignore[arg-type]  # the names of the groups
+    return result
 
 
 def unquoted(token: Token) -> str:

@@ -210,15 +210,15 @@ def _text_array(text: str, element: PgType) -> list[str]:
     """The elements of ``{…}``, of one dimension."""
     if not (text.startswith("{") and text.endswith("}")):
         raise PostgresError("22P02", f"expected an array {{…}}, was {text[:80]!r}")
-    found: list[str] = []
+    elements: list[str] = []
     for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', text[1:-1]):
         if plain.strip().upper() == "NULL":
-            found.append("NULL")
+            elements.append("NULL")
         else:
-            found.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
+            elements.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
     if "{" in text[1:-1].replace('\\"', "") and '"' not in text:
         raise PostgresError("0A000", "expected an array of one dimension, was one of more")
-    return found
+    return elements
 
 
 def _binary_array(value: bytes, element: PgType) -> list[str]:
@@ -229,20 +229,20 @@ def _binary_array(value: bytes, element: PgType) -> list[str]:
         if dimensions != 1:
             raise PostgresError("0A000", f"expected an array of one dimension, was one of {dimensions}")
         (count,) = struct.unpack_from("!i", value, 12)
-        at, found = 20, list[str]()
+        at, elements = 20, list[str]()
         for _ in range(count):
             (length,) = struct.unpack_from("!i", value, at)
             at += 4
             if length < 0:
-                found.append("NULL")
+                elements.append("NULL")
                 continue
             if at + length > len(value):
                 raise struct.error
-            found.append(_typed(_BINARY[element.name](value[at : at + length]), element))
+            elements.append(_typed(_BINARY[element.name](value[at : at + length]), element))
             at += length
     except struct.error:
         raise PostgresError("22P03", f"expected a binary array of {element.name}, was one that is cut off") from None
-    return found
+    return elements
 
 
 def _unpacked(form: str, value: bytes, name: str) -> tuple[int | float, ...]:

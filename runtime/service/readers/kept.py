@@ -84,30 +84,32 @@ class KeptReaders(msgspec.Struct, frozen=True):
         """What views may use: the market's, those of readers that are not leaving, and those whose rows have stayed."""
         own = [own_relation(reader.wanted) for reader in self.readers if not reader.is_leaving]
         stayed = [left.relation for left in self.left if left.stays]
-        found = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
-        return tuple(found.values())
+        relations_by_name = {
+            relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None
+        }
+        return tuple(relations_by_name.values())
 
     def inputs(self) -> tuple[DerivedInput, ...]:
         """What derived streams may read: trades and touches, and what readers that are not leaving fill."""
-        found = list(MARKET_INPUTS)
+        readable = list(MARKET_INPUTS)
         for reader in self.readers:
             own = own_relation(reader.wanted)
             if own is not None and not reader.is_leaving:
                 wanted = reader.wanted
                 deletes = "deletions" in wanted.options
                 kept = wanted.keep.time_column if wanted.keep is not None else None
-                found.append(DerivedInput(own, "" if deletes else time_of(own, wanted.options, kept)))
-        return tuple(found)
+                readable.append(DerivedInput(own, "" if deletes else time_of(own, wanted.options, kept)))
+        return tuple(readable)
 
     def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
         """Reader → the relations that it fills; ``inputs``, which the runtime was started with, are among them."""
         market = frozenset(relation.name for relation in MARKET_RELATIONS)
-        found = dict.fromkeys(inputs, market)
+        filled = dict.fromkeys(inputs, market)
         for reader in self.readers:
             if not reader.is_leaving:
                 own = own_relation(reader.wanted)
-                found[reader.wanted.name] = market if own is None else frozenset({own.name})
-        return found
+                filled[reader.wanted.name] = market if own is None else frozenset({own.name})
+        return filled
 
 
 def own_relation(wanted: NewReader) -> Relation | None:

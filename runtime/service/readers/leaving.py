@@ -28,14 +28,14 @@ def rows_that_leave(
             if base is not None and not has_snapshot_of(base, relation):
                 base = None
             begin = 0 if base is None else base.footer.to_epoch
-            held = add_up(log, relation, begin, epoch, base=base)
+            rows = add_up(log, relation, begin, epoch, base=base)
             break
         except EpochLogError:
             if not tries_left:
                 raise
-    if held is None or not held.num_rows:
+    if rows is None or not rows.num_rows:
         return []
-    weight = pa.array(-held.column(held.num_columns - 1).to_numpy().astype(np.int64))
-    last = held.num_columns - 1
-    batches: list[pa.RecordBatch] = held.set_column(last, held.schema.field(last), weight).to_batches()
+    weight = pa.array(-rows.column(rows.num_columns - 1).to_numpy().astype(np.int64))
+    last = rows.num_columns - 1
+    batches: list[pa.RecordBatch] = rows.set_column(last, rows.schema.field(last), weight).to_batches()
     return batches

@@ -27,15 +27,15 @@ def file_below(given: str, directories: Sequence[Path]) -> Path:
         raise CatalogueError(f"expected the name of a file without .., was {given!r}")
     known = " or ".join(map(str, directories))
     try:
-        found = (directories[0] / path).resolve(strict=True)
-        is_below = any(found.is_relative_to(directory.resolve()) for directory in directories)
-        is_file = found.is_file()
+        resolved = (directories[0] / path).resolve(strict=True)
+        is_below = any(resolved.is_relative_to(directory.resolve()) for directory in directories)
+        is_file = resolved.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CatalogueError(f"expected a file below {known}, was {given!r}: {reason}") from None
     if not is_below or not is_file:
         raise CatalogueError(f"expected a file below {known}, was {given!r}")
-    return found
+    return resolved
 
 
 class FileBelow(FileSource):

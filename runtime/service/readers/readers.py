@@ -32,7 +32,7 @@ from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, 
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
-from runtime.service.readers.waiting import in_time, told
+from runtime.service.readers.waiting import epoch_of, in_time
 from runtime.sources import Gate
 
 __all__ = ["ReaderService"]
@@ -92,7 +92,7 @@ class ReaderService:
     def begin(self, ingest: Ingest, catalogue: Catalogue) -> None:
         """What is read and what views may use, once both are there; what was leaving goes on."""
         self._ingest, self._catalogue = ingest, catalogue
-        self._tell(self.kept)
+        self._show(self.kept)
         for reader in self.kept.readers:
             if reader.is_leaving:
                 self._empty(reader, self._writer.epoch)
@@ -174,7 +174,7 @@ class ReaderService:
             return origin
 
         since = await self._sealed(
-            lambda at_cut, told_epoch: ingest.begin_origin(make, at_cut, told_epoch),
+            lambda at_cut, on_epoch: ingest.begin_origin(make, at_cut, on_epoch),
             lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
         )
         self._origins[wanted.name] = made[0]
@@ -201,12 +201,12 @@ class ReaderService:
 
         def leave() -> Mapping[str, pa.RecordBatch]:
             deltas = origin.adaptor.leave() if rows == "leave" else _NOTHING
-            for held in [each for each in self._writer.space if each.startswith(f"{space_of(reader.number)}/")]:
-                self._writer.space.delete(held)
+            for key in [each for each in self._writer.space if each.startswith(f"{space_of(reader.number)}/")]:
+                self._writer.space.delete(key)
             return deltas
 
         epoch = await self._sealed(
-            lambda at_cut, told_epoch: ingest.end_origin(name, at_cut, told_epoch),
+            lambda at_cut, on_epoch: ingest.end_origin(name, at_cut, on_epoch),
             lambda kept, _: kept.leaving(name) if leaves_later else kept.without(name, stays=rows == "stay"),
             leave,
         )
@@ -257,11 +257,11 @@ class ReaderService:
             keeping.store(writer.space, changed[0])
             return deltas()
 
-        epoch = await told(self._reactor, lambda told_epoch: begin(at_cut, told_epoch))
-        self._tell(changed[0])
+        epoch = await epoch_of(self._reactor, lambda on_epoch: begin(at_cut, on_epoch))
+        self._show(changed[0])
         return epoch
 
-    def _tell(self, kept: KeptReaders) -> None:
+    def _show(self, kept: KeptReaders) -> None:
         self.kept = kept
         _, catalogue = self._parts()
         catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of(self._inputs.names)
@@ -309,8 +309,8 @@ class ReaderService:
 
     def _known(self, reader: KeptReader) -> tuple[Origin | None, tuple[str, ...]]:
         """The origin of a reader, and the views that need it."""
-        held = self._origins.get(reader.wanted.name)
-        return (None if held is None else held[0]), self._needed(reader)
+        entry = self._origins.get(reader.wanted.name)
+        return (None if entry is None else entry[0]), self._needed(reader)
 
     def _needed(self, reader: KeptReader) -> tuple[str, ...]:
         own = own_relation(reader.wanted)

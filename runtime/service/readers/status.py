@@ -60,7 +60,7 @@ def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[s
     connection = wanted.connection
     is_plain = isinstance(connection, SocketConnection) and wanted.adaptor != OWN_ADAPTOR
     source = connection.path if isinstance(connection, FileConnection) else f"{connection.host}:{connection.port}"
-    told = ReaderStatus(
+    status = ReaderStatus(
         name=wanted.name,
         adaptor=wanted.adaptor,
         source=source,
@@ -71,14 +71,14 @@ def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[s
         views=tuple(views),
     )
     if origin is None:
-        return told
+        return status
     cut, counters = origin.cut(), origin.counters()
     reason = origin.failure
     if origin.ended and not reason and counters.tuples and counters.bad == counters.tuples:
         reason = f"expected rows, was none: all {counters.tuples} tuples are malformed; see dead-letters.jsonl"
     return ReaderStatus(
         **{
-            **{name: getattr(told, name) for name in ReaderStatus.__struct_fields__},
+            **{name: getattr(status, name) for name in ReaderStatus.__struct_fields__},
             "state": "failed" if reason else "ended" if origin.ended else "reading",
             "reason": reason,
             "sequence": cut.sequence,

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-__all__ = ["in_time", "told"]
+__all__ = ["epoch_of", "in_time"]
 
 T = TypeVar("T")
 
 
-def told(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferred[int]:
+def epoch_of(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferred[int]:
     """Begin something that tells an epoch on a worker; fires with it on the reactor's thread."""
-    heard: Deferred[int] = Deferred()
-    begin(lambda epoch: reactor.callFromThread(heard.callback, epoch))
-    return heard
+    result: Deferred[int] = Deferred()
+    begin(lambda epoch: reactor.callFromThread(result.callback, epoch))
+    return result
 
 
 def in_time(reactor: Any, waited_for: Deferred[T | None], timeout_s: float) -> Deferred[T | None]:

@@ -113,8 +113,8 @@ class Cursors:
 
     def kept(self, view: str, epoch: int, step: int, *, is_sorted: bool) -> Kept | None:
         """A result of this version that is kept already."""
-        found = self._kept.get((view, epoch, step, is_sorted))
-        return found[0] if found else None
+        entry = self._kept.get((view, epoch, step, is_sorted))
+        return entry[0] if entry else None
 
     def open(self, kept: Kept, page_rows: int) -> OpenCursor:
         """A new cursor at the beginning of a result; raises `TooManyCursorsError`."""

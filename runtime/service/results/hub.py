@@ -127,7 +127,7 @@ class Hub:
         self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
         self._at: dict[str, _Version] = {}
         self._read_ns: dict[Lane, int] = dict.fromkeys(_LANES, -_READ_NS)
-        self._held: frozenset[Lane] = frozenset()
+        self._held_lanes: frozenset[Lane] = frozenset()
         self.updates = 0
         self._adopt("spark", program, 1)
 
@@ -201,19 +201,19 @@ class Hub:
         return self._programs[self._views[name].lane]
 
     @property
-    def held(self) -> frozenset[Lane]:
+    def held_lanes(self) -> frozenset[Lane]:
         """The lanes of whose views nothing is sent."""
-        return self._held
+        return self._held_lanes
 
     def hold(self, lanes: Collection[Lane] = _LANES) -> None:
         """Send nothing of the views of these lanes from now on, as they are stale; of all others again."""
-        self._held = frozenset(lanes)
+        self._held_lanes = frozenset(lanes)
         for subscription in tuple(self._subscriptions):
             subscription.hold()
 
     def release(self) -> None:
         """All views are fresh again: whoever missed something gets it."""
-        if self._held:
+        if self._held_lanes:
             self.hold(())
 
     def restore(self, segment: Segment) -> None:
@@ -269,7 +269,7 @@ class Hub:
         dropped = self._adopt("spark", program, before + 1) if program is not None else ()
         self._apply("spark", changes, failed, footer.to_epoch)
         self._move("spark", footer.to_epoch, footer.cuts)
-        self._tell("spark", before, changes, failed, dropped)
+        self._notify("spark", before, changes, failed, dropped)
         if self.committed is not None:
             self.committed.published(footer, changes, failed)
 
@@ -286,7 +286,7 @@ class Hub:
         dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
         self._apply(lane, update.changes, update.failed, update.epoch)
         self._move(lane, update.epoch, update.cuts, update.step)
-        self._tell(lane, before, update.changes, update.failed, dropped, bodies=bodies)
+        self._notify(lane, before, update.changes, update.failed, dropped, bodies=bodies)
         if self.committed is not None:
             self.committed.updated(update, lane)
 
@@ -300,7 +300,7 @@ class Hub:
         part = self._programs.get(lane)
         failed = {view.name: reason for view in part.views if view.name not in self._failed} if part else {}
         self._failed |= failed
-        self._tell(lane, self.epoch(lane), {}, failed, ())
+        self._notify(lane, self.epoch(lane), {}, failed, ())
         if self.committed is not None:
             self.committed.fail_lane(lane, reason)
 
@@ -359,7 +359,7 @@ class Hub:
     def is_held(self, name: str) -> bool:
         """Whether nothing is sent of a view now."""
         view = self._views.get(name)
-        return view is not None and view.lane in self._held
+        return view is not None and view.lane in self._held_lanes
 
     def _adopt(self, lane: Lane, program: Program, epoch: int) -> tuple[str, ...]:
         """Take over a lane's part of a catalogue from an epoch on; gives the views that are gone with the old one."""
@@ -400,8 +400,8 @@ class Hub:
             if self._views[name].lane != lane:
                 continue
             # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
-            found = None if name in self._failed else changes.get(name)
-            result.apply(found, version)
+            rows = None if name in self._failed else changes.get(name)
+            result.apply(rows, version)
         due = {id(result.waiting): result for result in self._results.values()}
         for pending in overdue([result.waiting for result in self._results.values()]):
             due[id(pending)].settle()
@@ -416,7 +416,7 @@ class Hub:
         view = self._views.get(name)
         return view is not None and view.lane == lane
 
-    def _tell(
+    def _notify(
         self,
         lane: Lane,
         before: int,
@@ -432,20 +432,20 @@ class Hub:
             for subscription in tuple(self._subscriptions):
                 if subscription.dropped(name, message):
                     self.unsubscribe(subscription)
-        told = {name for name in (*changes, *failed) if self._is_of(name, lane)}
+        concerned = {name for name in (*changes, *failed) if self._is_of(name, lane)}
         messages = {
             name: Message(self._header("changes", name, lane, before), rows, bodies.get(name, b""))
             for name, rows in changes.items()
-            if rows.num_rows and name in told and name not in self._failed
+            if rows.num_rows and name in concerned and name not in self._failed
         }
-        messages |= {n: Message(self._header("error", n, lane, before, w)) for n, w in failed.items() if n in told}
-        told_to: dict[Subscription, None] = {}
+        messages |= {n: Message(self._header("error", n, lane, before, w)) for n, w in failed.items() if n in concerned}
+        notified: dict[Subscription, None] = {}
         for name, message in messages.items():
             self._streams[name].add(message)
             for subscription in tuple(self._subscriptions):
                 if subscription.changed(name, message):
-                    told_to[subscription] = None
-        for subscription in told_to:
+                    notified[subscription] = None
+        for subscription in notified:
             subscription.flush()
 
     def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:

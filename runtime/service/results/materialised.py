@@ -56,8 +56,8 @@ class FullRows:
             return self
         keys = self._values
         for name in reversed(self._values.column_names):
-            if (held := self._values[name]).null_count:  # where to put NULL is said otherwise from release to release
-                keys = keys.add_column(keys.column_names.index(name), f"is {name}", pc.is_valid(held))
+            if (column := self._values[name]).null_count:  # where to put NULL is said otherwise from release to release
+                keys = keys.add_column(keys.column_names.index(name), f"is {name}", pc.is_valid(column))
         order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
         weights = pa.chunked_array([pa.array(self._counts).take(order)])
         return FullRows(
@@ -67,8 +67,8 @@ class FullRows:
     def arrow(self, begin: int, end: int) -> pa.Table:
         """Rows at these positions, with Arrow's decimals in place of integers that have a scale."""
         fields, arrays = [], []
-        for column, held in zip(self.columns, self._at(begin, end).columns, strict=True):
-            array = with_point(held, column.scale) if column.scale else held
+        for column, values in zip(self.columns, self._at(begin, end).columns, strict=True):
+            array = with_point(values, column.scale) if column.scale else values
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -80,8 +80,8 @@ class FullRows:
         number is text.
         """
         lists = [
-            _json_values(held, column, as_text=as_text)
-            for column, held in zip(self.columns, self._at(begin, end).columns, strict=True)
+            _json_values(values, column, as_text=as_text)
+            for column, values in zip(self.columns, self._at(begin, end).columns, strict=True)
         ]
         return [list(row) for row in zip(*lists, strict=True)]
 
@@ -105,31 +105,31 @@ def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
     return rows.json(0, len(rows))
 
 
-def with_point(held: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
+def with_point(values: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
     """The same digits with a point in them; exact, as every int64 has at most 19 of 38."""
-    whole = held.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(held.type) else held
+    whole = values.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(values.type) else values
     type_ = pa.decimal128(_DIGITS, scale)
-    chunks = [pa.Array.from_buffers(type_, len(one), one.buffers(), offset=one.offset) for one in whole.chunks]
+    chunks = [pa.Array.from_buffers(type_, len(chunk), chunk.buffers(), offset=chunk.offset) for chunk in whole.chunks]
     return pa.chunked_array(chunks, type_)
 
 
-def _json_values(held: pa.ChunkedArray, column: Column, *, as_text: bool) -> list[Any]:
+def _json_values(values: pa.ChunkedArray, column: Column, *, as_text: bool) -> list[Any]:
     """A column at once: a page of a browser is made of a thousand values, and most need no look at each."""
     if column.scale:
-        exact: list[Any] = with_point(held, column.scale).to_pylist()
+        exact: list[Any] = with_point(values, column.scale).to_pylist()
         return [None if value is None else f"{value:f}" for value in exact] if as_text else exact
-    values: list[Any]
+    shown: list[Any]
     if column.type in {"int64", "int128"}:
         try:
-            whole = held.cast(pa.int64())
+            whole = values.cast(pa.int64())
         except pa.ArrowInvalid:  # some of them have more than 64 bits
-            values = held.to_pylist()
-            return [None if value is None else str(value) for value in values] if as_text else [*map(_narrowed, values)]
-        values = (whole.cast(pa.string()) if as_text else whole).to_pylist()
-        return values
-    values = held.to_pylist()
+            shown = values.to_pylist()
+            return [None if value is None else str(value) for value in shown] if as_text else [*map(_narrowed, shown)]
+        shown = (whole.cast(pa.string()) if as_text else whole).to_pylist()
+        return shown
+    shown = values.to_pylist()
     is_time = column.type in {"date", "timestamp"}
-    return [None if value is None else value.isoformat() for value in values] if is_time else values
+    return [None if value is None else value.isoformat() for value in shown] if is_time else shown
 
 
 def _narrowed(value: Decimal | None) -> Decimal | int | None:

@@ -154,15 +154,15 @@ class CleanStop:
 
     async def _until(self, claim: Callable[[], bool]) -> bool:
         """Look until something is so; False if the time is over first, or it is hurried."""
-        found: list[bool] = [claim()]
+        result: list[bool] = [claim()]
 
-        def look() -> None:
-            found[0] = claim()
-            if found[0] or self._is_hurried or self._reactor.seconds() >= self._deadline_s:
+        def poll() -> None:
+            result[0] = claim()
+            if result[0] or self._is_hurried or self._reactor.seconds() >= self._deadline_s:
                 loop.stop()
 
-        if not found[0]:
-            loop = LoopingCall(look)
+        if not result[0]:
+            loop = LoopingCall(poll)
             loop.clock = self._reactor
             await loop.start(_LOOK_SECONDS)
-        return found[0]
+        return result[0]

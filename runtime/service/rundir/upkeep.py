@@ -165,7 +165,7 @@ class Upkeep:
         """Part by part: what one fails at keeps no other from being done, so that the limit holds in any case."""
         parts = (self._snapshot, self._full_result, self._retire, self._measure)
         fenced = self._failed(self._fence)
-        failures = {fenced} if fenced else {said for part in parts if (said := self._failed(part))}
+        failures = {fenced} if fenced else {failure for part in parts if (failure := self._failed(part))}
         self._failures = frozenset(failures)
         if self._note_damaged() or failures:
             self._times_failed += 1
@@ -175,13 +175,13 @@ class Upkeep:
 
         Once it was retired what had been found before is forgotten, as it may be gone: what is there was found again.
         """
-        found = frozenset((*self._snapshots.torn.values(), *self._results.torn))
+        damaged = frozenset((*self._snapshots.torn.values(), *self._results.torn))
         self._snapshots.torn.clear()
         self._results.torn.clear()
-        others = found - self._damaged
+        others = damaged - self._damaged
         for reason in sorted(others):
             self._log.error("passed over: {reason}", reason=reason)
-        self._damaged = found if self._has_retired else self._damaged | found
+        self._damaged = damaged if self._has_retired else self._damaged | damaged
         self._has_retired = False
         return bool(others)
 

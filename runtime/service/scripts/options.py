@@ -104,21 +104,21 @@ class Options:
     def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:
         """What is said of single columns: ``prefix.column``."""
         self._known.add(f"{prefix}.COLUMN")
-        found = {}
+        options = {}
         for name in [n for n in self._left if n.startswith(f"{prefix}.")]:
             column = name.partition(".")[2]
             if column not in columns:
                 known = ", ".join(f"{prefix}.{column}" for column in columns)
                 raise ServiceError(f"expected an option out of {known} for {self._declaration.name}, was {name}")
-            found[column] = self._left.pop(name)
-        return found
+            options[column] = self._left.pop(name)
+        return options
 
     def rest(self, known: Collection[str]) -> dict[str, str]:
         """Those of these names, taken together; they have to be all that are left."""
         self._known.update(known)
-        found = {name: self._left.pop(name) for name in list(self._left) if name in known}
+        taken = {name: self._left.pop(name) for name in list(self._left) if name in known}
         self.end()
-        return found
+        return taken
 
     def end(self) -> None:
         """Everything has been taken; raises `ServiceError` for what is left."""
@@ -198,9 +198,9 @@ def stream_codec(options: Options, path: Path) -> Codec | None:
     ratio = options.number("codec_ratio", default.most_ratio)
     by_suffix = codec_by_suffix(path)
     if not name and by_suffix is None:
-        if said := options.given("codec_mode", "codec_limit", "codec_ratio"):
+        if given := options.given("codec_mode", "codec_limit", "codec_ratio"):
             raise ServiceError(
-                f"expected {said} for {options.stream} only with a codec, was none: {path.name} has no suffix of one"
+                f"expected {given} for {options.stream} only with a codec, was none: {path.name} has no suffix of one"
             )
         return None
     return msgspec.convert(

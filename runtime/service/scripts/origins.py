@@ -72,13 +72,13 @@ def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInp
 
     A table, and a stream from which rows are deleted, is looked up. Raises `ServiceError` for a time that is none.
     """
-    found = []
+    inputs = []
     for declaration in declarations:
         if declaration.adaptor != "orderbook":
             relation = declaration.relation()
             is_looked_up = declaration.is_table or Options(declaration).flag("deletions")
-            found.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
-    return tuple(found)
+            inputs.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
+    return tuple(inputs)
 
 
 def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:

@@ -272,15 +272,15 @@ class ScriptRun:
             for origin in origins.values():
                 for name, value in origin.adaptor.counters().items():
                     counters[name] = counters.get(name, 0) + value
-            found = ingest.counters()
-            self._expect_rows(origins, found)
+            counts = ingest.counters()
+            self._expect_rows(origins, counts)
             self.counts = Counts(
                 messages=sum(f.messages for f in footers),
                 dead_letters=writer.dead_letters,
-                nulled=sum(origin.nulled for origin in found.values()),
+                nulled=sum(origin.nulled for origin in counts.values()),
                 epochs=writer.epoch,
                 counters=counters,
-                origins=found,
+                origins=counts,
                 late={name: line.late for name, line in derived.figures.items() if line.late} if derived else {},
             )
             return writer.epoch
@@ -290,12 +290,12 @@ class ScriptRun:
     def _expect_rows(self, origins: Mapping[int, Origin], counters: Mapping[str, OriginCounters]) -> None:
         """Raises `ServiceError` for an origin of whose tuples none is well formed: a result over it would mislead."""
         for origin_id, origin in origins.items():
-            found = counters[origin.name]
-            if not found.tuples or found.bad < found.tuples:
+            counts = counters[origin.name]
+            if not counts.tuples or counts.bad < counts.tuples:
                 continue
             first = first_letter(self._directory / "dead-letters.jsonl", origin_id)
             raise ServiceError(
-                f"expected rows in {origin.name.partition('|')[0]}, was none: all {found.tuples} tuples are malformed"
+                f"expected rows in {origin.name.partition('|')[0]}, was none: all {counts.tuples} tuples are malformed"
                 + ("" if first is None else f"; of the first one {first}")
                 + self._hint(origin.name)
             )
