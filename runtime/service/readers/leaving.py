@@ -1,4 +1,4 @@
-"""The rows that leave with a dropped reader: all that its relation holds, out of the log."""
+"""Deltas that delete all rows of a dropped reader's relation, read from the log."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add
 __all__ = ["rows_that_leave"]
 
 _TRIES: Final = 3
-"""The log may lose its beginning while it is read: then a newer snapshot stands for it."""
+"""Attempts to read the log, whose beginning may be retired meanwhile; a newer snapshot then replaces it."""
 
 
 def rows_that_leave(
     log: EpochLogReader, snapshots: SnapshotDirectory, relation: str, epoch: int
 ) -> list[pa.RecordBatch]:
-    """The deltas that empty a relation which nobody has filled since this epoch; on any thread. Takes memory for them.
+    """Return the deltas that empty a relation which has not changed since this epoch. May run on any thread.
 
-    Raises `EpochLogError` if the log cannot be read.
+    All rows are in memory at once. Raises `EpochLogError` if the log cannot be read.
     """
     for tries_left in reversed(range(_TRIES)):
         try:

@@ -1,4 +1,4 @@
-"""What is said of readers."""
+"""Status of inputs and readers, as the service reports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKET = tuple(relation.name for relation in MARKET_RELATIONS)
 
 
 def input_status(inputs: Inputs, config: LiveConfig) -> list[ReaderStatus]:
-    """Of what the runtime was started to read, its feed first."""
+    """Return the status of the inputs that the runtime was started with, its feed first."""
     own = [] if inputs.feed is None or config.feed is None else [_feed_status(inputs.feed, *config.feed)]
     return own + [
         ReaderStatus(
@@ -54,7 +54,7 @@ def _feed_status(feed: Feed, host: str, port: int) -> ReaderStatus:
 
 
 def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[str]) -> ReaderStatus:
-    """Of one that was added; without an origin it is leaving."""
+    """Return the status of an added reader; without an origin it is leaving."""
     wanted = reader.wanted
     own = own_relation(wanted)
     connection = wanted.connection
