@@ -1,4 +1,4 @@
-"""Changes of the catalogue that are waited for until they are published."""
+"""Changes of the catalogue that wait for their publication."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DONE, _LATER = 200, 202
 
 
 class Control:
-    """Changes the catalogue and says what became of it, with HTTP's status.
+    """Changes the catalogue and returns the outcome, with the HTTP status.
 
-    A change goes on when nobody waits for it any more. What it cannot do it raises: `SqlError`, `ServiceError`.
+    A change continues if its caller stops waiting. Changes raise `SqlError` and `ServiceError`.
     """
 
     _log = Logger()
@@ -74,7 +74,7 @@ class Control:
         return self._changed(epoch, views, in_time=await self._is_published(epoch, timeout_s, views))
 
     async def _is_published(self, epoch: int, timeout_s: float, views: list[View]) -> bool:
-        """Whether the lanes of these views have published the epoch in time."""
+        """Return True if the lanes of these views have published the epoch within the timeout."""
         waiting = [self._catalogue.when_published(epoch, timeout_s, lane) for lane in {view.lane for view in views}]
         return all([await published for published in waiting])
 
@@ -85,5 +85,5 @@ class Control:
 
 
 def _all_views(program: Program) -> tuple[View, ...]:
-    """Derived streams as views, and views."""
+    """Return the derived streams as views, and the views."""
     return (*stream_views(program).views, *program.views)
