@@ -39,7 +39,7 @@ _UPSTREAM_COUNTERS: Final = (
     ("bytes", "Bytes of these.", "bytes"),
     ("busy_seconds", "Processor time of the thread that reads them.", "busy_s"),
 )
-"""Name, help and field."""
+"""Name, help and field of the counters."""
 MOST_VIEWS: Final = 200
 """Views that have series of their own: the first of the catalogue."""
 
