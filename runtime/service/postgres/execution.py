@@ -1,4 +1,4 @@
-"""Execution of a session's questions: asks them, sends their rows, copies answers and subscriptions, is cancelled.
+"""Execution of a session's questions: answers, rows, COPY of answers and subscriptions, and cancellation.
 
 ```
 Question ─▶ rewriting ─▶ Asker.ask, at the block's epoch ─▶ ShownRows ─▶ send ─chunks─▶ encoding ─▶ Outlet
@@ -93,11 +93,11 @@ class Execution:
     # Cancelling
 
     def begin(self) -> None:
-        """A message of the client is executed from now on."""
+        """Begin to execute a message of the client."""
         self._is_running, self._cancelled = True, ""
 
     def end(self) -> None:
-        """The message has been executed."""
+        """End the execution of a message."""
         self._is_running = False
 
     def cancel(self, reason: str) -> None:
@@ -120,9 +120,9 @@ class Execution:
     async def ask(
         self, question: Question, values: Sequence[str], *, most_rows: int | None = None, describes: bool = False
     ) -> ShownRows:
-        """The answer; raises `PostgresError` with the position in the text that the client sent.
+        """Return the answer; raises `PostgresError` with the position in the client's text.
 
-        ``values`` are the SQL of its parameters. With ``describes`` the answer has its columns and no rows.
+        ``values`` are the SQL of its parameters. With ``describes`` the answer has columns and no rows.
         """
         shared, epoch = self._shared, question.epoch
         if len(values) < question.parameters:

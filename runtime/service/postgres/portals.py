@@ -1,4 +1,4 @@
-"""Prepared statements and portals of one session, by name, with their limits.
+"""Tables of the prepared statements and portals of one session, by name, with their limits.
 
 A prepared statement is a statement with the types of its parameters, named by Parse or by PREPARE. A portal is a
 prepared statement with its values, and its rows once it has run; a cursor is a portal that SQL has named.
@@ -73,7 +73,7 @@ class PreparedTable:
         self._bytes += prepared.size
 
     def find(self, name: str) -> Prepared:
-        """The statement of this name; raises `PostgresError`."""
+        """Return the statement of this name; raises `PostgresError`."""
         if name not in self._prepared:
             raise PostgresError("26000", f"expected a prepared statement, was {name[:80]!r}")
         return self._prepared[name]
@@ -128,13 +128,13 @@ class PortalTable:
             self._held_bytes.give(cursor.rows.nbytes)
 
     def find(self, name: str) -> Portal:
-        """The portal of this name; raises `PostgresError`."""
+        """Return the portal of this name; raises `PostgresError`."""
         if name not in self._portals:
             raise PostgresError("34000", f"expected a portal, was {name[:80]!r}")
         return self._portals[name]
 
     def cursor(self, name: str) -> Cursor:
-        """The rows of a cursor; raises `PostgresError`."""
+        """Return the rows of a cursor; raises `PostgresError`."""
         portal = self._portals.get(name)
         if portal is None or portal.cursor is None:
             raise PostgresError("34000", f"expected a cursor, was {name[:80]!r}")

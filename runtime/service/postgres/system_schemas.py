@@ -1,4 +1,4 @@
-"""The tables of ``pg_catalog`` and ``information_schema`` by name and columns, and PostgreSQL's functions over them."""
+"""Tables of ``pg_catalog`` and ``information_schema`` by name and columns, and PostgreSQL's functions over them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["MACROS", "SYSTEM_TABLES", "TYPE_NAMES"]
 
 TYPE_NAMES: Final = "pg_catalog.type_names"
-"""Type → what SQL calls it: no table of PostgreSQL's, read by `format_type`."""
+"""Table of types and their names in SQL: not one of PostgreSQL's, read by `format_type`."""
 _TABLES: Final = """
 pg_catalog.pg_aggregate aggfnoid:o aggkind:n aggnumdirectargs:s
 pg_catalog.pg_am oid:o amname:n amhandler:n amtype:n
@@ -157,17 +157,17 @@ The letters: o oid, n name or text, b bool, i int4, s int2, f float4, x int8, z 
 
 
 def _value_of(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
-    """What a row of a table has in a column.
+    """Return the SQL of the value of a column in the row with a key.
 
-    Both have names in it that no argument has: DuckDB puts the text of an argument in place of its name, so that a
-    column of the caller's would become one of the table's.
+    Columns are renamed to names that no argument has: DuckDB replaces the name of an argument by its text, so that a
+    column of the caller would become one of the table.
     """
     renamed = f'SELECT {key} AS "@key", {column} AS "@found" FROM "{table}"'
     return f'(SELECT min(k."@found") FROM ({renamed}) k WHERE k."@key" = {sought})'
 
 
 def _named(column: str, table: str) -> str:
-    """The name of what has the number ``o``, ``-`` for none."""
+    """Return the SQL of the name of the object with the number ``o``, ``-`` for 0."""
     return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_value_of(column, table)}, o::VARCHAR) END"
 
 
@@ -242,4 +242,4 @@ MACROS: Final[dict[str, str]] = {
     f"{_value_of('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
-"""Functions of PostgreSQL's, each what it is with the catalogue above."""
+"""Functions of PostgreSQL → their definitions over the catalogue above."""
