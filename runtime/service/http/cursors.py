@@ -24,7 +24,7 @@ InThread = Callable[[Callable[[], Any]], "Deferred[Any]"]
 """Runs a call on another thread."""
 
 _ROWS_AT_ONCE: Final = 20_000
-"""So many are sorted on the reactor's thread: faster than another one is woken."""
+"""Up to this many rows are sorted on the reactor's thread; above it, waking a worker is cheaper."""
 _CURSOR: Final = Parameter("cursor", str, "id of a cursor")
 _PAGE: Final = Parameter(
     "page",
@@ -42,7 +42,7 @@ class CursorRoutes:
         self._opening = DeferredLock()  # one result at a time is unpacked and sorted
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         missing = Answer(404, "there is no such cursor or page")
         gone = Answer(410, "the cursor is closed: why")
         opened = Answer(201, "a cursor before its first page; ``Location`` is where its pages are", Cursor, (JSON,))

@@ -1,4 +1,4 @@
-"""The description of the service, made from its table of routes and the records that they speak of."""
+"""OpenAPI description of the service, generated from its table of routes and their records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: 
 
 
 def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[str, Any]:
-    """The description, OpenAPI 3.1; ``has_token``: whether everybody is asked for the token."""
+    """Return the description in OpenAPI 3.1; ``has_token`` says whether requests need the token."""
     kinds = list(dict.fromkeys(kind for route in routes.routes for kind in _kinds(route)))
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
     by_kind = dict(zip(kinds, schemas, strict=True))
@@ -65,7 +65,7 @@ def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[st
 
 
 def _kinds(route: Route) -> Iterator[Any]:
-    """Types that a schema is made of."""
+    """Yield the types of a route that need a schema."""
     yield from (parameter.type for parameter in (*route.values, *route.parameters))
     if route.body is not None:
         yield route.body
@@ -96,7 +96,7 @@ def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dic
 
 
 def _answers(route: Route, limits: SiteLimits) -> list[Answer]:
-    """Those of the route and those that every route may give, by status."""
+    """Return the answers of the route and those that every route may give, by status."""
     by_status = {status: Answer(status, what) for status, what in _OF_ALL}
     by_status[405] = Answer(405, "the path has other methods: `Allow`")
     by_status[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")

@@ -1,4 +1,4 @@
-"""How the runtime stands and what it does, for people, programs and monitors."""
+"""Status, statistics and metrics of the runtime over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.service.results.hub import Hub
 __all__ = ["ReportRoutes"]
 
 _LAGS = {"spark": "lag_ms", "express": "express_lag_ms"}
-"""Lane → its figure."""
+"""Lane → name of its lag in the status figures."""
 
 
 class ReportRoutes:
@@ -41,7 +41,7 @@ class ReportRoutes:
             metrics.add(self._site_metrics)
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         routes = [
             Route("GET", "/v1/status", "status", "How the runtime stands.",
                   (Answer(200, "its figures", RuntimeStatus, (JSON,)),), self._status_reply),
@@ -84,7 +84,7 @@ class ReportRoutes:
         )
 
     def _site_metrics(self) -> Iterator[Metric]:
-        """Of this service: who is served, and what is refused."""
+        """Yield the metrics of this service: connections, subscribers, cursors, requests and refusals."""
         cursors, site, prefix = self._cursors(), self._site(), "deltabook_runtime"
         yield gauge(f"{prefix}_subscribers", "Subscribers of changes.", self._hub.subscribers)
         yield gauge(f"{prefix}_cursors", "Results that are looked at page by page.", cursors.open)
