@@ -1,4 +1,4 @@
-"""The changes of views, without end: connections come and go, the stream goes on."""
+"""Endless stream of the changes of views, which reconnects and resumes."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ class Patience(msgspec.Struct, frozen=True):
     """How long a change stream waits for a runtime before it gives up."""
 
     silence_s: float = 30.0
-    """A connection that is silent for so long, without even a heartbeat, is closed and made again."""
+    """Silence, without even a heartbeat, after which a connection is closed and made again."""
     reconnect_s: float = 120.0
-    """After so long without any connection, the stream fails."""
+    """Time without any connection after which the stream fails."""
     first_s: float = 0.1
-    """Delay between the first two attempts; each further delay is twice as long,"""
+    """Delay between the first two attempts; each further delay is twice as long."""
     most_s: float = 5.0
-    """up to this delay."""
+    """Longest delay between two attempts."""
 
 
 class ChangeStream:
     """Iterator over the changes of views; used by one thread at a time.
 
-    With ``by="epoch"`` each committed epoch arrives exactly once, over lost connections and restarts of the runtime,
-    also after it was killed: every change begins where the one before it ended. If the runtime no longer has the
-    changes in between, a snapshot with a reason arrives.
+    With ``by="epoch"`` each committed epoch arrives exactly once, across lost connections and restarts of the runtime,
+    even after it was killed: every change begins where the previous one ended. If the runtime no longer has the changes
+    in between, a snapshot with a reason arrives.
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class ChangeStream:
         self._decoder = FrameDecoder()
         self._is_closed = False
         self._has_received = False
-        """Whether anything came on this connection."""
+        """True if data arrived on this connection."""
         self._fruitless = 0
-        """Connections in a row on which nothing came."""
+        """Number of consecutive connections without data."""
 
     @property
     def positions(self) -> dict[str, int]:
@@ -157,7 +157,7 @@ class ChangeStream:
         return None
 
     def _read(self, end_s: float | None = None) -> None:
-        """Wait for more frames, connecting first where that must be; no longer than until ``end_s``."""
+        """Wait for more frames until ``end_s`` at most, connecting first if necessary."""
         if self._answer is None:
             self._connect(end_s)
         answer = self._answer
@@ -165,9 +165,9 @@ class ChangeStream:
             return
         try:
             data = answer.read1(_READ_BYTES)
-        except (OSError, ValueError, http.client.HTTPException):  # also when nothing came for too long, or it is closed
+        except (OSError, ValueError, http.client.HTTPException):  # also after a timeout, or when it is closed
             data = b""
-        except AttributeError:  # what the standard library says of an answer that another thread closes meanwhile
+        except AttributeError:  # raised by the standard library for an answer that another thread closes meanwhile
             if not self._is_closed:
                 raise
             data = b""
@@ -180,7 +180,7 @@ class ChangeStream:
         self._frames = self._decoded(data)
 
     def _rest(self, end_s: float | None) -> None:
-        """The runtime answers and says nothing: do not ask again at once, and later each time."""
+        """Delay the next attempt, longer each time, as the runtime accepts connections without sending anything."""
         patience, self._fruitless = self._patience, self._fruitless + 1
         wait_s = min(patience.first_s * 2.0 ** min(self._fruitless - 1, _MOST_DOUBLED), patience.most_s)
         if end_s is not None:
@@ -195,7 +195,7 @@ class ChangeStream:
             raise ProtocolError(str(error)) from None
 
     def _connect(self, end_s: float | None) -> None:
-        """Try again and again; raises `ClientError` when that is hopeless."""
+        """Connect, and retry until `Patience` is exhausted or ``end_s``; raises `ClientError`."""
         begun_s, wait_s = self._now_s(), self._patience.first_s
         while True:
             try:
@@ -233,7 +233,7 @@ class ChangeStream:
             connection.close()
 
     def _change(self, frame: Frame) -> Change | None:
-        """What a frame says; None where nothing changed."""
+        """Return the change of a frame; None if nothing changed."""
         head, name = frame.header, frame.header.view
         if head.kind == "heartbeat" or name not in self._left:
             return None
@@ -265,7 +265,7 @@ class ChangeStream:
 
 
 def _exact(table: pa.Table) -> pa.Table:
-    """Decimals in place of integers that have a scale: the digits are the same."""
+    """Replace integers that have a scale by decimals with the same digits."""
     for place, field in enumerate(table.schema):
         scale = int((field.metadata or {}).get(b"scale", 0))
         if scale:

@@ -1,4 +1,4 @@
-"""Relations as they were at an epoch: the log added up, kept for the next question and brought forward."""
+"""Relations at an epoch: the sum of the log, kept for the next question and brought forward."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from runtime.views.rows import change_schema
 __all__ = ["RelationsAtEpochs"]
 
 _ATTEMPTS: Final = 2
-"""What was retired while it was read is read again, from a newer snapshot."""
+"""Attempts to read a log that is being retired; each begins at a newer snapshot."""
 
 
 class RelationsAtEpochs:
-    """The relations of one log; from any thread, one at a time.
+    """Relations of one log. May be called from any thread; calls run one at a time.
 
-    A relation is kept as it was at the newest epoch that was asked for: the next question costs what has changed since.
-    An older epoch is added up from a snapshot, and not kept.
+    A relation is kept at the newest requested epoch, so that the next question only reads the changes since then. An
+    older epoch is added up from a snapshot, and not kept.
     """
 
     def __init__(self, epochs: Path, snapshots: Path, most_bytes: int) -> None:
@@ -38,9 +38,9 @@ class RelationsAtEpochs:
         self._lock = threading.Lock()
 
     def at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
-        """The rows at the end of an epoch, with their weights behind them.
+        """Return the rows at the end of an epoch, with their weights in the last column.
 
-        Raises `GoneError` for an epoch that cannot be had any more, `CostlyError` if it is cancelled.
+        Raises `GoneError` for an epoch that is no longer available, `CostlyError` if the question is cancelled.
         """
         with self._lock:
             for attempt in range(_ATTEMPTS):
@@ -55,7 +55,7 @@ class RelationsAtEpochs:
         raise AssertionError("the last attempt returns or raises")
 
     def kept(self) -> dict[str, int]:
-        """Which relations are kept, as they were at which epochs."""
+        """Return the kept relations with their epochs."""
         return {name: epoch for name, (epoch, _, _) in self._kept.items()}
 
     def _at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
@@ -90,7 +90,7 @@ class RelationsAtEpochs:
 
 
 def _typed(rows: pa.Table | None, relation: Relation) -> pa.Table:
-    """The rows in the relation's types; none where nothing ever was."""
+    """Return the rows in the relation's types; an empty table for None."""
     schema = change_schema(relation.columns)
     if rows is None:
         return schema.empty_table()

@@ -1,4 +1,4 @@
-"""Views as they were at an epoch: their rows as published, and what they changed since taken back."""
+"""Views at an epoch: their published rows, minus their changes since then."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["PublishedView", "ViewsAtEpochs", "published_views"]
 
 
 class PublishedView(msgspec.Struct, frozen=True, eq=False):
-    """A view's full result at the end of an epoch that is committed."""
+    """Full result of a view at the end of a committed epoch."""
 
     view: View
     since: int
-    """Its first epoch, as far as the hub knows."""
+    """First epoch of the view that the hub knows."""
     epoch: int
     rows: pa.Table
     """Columns and ``weight``."""
 
 
 def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[dict[str, PublishedView]]:
-    """The newest committed results of these views; on the reactor's thread.
+    """Return a Deferred of the newest committed results of these views; on the reactor's thread.
 
-    One of the express lane that is ahead of its last epoch is waited for until the next one is committed. Fails with
-    `AskError` for a view that has failed, or is dropped meanwhile. When it is cancelled nothing is waited for any more.
+    A view of the express lane that is ahead of its last epoch is available once the next epoch is committed. The
+    Deferred fails with `AskError` for a view that has failed, or is dropped meanwhile, and may be cancelled.
     """
     views = {view.name: view for view in hub.views if view.name in names}
     collected = _Collected({name: (view, hub.since[name]) for name, view in views.items()})
@@ -48,7 +48,7 @@ def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[di
         return collected.done
 
     def ended(result: Any) -> Any:
-        # Not at once: the hub may be in the midst of telling its subscribers.
+        # Deferred: the hub may be iterating over its subscribers.
         reactor.callLater(0, hub.unsubscribe, subscription)
         return result
 
@@ -58,7 +58,7 @@ def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[di
 
 
 class _Collected(Listener):
-    """Takes one snapshot of each view."""
+    """Listener that collects one snapshot of each view."""
 
     def __init__(self, views: Mapping[str, tuple[View, int]]) -> None:
         self._views = dict(views)
@@ -86,17 +86,17 @@ class _Collected(Listener):
 
 
 class ViewsAtEpochs:
-    """Takes published results back to epochs before; from any thread."""
+    """Results of views at earlier epochs. May be called from any thread."""
 
     def __init__(self, log: Callable[[], EpochLogReader], history: History) -> None:
-        """``log`` makes a reader of the log for one question."""
+        """``log`` returns a reader of the log for one question."""
         self._log = log
         self._history = history
 
     def at(self, published: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
-        """The view's rows at the end of an epoch, with their weights behind them.
+        """Return the view's rows at the end of an epoch, with their weights in the last column.
 
-        Raises `GoneError` where they cannot be had, `CostlyError` if it is cancelled.
+        Raises `GoneError` if they are not available, `CostlyError` if the question is cancelled.
         """
         view = published.view
         if epoch > published.epoch:
@@ -118,7 +118,7 @@ class ViewsAtEpochs:
         return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
     def _check_known(self, published: PublishedView, epoch: int) -> None:
-        """The hub knows a view of the express lane since its start, not since it was added."""
+        """Raise `GoneError` if the view did not exist at an epoch before the hub's start."""
         view = published.view
         gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":

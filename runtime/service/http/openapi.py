@@ -18,13 +18,13 @@ _LINE: Final[dict[str, Any]] = {"type": "string", "description": "one line: what
 _BYTES: Final[dict[str, Any]] = {"type": "string", "contentEncoding": "binary"}
 _HEADER: Final = {"schema": {"type": "string"}}
 _ABOUT: Final = """\
-Views of a runtime: what they are, what they say and what changes in them.
+Views of a runtime: their definitions, their results and their changes.
 
 A runtime without a token answers programs of the same machine only, under a name of this machine; one with a token
-whoever says it (`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y. `HEAD` is answered
-wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too: who reads JSON's
-numbers as floats asks with `integers=string`. Rows come as an Arrow IPC stream to who accepts
-`application/vnd.apache.arrow.stream`.
+answers every client that sends it (`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y.
+`HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too:
+a client that reads JSON's numbers as floats needs `integers=string`. A client that accepts
+`application/vnd.apache.arrow.stream` gets rows as an Arrow IPC stream.
 """
 _OF_ALL: Final = (
     (400, "a request that is not understood: what was expected"),
