@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     rows: pa.Table
     """The view's columns and ``weight``: +n for rows that are added, -n for rows that are removed. Empty when ended."""
     reason: str = ""
-    """Why the view ended, or why a snapshot replaces the changes that were requested."""
+    """Reason why the view ended, or why a snapshot replaces the requested changes."""
     feed: Mapping[str, tuple[str, int]] = {}
     """For each origin, session and number of the last message that the change covers."""
     time_ns: int = 0
@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long a change stream waits for a runtime before it gives up."""
+    """Timeouts and delays of a change stream."""
 
     silence_s: float = 30.0
     """Silence, without even a heartbeat, after which a connection is closed and made again."""

@@ -160,7 +160,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
     epoch: int
     """Epoch at whose end the rows hold."""
     table: pa.Table
-    """The rows, in the order that the SELECT gives them."""
+    """The rows, in the order of the SELECT."""
 
     @property
     def columns(self) -> tuple[str, ...]:

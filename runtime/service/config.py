@@ -57,7 +57,7 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ingest: IngestConfig = IngestConfig()
     """Sizes of the ingest."""
     retention: Retention = Retention()
-    """How long trades stay in TRADES."""
+    """Retention of TRADES."""
     spark: SparkConfig = SparkConfig()
     """The Spark lane."""
     runs_spark: bool | None = None

@@ -53,9 +53,9 @@ _STALE_SECONDS: Final = 10.0
 
 
 class LiveRuntime(PartEvents):
-    """Owns all parts of a running runtime. Everything but `on_…` runs on the reactor's thread.
+    """Owner of all parts of a running runtime. Everything except `on_…` runs on the reactor's thread.
 
-    ``on_failure`` is called once, with one line, when it cannot go on; `stop` must still be called.
+    ``on_failure`` is called once, with one line, when the runtime cannot continue; `stop` must still be called.
     """
 
     pg_port: int | None = None

@@ -1,8 +1,8 @@
-"""The parts of a live runtime, and the factory that builds them.
+"""Parts of a live runtime, and the factory that builds them.
 
 ```
 RunDirectory (lock, writer, catalogue of the last epoch)
-   ├─▶ Hub ◀─ ResultLog, epoch log            what subscribers read
+   ├─▶ Hub ◀─ ResultLog, epoch log            results for subscribers
    ├─▶ ExpressLane, StreamLane ─ pipelines ─┐
    ├─▶ Inputs, ReaderService ─── origins ───┴─▶ Ingest
    └─▶ SparkHost, Upkeep, Catalogue, Asker    beside the ingest
@@ -127,7 +127,7 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
     readers: ReaderService
     """Readers that are added while the runtime runs."""
     ingest: Ingest
-    """From origins to epochs."""
+    """Ingest of all origins into epochs."""
     catalogue: Catalogue
     """Views and derived streams."""
     asker: Asker

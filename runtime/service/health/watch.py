@@ -85,7 +85,7 @@ class Watch:
 
 
 class SignOfLife:
-    """Writes the file that tells downstream runtimes that this one is alive although its market may be quiet.
+    """Writer of the file by which downstream runtimes know that this one is alive even if its market is quiet.
 
     One beat is written at a time; beats that come while a slow disk writes are skipped. On the reactor's thread.
     """

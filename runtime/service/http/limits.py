@@ -16,7 +16,7 @@ _PREFIX_IPV6: Final = 64
 
 
 class SiteLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of the service; whatever exceeds one is refused with an error that states it."""
+    """Limits of the service; a request that exceeds one is refused with an error that states it."""
 
     connections: int = 2_000
     """Open connections, including subscribers."""

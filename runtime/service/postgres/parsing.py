@@ -1,7 +1,7 @@
 """Parsing: a text cut at its semicolons into statements.
 
-What is no command of a session is a question, whose SQL is DuckDB's affair: this module reads the first words of a
-statement, finds its parameters, and no more. All of it is linear in the length of the text.
+A statement that is not a command of the session is a question, whose SQL is left to DuckDB: this module only reads the
+first words of a statement and finds its parameters, in time linear in the length of the text.
 """
 
 from __future__ import annotations

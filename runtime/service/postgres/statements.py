@@ -175,7 +175,7 @@ class CopySubscription(msgspec.Struct, frozen=True):
     begin: int
     """Offset of the view's name."""
     epoch: int | None
-    """Newest epoch that the client has; None to begin with all rows."""
+    """Newest epoch that the client has; None to start with all rows."""
     options: CopyOptions
 
 

@@ -1,6 +1,6 @@
 """Rows of ``pg_catalog`` and ``information_schema``: relations and views as clients of PostgreSQL expect them.
 
-Most tables are empty, as there is nothing that they could tell of: clients join them all the same.
+Most tables are empty, as a runtime has no such objects; they exist because clients join them.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _adaptor(
             raise CatalogueError(f"expected nothing to keep of adaptor {wanted.adaptor}, was {wanted.keep.rows} rows")
         request = AdaptorRequest(relation, wanted.format, wanted.options)
         return foreign_adaptor(wanted.adaptor, request), None
-    except (ValueError, OverflowError) as error:  # of formats, of adaptors, of what options say
+    except (ValueError, OverflowError) as error:  # of formats, adaptors and values of options
         raise CatalogueError(f"reader {wanted.name}: {error}") from None
 
 

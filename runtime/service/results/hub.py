@@ -2,9 +2,9 @@
 
 A subscriber receives a snapshot of each of its views, then the changes. While its connection is full, changes wait in
 one bounded queue for all slow subscribers of the view; when the connection drains it receives their sum, or a new
-snapshot if the queue has overrun. Memory is therefore bounded whatever subscribers read. The same happens to all
-subscribers while the owner holds back a stale lane: nothing is sent of its views, not even heartbeats, and a subscriber
-that needs fresh views recognises stale ones by the silence.
+snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. The same happens to all subscribers
+while the owner holds back a stale lane: nothing is sent of its views, not even heartbeats, and a subscriber that needs
+fresh views recognises stale ones by the silence.
 
 Subscribers of committed epochs are served by `runtime.service.subscriptions.CommittedViews`.
 
@@ -370,7 +370,7 @@ class Hub:
         self._programs[lane] = part
         views = {view.name: view for view in part.views}
         gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]
-        # A view may arrive from another lane before that one, which is behind, has dropped it.
+        # A view may arrive from another lane before that lane, which is late, has dropped it.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
             if self.committed is not None:
