@@ -3,7 +3,7 @@
 ```
 connect ──▶ Client ──▶ View ──▶ CursorPages          one question, one answer
               ├──▶ Asked                             a SELECT over relations and views, at one epoch
-              └──▶ ChangeStream ──▶ Change           without end: connects again, and goes on exactly where it was
+              └──▶ ChangeStream ──▶ Change           without end: reconnects, and resumes exactly where it was
 ```
 
 It needs pyarrow and msgspec, and only the message types of this project (`deltabook.wire`).

@@ -1,4 +1,4 @@
-"""The changes of views, without end: connections come and go, the stream goes on."""
+"""Endless stream of the changes of views, which reconnects and resumes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True, eq=False):
     rows: pa.Table
     """The view's columns and ``weight``: +n for rows that are added, -n for rows that are removed. Empty when ended."""
     reason: str = ""
-    """Why the view ended, or why a snapshot replaces the changes that were requested."""
+    """Reason why the view ended, or why a snapshot replaces the requested changes."""
     feed: Mapping[str, tuple[str, int]] = {}
     """For each origin, session and number of the last message that the change covers."""
     time_ns: int = 0
@@ -49,24 +49,24 @@ class Change(msgspec.Struct, frozen=True, eq=False):
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long a change stream waits for a runtime before it gives up."""
+    """Timeouts and delays of a change stream."""
 
     silence_s: float = 30.0
-    """A connection that is silent for so long, without even a heartbeat, is closed and made again."""
+    """Silence, without even a heartbeat, after which a connection is closed and made again."""
     reconnect_s: float = 120.0
-    """After so long without any connection, the stream fails."""
+    """Time without any connection after which the stream fails."""
     first_s: float = 0.1
-    """Delay between the first two attempts; each further delay is twice as long,"""
+    """Delay between the first two attempts; each further delay is twice as long."""
     most_s: float = 5.0
-    """up to this delay."""
+    """Longest delay between two attempts."""
 
 
 class ChangeStream:
     """Iterator over the changes of views; used by one thread at a time.
 
-    With ``by="epoch"`` each committed epoch arrives exactly once, over lost connections and restarts of the runtime,
-    also after it was killed: every change begins where the one before it ended. If the runtime no longer has the
-    changes in between, a snapshot with a reason arrives.
+    With ``by="epoch"`` each committed epoch arrives exactly once, across lost connections and restarts of the runtime,
+    even after it was killed: every change begins where the previous one ended. If the runtime no longer has the changes
+    in between, a snapshot with a reason arrives.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class ChangeStream:
         at = {} if start is None else dict.fromkeys(self._names, start) if isinstance(start, int) else dict(start)
         if unknown := [name for name in at if name not in self._names]:
             raise ValueError(f"expected a start of the views {', '.join(self._names)}, was one of {unknown[0]!r}")
-        self._heard = at
-        self._told = dict(at)
+        self._received = at
+        self._delivered = dict(at)
         self.run = run
         """Identity of the run whose epochs these are; known after the first connection."""
         self.connected = 0
@@ -104,15 +104,15 @@ class ChangeStream:
         self._frames: Iterator[Frame] = iter(())
         self._decoder = FrameDecoder()
         self._is_closed = False
-        self._has_heard = False
-        """Whether anything came on this connection."""
+        self._has_received = False
+        """True if data arrived on this connection."""
         self._fruitless = 0
-        """Connections in a row on which nothing came."""
+        """Number of consecutive connections without data."""
 
     @property
     def positions(self) -> dict[str, int]:
         """For each view, the newest epoch whose changes were taken; with `run`, a ``start`` for a later stream."""
-        return dict(self._told)
+        return dict(self._delivered)
 
     def close(self) -> None:
         """End the connection and the iteration. Another thread may call it, which may take as long as a heartbeat."""
@@ -157,7 +157,7 @@ class ChangeStream:
         return None
 
     def _read(self, end_s: float | None = None) -> None:
-        """Wait for more frames, connecting first where that must be; no longer than until ``end_s``."""
+        """Wait for more frames until ``end_s`` at most, connecting first if necessary."""
         if self._answer is None:
             self._connect(end_s)
         answer = self._answer
@@ -165,22 +165,22 @@ class ChangeStream:
             return
         try:
             data = answer.read1(_READ_BYTES)
-        except (OSError, ValueError, http.client.HTTPException):  # also when nothing came for too long, or it is closed
+        except (OSError, ValueError, http.client.HTTPException):  # also after a timeout, or when it is closed
             data = b""
-        except AttributeError:  # what the standard library says of an answer that another thread closes meanwhile
+        except AttributeError:  # raised by the standard library for an answer that another thread closes meanwhile
             if not self._is_closed:
                 raise
             data = b""
         if not data:
             self._disconnect()
-            if not self._has_heard:
+            if not self._has_received:
                 self._rest(end_s)
             return
-        self._has_heard, self._fruitless = True, 0
+        self._has_received, self._fruitless = True, 0
         self._frames = self._decoded(data)
 
     def _rest(self, end_s: float | None) -> None:
-        """The runtime answers and says nothing: do not ask again at once, and later each time."""
+        """Delay the next attempt, longer each time, as the runtime accepts connections without sending anything."""
         patience, self._fruitless = self._patience, self._fruitless + 1
         wait_s = min(patience.first_s * 2.0 ** min(self._fruitless - 1, _MOST_DOUBLED), patience.most_s)
         if end_s is not None:
@@ -195,7 +195,7 @@ class ChangeStream:
             raise ProtocolError(str(error)) from None
 
     def _connect(self, end_s: float | None) -> None:
-        """Try again and again; raises `ClientError` when that is hopeless."""
+        """Connect, and retry until `Patience` is exhausted or ``end_s``; raises `ClientError`."""
         begun_s, wait_s = self._now_s(), self._patience.first_s
         while True:
             try:
@@ -214,7 +214,7 @@ class ChangeStream:
                 continue
             break
         self.connected += 1
-        self._has_heard = False
+        self._has_received = False
         self.run = self._answer.headers.get("deltabook-run", "") or self.run
         self._decoder, self._frames = FrameDecoder(), iter(())
 
@@ -223,7 +223,7 @@ class ChangeStream:
         path = f"/v1/changes?views={','.join(quote(name, safe='') for name in names)}"
         if self._by == "version":
             return path
-        start = ",".join(f"{quote(name, safe='')}:{self._heard[name]}" for name in names if name in self._heard)
+        start = ",".join(f"{quote(name, safe='')}:{self._received[name]}" for name in names if name in self._received)
         return f"{path}&by=epoch" + (f"&from={start}&run={quote(self.run, safe='')}" if start else "")
 
     def _disconnect(self) -> None:
@@ -233,24 +233,24 @@ class ChangeStream:
             connection.close()
 
     def _change(self, frame: Frame) -> Change | None:
-        """What a frame says; None where nothing changed."""
+        """Return the change of a frame; None if nothing changed."""
         head, name = frame.header, frame.header.view
         if head.kind == "heartbeat" or name not in self._left:
             return None
         if self._by == "epoch" and head.kind in {"changes", "progress"}:
-            if head.from_epoch != self._heard.get(name):
+            if head.from_epoch != self._received.get(name):
                 raise ProtocolError(
-                    f"expected changes of {name} from epoch {self._heard.get(name)} on, was {head.from_epoch}"
+                    f"expected changes of {name} from epoch {self._received.get(name)} on, was {head.from_epoch}"
                 )
-            self._heard[name] = head.to_epoch
+            self._received[name] = head.to_epoch
             if head.kind == "progress":
                 return None
         begin = head.from_epoch
         if head.kind == "error":
             self._left.discard(name)
         elif self._by == "epoch":
-            begin = 0 if head.kind == "snapshot" else self._told.get(name, head.from_epoch)
-            self._heard[name] = self._told[name] = head.to_epoch
+            begin = 0 if head.kind == "snapshot" else self._delivered.get(name, head.from_epoch)
+            self._received[name] = self._delivered[name] = head.to_epoch
         return Change(
             name,
             "ended" if head.kind == "error" else "snapshot" if head.kind == "snapshot" else "changes",
@@ -265,7 +265,7 @@ class ChangeStream:
 
 
 def _exact(table: pa.Table) -> pa.Table:
-    """Decimals in place of integers that have a scale: the digits are the same."""
+    """Replace integers that have a scale by decimals with the same digits."""
     for place, field in enumerate(table.schema):
         scale = int((field.metadata or {}).get(b"scale", 0))
         if scale:

@@ -70,17 +70,17 @@ class Client:
 
     def view(self, name: str) -> View:
         """Return the view of this name; raises `NotFoundError`."""
-        found = {view.name: view for view in self.views()}
-        if name not in found:
-            raise NotFoundError(404, f"expected one of the views {', '.join(found) or 'none'}, was {name!r}")
-        return found[name]
+        views = {view.name: view for view in self.views()}
+        if name not in views:
+            raise NotFoundError(404, f"expected one of the views {', '.join(views) or 'none'}, was {name!r}")
+        return views[name]
 
     def ask(self, sql: str, epoch: int | None = None) -> Asked:
-        """Answer a SELECT in DuckDB's SQL over relations and views, all of them as they were at one epoch.
+        """Answer a SELECT in DuckDB's SQL over relations and views, all of them at one epoch.
 
         Without ``epoch`` it is the newest epoch at which everything that the SELECT reads exists; ``sql`` may name one,
-        by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for SQL that is wrong
-        or not allowed, and for a question that costs too much; `GoneError` for an epoch that cannot be had any more.
+        by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for invalid or
+        forbidden SQL, and for a question that exceeds a limit; `GoneError` for an epoch that is no longer available.
         """
         data, headers = self._port.ask("POST", ASK_PATH, record=Question(sql, epoch), accept=ARROW)
         return asked(data, headers.get("content-type", ""))
@@ -99,9 +99,9 @@ class Client:
     ) -> ChangeStream:
         """Follow the changes of views without end; see `ChangeStream`.
 
-        ``start`` is the newest epoch that is known, of all views or of each; without it, and of views that are not in
-        it, a snapshot comes first. ``run`` is whose epochs these are, as `ChangeStream.run` has said. By version the
-        changes come as soon as they are there, and a connection that is lost is followed by a snapshot.
+        ``start`` is the newest epoch that is known, of all views or of each; without it, and for views that are not in
+        it, a snapshot comes first. ``run`` is the run of these epochs, see `ChangeStream.run`. By version, changes
+        arrive as soon as they are published, and a snapshot follows a lost connection.
         """
         return ChangeStream(self._port, views, start, by, run=run, patience=self._patience)
 
@@ -116,7 +116,7 @@ class Client:
     ) -> Changed:
         """Add a view to the runtime; returns when its first version is published, or after ``timeout_s`` seconds.
 
-        Without ``lane`` it is Spark's lane where Spark runs. With ``readers`` the view may only use their relations.
+        Without ``lane`` it is the Spark lane if Spark runs. With ``readers`` the view may only use their relations.
         """
         wanted = AddViews((NewView(name, sql, lane=lane, readers=tuple(readers)),), timeout_s)
         return self._port.change("POST", VIEWS_PATH, wanted, Changed, timeout_s)
@@ -146,7 +146,7 @@ class Client:
         return self._port.get(STATUS_PATH, RuntimeStatus)
 
     def statistics(self) -> Statistics:
-        """Return counts of what the results service does and holds."""
+        """Return figures of engine, origins, views, subscribers, cursors and connections."""
         return self._port.get(STATISTICS_PATH, Statistics)
 
     def description(self) -> dict[str, Any]:
@@ -158,9 +158,9 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
     """Answer to a question: its rows, and the epoch at which they hold."""
 
     epoch: int
-    """Epoch at whose end everything that the SELECT reads was as it is here."""
+    """Epoch at whose end the rows hold."""
     table: pa.Table
-    """The rows, in the order that the SELECT gives them."""
+    """The rows, in the order of the SELECT."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -168,12 +168,12 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
         return tuple(self.table.column_names)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as Python's values; exact numbers are `int` or `decimal.Decimal`."""
+        """Return the rows as Python's values; exact numbers are `int` or `decimal.Decimal`."""
         return list(zip(*[column.to_pylist() for column in self.table.columns], strict=True))
 
 
 def asked(data: bytes, content_type: str) -> Asked:
-    """The answer in these bytes; raises `ProtocolError`."""
+    """Decode an answer; raises `ProtocolError`."""
     if content_type != ARROW:
         raise ProtocolError(f"expected an answer as {ARROW}, was {content_type!r}")
     try:

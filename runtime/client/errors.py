@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a runtime."""
+"""Errors of the client."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ class ClientError(Exception):
 
 
 class ConnectionFailedError(ClientError, ConnectionError):
-    """Nobody answers, or not for as long as the client waits."""
+    """The runtime cannot be reached, or does not answer within the timeout."""
 
 
 class ProtocolError(ClientError, ValueError):
-    """An answer that this client does not understand."""
+    """The client does not understand an answer."""
 
 
 class RefusedError(ClientError):
-    """The runtime says no; the message is its own."""
+    """The runtime refuses a request; the message is the runtime's."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        """Of HTTP."""
+        """HTTP status."""
 
 
 class NotFoundError(RefusedError, LookupError):
@@ -31,4 +31,4 @@ class NotFoundError(RefusedError, LookupError):
 
 
 class GoneError(RefusedError, LookupError):
-    """A cursor that was closed: it was not used for too long, or made room for others."""
+    """The cursor or epoch is gone: a cursor expired or was evicted, an epoch was retired."""

@@ -1,4 +1,4 @@
-"""Requests to the results service of one runtime."""
+"""HTTP requests to the results service of one runtime."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 _T = TypeVar("_T")
 
 _MOST_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""Of one answer."""
+"""Size limit of one answer."""
 _MOST_REASON: Final = 2000
 _KINDS: Final = {404: NotFoundError, 410: GoneError}
 
 
 class Port:
-    """Where a runtime answers. May be used by several threads, one request at a time."""
+    """Port of a runtime's results service. May be used by several threads; requests run one at a time."""
 
     def __init__(self, address: str, token: str, ca: str | Path | None, timeout_s: float) -> None:
-        """``address`` is HOST:PORT, ``https://HOST:PORT`` for TLS; with ``ca``, a PEM file, TLS in any case.
+        """``address`` is HOST:PORT, or ``https://HOST:PORT`` for TLS; ``ca``, a PEM file, always switches TLS on.
 
-        Raises `ValueError` for another address, and for a token that would be sent to another machine without TLS;
+        Raises `ValueError` for a malformed address, and for a token that would be sent to another machine without TLS;
         `OSError` for files that cannot be read.
         """
         scheme, _, where = address.rpartition("://")
@@ -55,19 +55,19 @@ class Port:
             self._drop()
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """A record."""
+        """Return the record of an answer; raises `ClientError`."""
         return _decoded(self.ask("GET", path)[0], kind, path)
 
     def change(self, method: str, path: str, record: msgspec.Struct | None, kind: type[_T], wait_s: float) -> _T:
-        """What a request that changes something answers, for which the runtime itself may take so long."""
+        """Send a request that changes something, and return its answer; the runtime may take ``wait_s`` for it."""
         return _decoded(self.ask(method, path, record=record, wait_s=wait_s)[0], kind, path)
 
     def ask(
         self, method: str, path: str, *, record: msgspec.Struct | None = None, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """The whole answer and its headers; raises `ClientError`.
+        """Send a request, and return the whole answer and its headers; raises `ClientError`.
 
-        A request is sent again on a new connection only if the old one was closed before it, and nothing was changed.
+        Only a GET is sent again on a new connection, after an error other than a timeout on a kept one.
         """
         headers = {**self._headers, **({"Accept": accept} if accept else {})}
         body = None if record is None else msgspec.json.encode(record)
@@ -79,7 +79,7 @@ class Port:
             is_fresh = self._kept is None
             while True:
                 connection = self._kept or self.opened(self.timeout_s)
-                self._kept = None  # kept again once all of the answer was read
+                self._kept = None  # kept again once the whole answer is read
                 if connection.sock is not None:
                     connection.sock.settimeout(self.timeout_s + wait_s)
                 try:
@@ -101,7 +101,7 @@ class Port:
                 return data, answer.headers
 
     def opened(self, timeout_s: float) -> http.client.HTTPConnection:
-        """A new connection; raises `ConnectionFailedError`."""
+        """Return a new connection; raises `ConnectionFailedError`."""
         connection = (
             http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
             if self._context is None
@@ -115,7 +115,7 @@ class Port:
         return connection
 
     def begin(self, path: str, timeout_s: float) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """An answer without end, on a connection of its own; raises `ClientError`."""
+        """Request an endless answer on its own connection; return both; raises `ClientError`."""
         connection = self.opened(timeout_s)
         try:
             connection.request("GET", path, headers=self._headers)
@@ -137,8 +137,8 @@ class Port:
         return data
 
     def _lost(self, error: Exception) -> str:
-        said = str(error) or type(error).__name__
-        return f"expected a runtime's results service at {self.where}, was: {said}"
+        reason = str(error) or type(error).__name__
+        return f"expected a runtime's results service at {self.where}, was: {reason}"
 
     def _drop(self) -> None:
         if self._kept is not None:
@@ -147,7 +147,7 @@ class Port:
 
 
 def _is_over(connection: http.client.HTTPConnection) -> bool:
-    """Whether the runtime has closed a connection on which nothing is under way: then there is an end to be read."""
+    """Return True if the runtime has closed an idle connection, which is then readable."""
     if connection.sock is None:
         return True
     with selectors.DefaultSelector() as selector:
@@ -156,7 +156,7 @@ def _is_over(connection: http.client.HTTPConnection) -> bool:
 
 
 def refusal(status: int, body: bytes) -> RefusedError:
-    """The error of an answer."""
+    """Return the error of an answer."""
     reason = body[:_MOST_REASON].decode("utf-8", "replace").strip() or f"HTTP {status}"
     return _KINDS.get(status, RefusedError)(status, reason)
 

@@ -1,4 +1,4 @@
-"""A view of a runtime and its rows."""
+"""Views of a runtime and their rows."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class View:
                 yield from _tuples(page)
 
     def cursor(self, page_rows: int = PAGE_ROWS, *, is_sorted: bool = True) -> CursorPages:
-        """The result of one version in pages that stay as they are, whatever becomes of the view."""
+        """Open a cursor; return the pages of one version, which do not change with the view."""
         path = f"/v1/views/{quote(self.name, safe='')}/cursor"
         return CursorPages(self._port, self._port.change("POST", path, NewCursor(page_rows, is_sorted), Cursor, 0))
 
     def to_arrow(self) -> pa.Table:
-        """All rows of one version, in no order."""
+        """Return all rows of one version, unordered."""
         try:
             data, _ = self._port.ask("GET", f"/v1/views/{quote(self.name, safe='')}", accept=ARROW)
         except RefusedError as error:
@@ -59,43 +59,43 @@ class View:
         return _table(data)
 
     def to_pandas(self) -> Any:
-        """The same as a DataFrame; raises `ClientError` where pandas is not installed."""
+        """Return all rows as a DataFrame, unordered; raises `ClientError` if pandas is not installed."""
         try:
-            import pandas  # noqa: F401 (only who asks for it needs it)
+            import pandas  # noqa: F401 (optional)
         except ImportError:
             raise ClientError("expected pandas to be installed for to_pandas(), was not: pip install pandas") from None
         return self.to_arrow().to_pandas()
 
     def explain(self) -> str:
-        """How the runtime keeps the view up to date, in words."""
+        """Return a description of how the runtime keeps the view up to date."""
         return self._port.ask("GET", f"/v1/views/{quote(self.name, safe='')}/explain")[0].decode()
 
 
 class CursorPages:
-    """The pages of a cursor, as tables; closed at the end of a ``with``."""
+    """Pages of a cursor, as tables; a context manager that closes the cursor."""
 
     def __init__(self, port: Port, cursor: Cursor) -> None:
         self._port = port
         self.cursor = cursor
-        """What the runtime says of it: version, rows and pages."""
+        """Record of the cursor: version, rows and pages."""
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Pages."""
+        """Return the number of pages."""
         return self.cursor.pages
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """From the first page on."""
+        """Iterate over the pages, from the first."""
         for number in range(self.cursor.pages):
             yield self.page(number)
 
     def page(self, number: int) -> pa.Table:
-        """A page, from 0; the same rows each time. Raises `GoneError` when the runtime has closed the cursor."""
+        """Return a page, counted from 0; always the same rows. Raises `GoneError` if the cursor is closed."""
         data, _ = self._port.ask("GET", f"/v1/cursors/{quote(self.cursor.id, safe='')}?page={number}", accept=ARROW)
         return _table(data)
 
     def close(self) -> None:
-        """The runtime need not keep the rows any more."""
+        """Close the cursor; the runtime releases its rows."""
         if not self._is_closed:
             self._is_closed = True
             try:
@@ -130,7 +130,7 @@ def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Sums come as decimals, as wide as they need: without digits behind the point they are integers."""
+    """Return a column as Python's values; decimals without a scale, such as sums, become integers."""
     values: list[Any] = column.to_pylist()
     if pa.types.is_decimal(column.type) and not column.type.scale:
         return [None if value is None else int(value) for value in values]

@@ -3,7 +3,7 @@
 ```
 inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ results/ ──▶ subscriptions/ ──▶ http/, postgres/
                         │                           ▲                      asking/ (ad-hoc questions) ──▲
-                        ▼                        catalogue/ (views come and go)
+                        ▼                        catalogue/ (changes of views)
                       rundir/ (state, log, upkeep)              health/ (lag, figures, metrics)
 ```
 

@@ -1,4 +1,4 @@
-"""What a live runtime is configured with."""
+"""Configuration of a live runtime."""
 
 from __future__ import annotations
 
@@ -24,59 +24,59 @@ __all__ = ["LiveConfig"]
 
 
 class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a live runtime runs."""
+    """Configuration of a live runtime; immutable."""
 
     directory: Path
-    """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
+    """Run directory: state, epochs, results, checkpoint, logs. A runtime that is started on it again resumes there."""
     feed: tuple[str, int] | None = None
     """Host and port of the exchange's feed; None: it is not read here."""
     feed_attempts: int = 20
-    """Attempts to connect in a row before the feed is given up, 0: never."""
+    """Consecutive failed attempts to connect after which the feed is given up; 0: no limit."""
     protocol: FeedProtocol = FeedProtocol()
-    """What that feed looks like."""
+    """Protocol of that feed."""
     interface: str = "127.0.0.1"
-    """Where results are served; another than loopback needs a token and TLS."""
+    """Interface on which results are served; any other than loopback needs a token and TLS."""
     http_port: int = 0
     """Port of the results service, 0 for any."""
     pg_port: int | None = None
     """Port for clients of PostgreSQL on the same interface, 0 for any; None: there is none."""
     security: PortSecurity = PortSecurity()
-    """Who may use these ports."""
+    """Access control of these ports."""
     limits: SiteLimits = SiteLimits()
-    """What each of the ports puts up with."""
+    """Limits of each of the ports."""
     cursors: CursorLimits = CursorLimits()
-    """Results that are looked at page by page."""
+    """Limits of cursors, which page through results."""
     asking: AskLimits = AskLimits()
-    """What questions may cost."""
+    """Limits of questions."""
     hub: HubConfig = HubConfig()
-    """What subscribers of changes may cost."""
+    """Limits of subscribers of changes."""
     epoch_ms: int = 100
-    """Close an epoch so often, if there is anything in it; less often while Spark has one to publish."""
+    """Interval at which an epoch that is not empty is closed; longer while Spark has one to publish."""
     mode: Literal["sql", "dbtoaster"] = "sql"
-    """What SUM of nothing is."""
+    """Dialect: SUM of no rows is NULL in ``sql`` and 0 in ``dbtoaster``."""
     ingest: IngestConfig = IngestConfig()
     """Sizes of the ingest."""
     retention: Retention = Retention()
-    """How long trades stay in TRADES."""
+    """Retention of TRADES."""
     spark: SparkConfig = SparkConfig()
     """The Spark lane."""
     runs_spark: bool | None = None
-    """Whether Spark is started; None: if there are views of its lane, or were in the directory."""
+    """True to start Spark, False not to; None: if the catalogue has, or the directory has had, views of its lane."""
     stop_s: float = 10.0
-    """How long a clean stop may wait until everything accepted is sealed, published and committed."""
+    """Timeout of a clean stop, which waits until everything accepted is sealed, published and committed."""
     upkeep: UpkeepConfig = UpkeepConfig()
-    """When snapshots are taken, what is kept and how large the run directory may be."""
+    """Snapshots, retention and size limit of the run directory."""
     most_views: int = 100
-    """Views that the catalogue may have."""
+    """Limit of views and derived streams in the catalogue."""
     upstreams: tuple[UpstreamConfig, ...] = ()
-    """Other runtimes, whose epochs come in."""
+    """Other runtimes whose epochs are read."""
     system: Path | None = None
     """Run directory of the runtime that this one feeds: no other log of it may have the session of this feed."""
     upstream_symbols: Symbols = "own"
-    """Whose the symbols of upstreams are."""
+    """Naming of the symbols of upstreams."""
     reader_directories: tuple[Path, ...] = ()
-    """Where readers may read files; none: nowhere. Names of files begin at the first."""
+    """Directories whose files readers may read; none: no files. Relative names of files begin at the first."""
     most_readers: int = 32
-    """Readers that may be added."""
+    """Limit of readers that are added."""
     run_id: str = ""
-    """Name of all that was started together, in logs, status lines and metrics."""
+    """Name of all processes that were started together, in logs, status lines and metrics."""

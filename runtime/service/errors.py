@@ -1,4 +1,4 @@
-"""What can go wrong in the service."""
+"""Errors of the service."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ __all__ = ["CatalogueError", "DirectoryInUseError", "ServiceError", "UnknownRead
 
 
 class ServiceError(RuntimeError):
-    """The runtime cannot do what it was asked; the message says what was expected, what was there, and where."""
+    """The runtime cannot do what was requested; the message says what was expected, what it was instead, and where."""
 
 
 class DirectoryInUseError(ServiceError):
-    """A run directory that another process holds."""
+    """The run directory is in use by another process."""
 
 
 class CatalogueError(ServiceError):
-    """A change of the catalogue that is refused."""
+    """A change of the catalogue is refused."""
 
 
 class UnknownReaderError(CatalogueError, LookupError):
-    """A reader that the runtime does not have."""
+    """The runtime does not have this reader."""
 
 
 class UnknownViewError(CatalogueError, LookupError):
-    """A view that the catalogue does not have."""
+    """The catalogue does not have this view."""

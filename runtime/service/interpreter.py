@@ -1,9 +1,9 @@
-"""What a process whose views are to be quick sets for all of Python.
+"""Settings of the Python interpreter for low latency.
 
-The worker that steps over deltas and the reactor share the interpreter lock. A thread that wants it waits for the
-switch interval until the other gives it up: with Python's 5 ms that is what most of a version's latency would be.
-Nearly everything that a runtime keeps lives until its end: it is taken out of the collector's sight once it is there,
-and what comes and goes with each message is looked at less often, so that no collection walks through the state.
+The worker that steps over deltas and the reactor share the interpreter lock. A thread that needs the lock waits for the
+switch interval until the other releases it: Python's 5 ms would be most of a version's latency. Nearly all objects of a
+runtime live until its end: they are frozen after the start, so that no collection walks through the state, and the
+collector visits short-lived objects less often.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _THRESHOLDS: Final = (20_000, 20, 100)
 
 
 def quicken() -> None:
-    """For the whole process, once what it begins with is there."""
+    """Apply the settings to the whole process; to be called once its initial state is in memory."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
-    atexit.register(gc.unfreeze)  # else extension modules report what they see no end of as leaked
+    atexit.register(gc.unfreeze)  # else extension modules report frozen objects as leaks
     gc.set_threshold(*_THRESHOLDS)

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Where a runtime is reached: a port, from its check to its end."""
+"""Port of a runtime: check, opening and closing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["ServicePort"]
 
 
 class ServicePort:
-    """One port on the runtime's interface; closed until `open`. On the reactor's thread."""
+    """One port on the runtime's interface, closed until `open`. Belongs to the reactor's thread."""
 
     def __init__(self, reactor: Any, config: LiveConfig, number: int) -> None:
         """``number`` is 0 for any port.
 
-        Raises `ServiceError` for a port that is taken or open to strangers, before anything is begun. Not tried with
-        the reactor, which would give the port back only once it runs.
+        Raises `ServiceError` for a port that is taken or lacks access control, before anything is started. The check
+        does not use the reactor, which would release the port only once it runs.
         """
         self._reactor = reactor
         self._config = config
@@ -40,10 +40,10 @@ class ServicePort:
                 raise ServiceError(f"expected a free port, was {where}:{number}: {error}") from None
 
     def open(self, factory: Any, *, begins_plain: bool = False) -> int:
-        """Serve; gives the number of the port.
+        """Start to listen; return the number of the port.
 
-        Connections are encrypted from their first byte where there is a key, unless the protocol ``begins_plain`` and
-        turns to TLS itself.
+        Connections are encrypted from their first byte if a key is configured, unless the protocol ``begins_plain`` and
+        starts TLS itself.
         """
         config = self._config
         if begins_plain:
@@ -54,6 +54,6 @@ class ServicePort:
         return number
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         if self._port is not None:
             self._port.stopListening()

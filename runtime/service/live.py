@@ -1,9 +1,9 @@
-"""A live runtime: one feed, one catalogue of views, for as long as it is wanted.
+"""Live runtime: one feed and one catalogue of views, until it is stopped.
 
 Start: the catalogue is compiled and the state recovered; then the results are served and the feed is opened at once.
 Spark joins in the background. Until it has published every epoch that was sealed before the start, nothing is sent of
 views of the Spark lane: a subscriber never sees a version older than one that it has seen before. A runtime whose Spark
-does not start ends with the reason, since nothing would keep the version of record.
+does not start ends with the reason, since there would be no version of record.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _STALE_SECONDS: Final = 10.0
 
 
 class LiveRuntime(PartEvents):
-    """Owns all parts of a running runtime. Everything but `on_…` runs on the reactor's thread.
+    """Owner of all parts of a running runtime. Everything except `on_…` runs on the reactor's thread.
 
-    ``on_failure`` is called once, with one line, when it cannot go on; `stop` must still be called.
+    ``on_failure`` is called once, with one line, when the runtime cannot continue; `stop` must still be called.
     """
 
     pg_port: int | None = None
@@ -80,7 +80,7 @@ class LiveRuntime(PartEvents):
         self.parts: Final = build_parts(
             reactor, config, selects, streams, self, lags=self._lags, noted=self._noted, in_thread=self._in_thread
         )
-        """What runs; each part says which thread it belongs to."""
+        """All parts; the documentation of each states the thread that it belongs to."""
         parts = self.parts
         self._is_built = True
         self._sealed = parts.writer.epoch
@@ -117,7 +117,7 @@ class LiveRuntime(PartEvents):
         self._spark_start: Deferred[None] = succeed(None)  # fires when Spark is up, or its start has ended otherwise
 
     def start(self) -> Deferred[int]:
-        """Fire with the port of the results service once results are served; Spark joins later."""
+        """Return a Deferred that fires with the port of the results service once it is open; Spark joins later."""
         started: Deferred[int] = maybeDeferred(self._serve)
         return started.addCallback(self._begin_spark) if self.parts.runs_spark else started
 
@@ -141,15 +141,15 @@ class LiveRuntime(PartEvents):
 
     def _spark_failed(self, failure: Failure) -> None:
         if self._stopping:
-            return  # it was given up
+            return  # the start was aborted
         reason = " ".join(str(failure.value).split()) or type(failure.value).__name__
         self.fail(f"Spark did not start: {reason}")
 
     def stop(self, *, is_clean: bool = True) -> Deferred[None]:
-        """Fires once everything has ended.
+        """Stop all parts; the Deferred fires once everything has ended.
 
-        If it ``is_clean``, everything accepted is sealed first and Spark publishes it, see `CleanStop`; `hurry` ends
-        that. Else what no epoch holds comes again after a restart.
+        If the stop ``is_clean``, everything accepted is sealed first and Spark publishes it, see `CleanStop`; `hurry`
+        ends the wait. Otherwise messages that are in no epoch are read again after a restart.
         """
         self._stopping = True
         if self._barriers.running:
@@ -161,7 +161,7 @@ class LiveRuntime(PartEvents):
         return ended.addCallback(lambda _: self._end())
 
     def hurry(self) -> None:
-        """Wait for nothing more that `stop` waits for."""
+        """End the wait of a clean stop."""
         if self._clean_stop is not None:
             self._clean_stop.hurry()
 
@@ -185,7 +185,7 @@ class LiveRuntime(PartEvents):
 
     @property
     def epoch(self) -> int:
-        """The newest epoch that is sealed; may be asked on any thread."""
+        """The newest sealed epoch; may be read on any thread."""
         return self._sealed
 
     def _origin_metrics(self) -> Iterator[Metric]:
@@ -230,8 +230,8 @@ class LiveRuntime(PartEvents):
         self._reactor.callFromThread(self._published, published)
 
     def on_update(self, update: Update) -> None:
-        # Encoded here: each call of Arrow gives up the interpreter lock, which the reactor gets back from a worker that
-        # is busy with the next step only when that is made to give it up.
+        # Encoded here: each call of Arrow releases the interpreter lock, which the reactor would get back from a worker
+        # that is busy with the next step only after a switch interval.
         followed = self.parts.hub.followed
         bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if name in followed}
         self._reactor.callFromThread(self._updated, update, bodies)
@@ -274,7 +274,7 @@ class LiveRuntime(PartEvents):
         return port
 
     def _serve_postgres(self) -> PostgresFactory | None:
-        """Serve clients of PostgreSQL, if a port is given for them."""
+        """Open the port for clients of PostgreSQL, if one is configured."""
         config, port = self._config, self.parts.pg_port
         if port is None:
             return None
@@ -299,13 +299,13 @@ class LiveRuntime(PartEvents):
         return factory
 
     def beat(self) -> None:
-        """Say that the service lives, to those whose views are fresh; end if the directory is another's now."""
+        """Run the checks of every second and send heartbeats; fail if another process has taken the directory."""
         try:
             self.parts.directory.claim.check()
         except FencedError as error:
             self.fail(str(error))
-            return  # nothing more is said in the name of a directory that is another's
-        except OSError as error:  # a disk that does not answer for once must not end the beats
+            return  # no more heartbeats for a directory of another process
+        except OSError as error:  # a single failure of the disk must not end the beats
             self._log.warn("the claim on {directory} cannot be read: {reason}",
                            directory=self._config.directory, reason=str(error))  # fmt: skip
         self.parts.upkeep.tick()
@@ -362,7 +362,7 @@ class LiveRuntime(PartEvents):
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call)
 
     def _stop_parts(self) -> None:
-        with ExitStack() as parts:  # each is stopped, whatever the others raise
+        with ExitStack() as parts:  # stops each part even if others raise
             parts.callback(self.parts.directory.close)
             parts.callback(self.parts.upkeep.stop)
             parts.callback(self.parts.spark.stop)

@@ -1,8 +1,8 @@
-"""The parts of a live runtime, and the factory that builds them.
+"""Parts of a live runtime, and the factory that builds them.
 
 ```
 RunDirectory (lock, writer, catalogue of the last epoch)
-   ├─▶ Hub ◀─ ResultLog, epoch log            what subscribers read
+   ├─▶ Hub ◀─ ResultLog, epoch log            results for subscribers
    ├─▶ ExpressLane, StreamLane ─ pipelines ─┐
    ├─▶ Inputs, ReaderService ─── origins ───┴─▶ Ingest
    └─▶ SparkHost, Upkeep, Catalogue, Asker    beside the ingest
@@ -64,35 +64,35 @@ class PartEvents(IngestListener, ABC):
     @property
     @abstractmethod
     def epoch(self) -> int:
-        """The newest epoch that is sealed; may be asked on any thread."""
+        """The newest sealed epoch; may be read on any thread."""
 
     @abstractmethod
     def on_epoch(self, footer: Footer) -> None:
-        """An epoch is durable; the first ones come while the run directory is opened."""
+        """Called when an epoch is durable; the first calls come while the run directory is opened."""
 
     @abstractmethod
     def on_update(self, update: Update) -> None:
-        """The express lane has a new version."""
+        """Called with a new version of the express lane."""
 
     @abstractmethod
     def on_streams(self, update: Update) -> None:
-        """The derived streams of an epoch are complete."""
+        """Called when the derived streams of an epoch are complete."""
 
     @abstractmethod
     def on_published(self, published: Published) -> None:
-        """Spark has published a version."""
+        """Called when Spark has published a version."""
 
     @abstractmethod
     def on_lane_ended(self, reason: str | None) -> None:
-        """Spark has stopped; ``reason`` is None for a stop that was asked for."""
+        """Called when Spark has stopped; ``reason`` is None for a requested stop."""
 
     @abstractmethod
     def on_full(self, is_full: bool) -> None:
-        """The run directory has reached its size limit, or is below it again."""
+        """Called when the run directory has reached its size limit, and when it is below it again."""
 
     @abstractmethod
     def fail(self, reason: str) -> None:
-        """The runtime cannot go on. On the reactor's thread."""
+        """Called on the reactor's thread when the runtime cannot continue."""
 
 
 class LiveParts(msgspec.Struct, frozen=True, eq=False):
@@ -127,7 +127,7 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
     readers: ReaderService
     """Readers that are added while the runtime runs."""
     ingest: Ingest
-    """From origins to epochs."""
+    """Ingest of all origins into epochs."""
     catalogue: Catalogue
     """Views and derived streams."""
     asker: Asker
@@ -142,7 +142,7 @@ class LiveParts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def runs_spark(self) -> bool:
-        """Whether the Spark lane runs."""
+        """True if the Spark lane runs."""
         return self.directory.runs_spark
 
 

@@ -20,7 +20,7 @@ from runtime.formats import RawBuffer
 from runtime.service.catalogue.control import Control
 from runtime.service.config import LiveConfig
 from runtime.service.live import LiveRuntime
-from runtime.service.readers.waiting import told
+from runtime.service.readers.waiting import epoch_of
 from runtime.sources import BufferSink, Position, Source
 
 __all__ = ["COLUMNS", "FeedInHand", "ReaderLab", "file_reader"]
@@ -157,7 +157,7 @@ class ReaderLab:
 
     def seal(self) -> None:
         """Close the epoch."""
-        self.wait(told(self.reactor, lambda sealed: self.runtime.parts.ingest.at_cut(dict, sealed)))
+        self.wait(epoch_of(self.reactor, lambda sealed: self.runtime.parts.ingest.at_cut(dict, sealed)))
 
     def add(self, wanted: NewReader) -> Any:
         """The status and what became of it."""

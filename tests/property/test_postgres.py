@@ -54,7 +54,7 @@ def test_no_bytes_harm_another_session(pieces: list[bytes], cuts: list[int], is_
     client.lose()
     for _ in range(3):
         lab.clock.advance(0)
-    assert lab.factory.held.held == 0
+    assert lab.factory.held_bytes.total == 0
     assert lab.factory.arriving_bytes == 0
     assert lab.factory.connections.open == 1
     assert lab.factory.counts.subscribers == 0

@@ -1,4 +1,4 @@
-"""Answers questions: which epoch they are about, what they read, and how long that may take."""
+"""Answers to questions: their epoch, the relations and views that they read, turns and timeouts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GONE: Final = "nobody waits for the answer any more"
 
 
 class Asker:
-    """Answers questions about one runtime; on the reactor's thread, the work on threads of its pool."""
+    """Answers questions about one runtime. Belongs to the reactor's thread, and works on threads of its pool."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Asker:
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
         limits: AskLimits = AskLimits(),  # noqa: B008 (frozen)
     ) -> None:
-        """``relations`` gives those that there are, ``sealed`` the newest epoch of the log in ``directory``."""
+        """``relations`` returns the current relations, ``sealed`` the newest epoch of the log in ``directory``."""
         self.limits = limits
         self._reactor = reactor
         self._hub = hub
@@ -58,20 +58,20 @@ class Asker:
         self._at_epochs = RelationsAtEpochs(directory / "epochs", directory / "snapshots", limits.kept_bytes)
         self._views = ViewsAtEpochs(lambda: EpochLogReader(directory / "epochs"), history)
         self._running: set[Cancel] = set()
-        self._turns: OrderedDict[Cancel, Deferred[None]] = OrderedDict()  # who waits, in the order of arrival
+        self._turns: OrderedDict[Cancel, Deferred[None]] = OrderedDict()  # waiting questions, in the order of arrival
 
     @property
     def running(self) -> int:
-        """Questions that are being answered."""
+        """Number of questions that are being answered."""
         return len(self._running)
 
     def stop(self) -> None:
-        """Interrupt all of them."""
+        """Interrupt all questions."""
         for cancel in (*self._running, *self._turns):
             cancel.stop("the runtime stops")
 
     def newest(self) -> int:
-        """The newest epoch at which every relation and every view can be asked about."""
+        """Return the newest epoch at which every relation and every view can be read."""
         committed = self._hub.committed
         hub = self._hub
         lanes = {view.lane for view in hub.views if view.name not in hub.failed and hub.has_version(view.name)}
@@ -89,14 +89,13 @@ class Asker:
         describes: bool = False,
         explains: bool = False,
     ) -> tuple[int, Rows]:
-        """The epoch and the rows of an answer.
+        """Return the epoch and the rows of an answer; raises `SqlError`, `AskError`.
 
-        ``gone`` fires or fails when nobody waits for the answer any more. Raises `SqlError`, `AskError`.
+        ``gone`` fires or fails when the client no longer waits for the answer.
 
-        A question that ``waits`` does so for its turn where too many are answered; its time counts from its arrival.
-        ``beside`` is what it may name beside relations and views, ``most_rows`` takes the place of the limit of rows.
-        One that only ``describes`` gives the columns of its answer, and no rows. One that ``explains`` gives DuckDB's
-        plan, a line a row.
+        With ``waits`` the question waits for its turn while too many are answered; its timeout runs from its arrival.
+        ``beside`` are further tables that it may name, ``most_rows`` replaces the limit of rows. With ``describes`` the
+        answer has columns and no rows, with ``explains`` it is DuckDB's plan, one line in each row.
         """
         limits = self.limits
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
@@ -123,7 +122,7 @@ class Asker:
             self._next_turn()
 
     async def _turn(self, cancel: Cancel, waiting: _Waiting) -> None:
-        """Wait until there is room for one question more; raises `CostlyError` if it is cancelled first."""
+        """Wait until there is room for another question; raises `CostlyError` if it is cancelled first."""
         turn = self._turns[cancel] = Deferred()
         try:
             await waiting.on(turn)
@@ -140,9 +139,10 @@ class Asker:
             turn.callback(None)
 
     def _interrupt(self, cancel: Cancel, waiting: _Waiting, before_bytes: int) -> None:
-        """Again and again: DuckDB forgets an interrupt that comes before it runs.
+        """Cancel a question for which the process grows too much, and interrupt a cancelled one.
 
-        ``before_bytes``: memory of the process when the question came.
+        Called repeatedly, as DuckDB discards an interrupt that precedes its run. ``before_bytes`` is the memory of the
+        process when the question arrived.
         """
         if not cancel and resident_bytes() - before_bytes > self.limits.growth_bytes:
             most = self.limits.growth_bytes >> 20
@@ -182,7 +182,7 @@ class Asker:
             except CancelledError:
                 cancel.check()
                 raise
-        newest = min([self._sealed(), *(found.epoch for found in published.values())])
+        newest = min([self._sealed(), *(view.epoch for view in published.values())])
         at = newest if epoch is None else epoch
         if at > self._sealed():
             raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
@@ -194,7 +194,7 @@ class Asker:
     # On a thread of the pool
 
     def _checked(self, sql: str, epoch: int | None) -> tuple[CheckedQuestion, int | None]:
-        from runtime.compiler.describe import database  # it imports DuckDB, 0.3 s on the first question
+        from runtime.compiler.describe import database  # imports DuckDB, which takes 0.3 s on the first question
 
         select, at = with_epoch(sql, epoch)
         with database().cursor() as connection:
@@ -221,14 +221,16 @@ class Asker:
         wanted: _Wanted,
     ) -> Rows:
         tables: dict[str, tuple[Sequence[Column], pa.Table]] = {}
-        held = 0
+        read_bytes = 0
         for relation in relations:
-            tables[relation.name] = self._shown(relation.columns, self._at_epochs.at(relation, epoch, cancel), held)
-            held += tables[relation.name][1].nbytes
-        for found in views:
-            columns = found.view.columns
-            tables[found.view.name] = self._shown(columns, self._views.at(found, epoch, cancel), held)
-            held += tables[found.view.name][1].nbytes
+            tables[relation.name] = self._shown(
+                relation.columns, self._at_epochs.at(relation, epoch, cancel), read_bytes
+            )
+            read_bytes += tables[relation.name][1].nbytes
+        for published in views:
+            columns = published.view.columns
+            tables[published.view.name] = self._shown(columns, self._views.at(published, epoch, cancel), read_bytes)
+            read_bytes += tables[published.view.name][1].nbytes
         cancel.check()
         sandbox = Sandbox(self.limits)
         try:
@@ -238,17 +240,17 @@ class Asker:
         finally:
             sandbox.close()
 
-    def _shown(self, columns: Sequence[Column], rows: pa.Table, held: int) -> tuple[Sequence[Column], pa.Table]:
-        """The rows as often as they are there; raises `CostlyError` for too many bytes with what is held already."""
+    def _shown(self, columns: Sequence[Column], rows: pa.Table, read_bytes: int) -> tuple[Sequence[Column], pa.Table]:
+        """Return rows repeated by weight; raises `CostlyError` if they exceed the limit with those read before."""
         shown = FullRows(columns, rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0)))
         most = self.limits.read_bytes
-        if held + shown.whole_bytes > most:
+        if read_bytes + shown.whole_bytes > most:
             raise CostlyError(f"expected to read at most {most} bytes of relations and views, was more")
         return columns, shown.arrow(0, len(shown))
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """See `Asker.ask`."""
+    """Options of `Asker.ask`."""
 
     beside: Beside | None
     most_rows: int | None
@@ -257,21 +259,21 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 class _Waiting:
-    """What a question waits for on the reactor, if anything."""
+    """The Deferred that a question waits for on the reactor, if any."""
 
     def __init__(self) -> None:
         self._deferred: Deferred[Any] | None = None
 
     def on(self, deferred: Deferred[Any]) -> Deferred[Any]:
-        """Wait for this."""
+        """Set the Deferred, and return it."""
         self._deferred = deferred
         return deferred
 
     def over(self) -> None:
-        """Nothing is waited for."""
+        """End the wait."""
         self._deferred = None
 
     def give_up(self) -> None:
-        """Wait no longer."""
+        """Cancel the Deferred."""
         if self._deferred is not None:
             self._deferred.cancel()

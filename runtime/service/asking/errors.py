@@ -1,4 +1,4 @@
-"""Why a question is not answered."""
+"""Errors of questions."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["AskError", "CostlyError", "GoneError", "TooManyError", "UnpublishedE
 
 
 class AskError(ServiceError):
-    """A question that cannot be answered at the epoch that it names, or about a view that has failed."""
+    """The question cannot be answered at its epoch, or reads a view that has failed."""
 
 
 class GoneError(AskError):
-    """An epoch that is retired, or at which a view is not known."""
+    """The epoch is retired, or a view is not known at it."""
 
 
 class CostlyError(AskError):
-    """A question that needs more rows, bytes, memory or time than it may."""
+    """The question needs more rows, bytes, memory or time than its limits allow."""
 
 
 class UnpublishedError(AskError):
-    """A view of Spark's that has no version yet."""
+    """A view of the Spark lane has no version yet."""
 
 
 class TooManyError(AskError):
-    """One question more than may be asked at a time."""
+    """Too many questions are being answered."""

@@ -1,4 +1,4 @@
-"""What a question may cost."""
+"""Limits of questions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     at_once: int = 2
     """Questions that are answered at a time; 0: the service has no such route."""
     waiting: int = 256
-    """Questions of those who wait for their turn, see `Asker.ask`."""
+    """Questions that wait for their turn, see `Asker.ask`."""
     seconds: float = 10.0
-    """From its arrival to its answer; what takes longer is interrupted."""
+    """Time from a question's arrival to its answer; a question that takes longer is interrupted."""
     memory_bytes: int = 512 * 1024 * 1024
-    """DuckDB's memory for a question; nothing is put on a disk."""
+    """DuckDB's memory for a question; nothing is written to disk."""
     growth_bytes: int = 3 * 1024 * 1024 * 1024
-    """Growth of the process while a question is answered: DuckDB does not count what an expression makes of a value."""
+    """Growth of the process during a question: DuckDB does not count the memory of values that expressions make."""
     read_bytes: int = 1024 * 1024 * 1024
-    """Relations and views that a question reads, as they lie in memory."""
+    """Size in memory of the relations and views that a question reads."""
     answer_rows: int = 100_000
     """Rows of an answer."""
     answer_bytes: int = 256 * 1024 * 1024
-    """Of an answer, as its rows lie in memory."""
+    """Size in memory of the rows of an answer."""
     kept_bytes: int = 512 * 1024 * 1024
-    """Relations that are kept as they were for the last question."""
+    """Size of the relations that are kept for the next question."""

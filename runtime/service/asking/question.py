@@ -1,7 +1,7 @@
-"""What a question may say: one SELECT that names relations and views and nothing else.
+"""Check of questions: one SELECT that names only relations and views.
 
-DuckDB's own parser says what the text is, so that there is no second reading of it that could differ. What it names is
-checked in its tree; the sandbox refuses once more, when it runs, what reaches for a file, an extension or a setting.
+The text is parsed by DuckDB's own parser, so that no second interpretation of it can differ. Names are checked in the
+parser's tree; when the question runs, the sandbox also refuses access to files, extensions and settings.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 __all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
 
 _NAME: Final = "question"
-"""What messages call the text."""
+"""Name of the text in messages."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
 _NO_PLACE: Final = 2**63
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 
 
 class CheckedQuestion(msgspec.Struct, frozen=True):
-    """A question that may be asked."""
+    """A question that has passed the check."""
 
     sql: str
     """Its SELECT."""
     names: tuple[tuple[str, int], ...]
-    """Relations and views that it names, in lower case, each with the first place in bytes; tables of WITH left out."""
+    """Names of its relations and views in lower case, each with its first offset in bytes; without tables of WITH."""
 
 
 def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
-    """The SELECT, and the epoch of a trailing ``AS OF EPOCH n`` or the given one; raises `AskError` for two epochs.
+    """Return the SELECT, and the epoch of a trailing ``AS OF EPOCH n`` or the given one; raises `AskError` for both.
 
     >>> with_epoch("SELECT 1 AS OF EPOCH 12;", None)
     ('SELECT 1 ', 12)
@@ -50,20 +50,20 @@ def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
     try:
         tokens = [token for token in sqlglot.tokenize(sql, read="duckdb") if token.text != ";"]
     except SqlglotError:
-        return sql, epoch  # DuckDB says what is wrong with it
+        return sql, epoch  # DuckDB reports the error
     last = tokens[-4:]
     if tuple(token.text.upper() for token in last[:3]) != _AS_OF or not last[-1].text.isdigit():
         return sql, epoch
-    found = int(last[-1].text)
-    if epoch is not None and epoch != found:
-        raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {found}")
-    return sql[: last[0].start], found
+    named = int(last[-1].text)
+    if epoch is not None and epoch != named:
+        raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {named}")
+    return sql[: last[0].start], named
 
 
 def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
     """Check a question; raises `SqlError` with the place for anything but one SELECT over relations and views.
 
-    ``connection`` is one in which nothing is: it parses and runs nothing of the question.
+    ``connection`` is an empty database, which parses the question without running it.
     """
     import duckdb
 
@@ -80,19 +80,19 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
     tree = msgspec.json.decode(text)
     if tree.get("error"):
         raise _error(sql, f"expected a SELECT, was {tree.get('error_message', kind)}", 0)
-    local, found, total = _local_tables(tree), dict[str, int](), 1
+    local, places, total = _local_tables(tree), dict[str, int](), 1
     for node in _nodes(tree):
         place = node.get("query_location", 0)
         place = place if isinstance(place, int) and place < _NO_PLACE else 0
         _check(sql, node, place)
         total = _expanded(sql, node, place, total)
         if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
-            found.setdefault(name, place)
-    return CheckedQuestion(sql, tuple(found.items()))
+            places.setdefault(name, place)
+    return CheckedQuestion(sql, tuple(places.items()))
 
 
 def located(sql: str, error: duckdb.Error) -> SqlError:
-    """DuckDB's message at the place that it shows."""
+    """Return DuckDB's error at the place that its message shows."""
     reason, _, shown = str(error).partition("\nLINE ")
     reason = " ".join(reason.split())
     match = re.match(r"(\d+): (.*)\n( *)\^", shown)
@@ -110,7 +110,7 @@ def located(sql: str, error: duckdb.Error) -> SqlError:
 
 
 def unknown(question: CheckedQuestion, name: str, place: int, relations: list[str], views: list[str]) -> SqlError:
-    """The error for a name that is neither a relation nor a view."""
+    """Return the error for a name that is neither a relation nor a view."""
     known = f"the relations are: {', '.join(sorted(relations)) or 'none'}; the views are: {', '.join(views) or 'none'}"
     return _error(question.sql, f"unknown relation or view {name!r}; {known}", place)
 
@@ -140,7 +140,7 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
 
 
 def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:
-    """What calls make of a value, with this one, see `expansion`; those in FROM give their rows one after the other."""
+    """Return the total `expansion` of values by calls up to this one; calls in FROM yield their rows one by one."""
     name = str(node.get("function_name", "")).lower()
     if node.get("class") != "FUNCTION" or not is_expanding(name) or node.get("is_in_from"):
         return before
@@ -151,7 +151,7 @@ def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:
 
 
 def _constant(node: dict[str, Any]) -> int | str | None:
-    """The value of a constant; None for anything else."""
+    """Return the value of a constant; None for any other node."""
     literal = node.get("literal", {})
     kind, text = literal.get("kind"), str(literal.get("text", ""))
     if kind == "INTEGER" and text.removeprefix("-").isdigit():
@@ -171,13 +171,13 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _local_tables(tree: Any) -> set[str]:
-    """Names of tables of WITH, wherever they stand; one that is a relation elsewhere is read in vain, no more."""
-    found = set()
+    """Return the names of all tables of WITH, whatever their scope."""
+    names = set()
     for node in _nodes(tree):
         tables = node.get("cte_map")
         if isinstance(tables, dict):
-            found |= {str(entry["key"]).lower() for entry in tables.get("map", [])}
-    return found
+            names |= {str(entry["key"]).lower() for entry in tables.get("map", [])}
+    return names
 
 
 def _error(sql: str, reason: str, place: int) -> SqlError:

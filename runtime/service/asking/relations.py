@@ -1,4 +1,4 @@
-"""Relations as they were at an epoch: the log added up, kept for the next question and brought forward."""
+"""Relations at an epoch: the sum of the log, kept for the next question and brought forward."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from runtime.views.rows import change_schema
 __all__ = ["RelationsAtEpochs"]
 
 _ATTEMPTS: Final = 2
-"""What was retired while it was read is read again, from a newer snapshot."""
+"""Attempts to read a log that is being retired; each begins at a newer snapshot."""
 
 
 class RelationsAtEpochs:
-    """The relations of one log; from any thread, one at a time.
+    """Relations of one log. May be called from any thread; calls run one at a time.
 
-    A relation is kept as it was at the newest epoch that was asked for: the next question costs what has changed since.
-    An older epoch is added up from a snapshot, and not kept.
+    A relation is kept at the newest requested epoch, so that the next question only reads the changes since then. An
+    older epoch is added up from a snapshot, and not kept.
     """
 
     def __init__(self, epochs: Path, snapshots: Path, most_bytes: int) -> None:
@@ -38,9 +38,9 @@ class RelationsAtEpochs:
         self._lock = threading.Lock()
 
     def at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
-        """The rows at the end of an epoch, with their weights behind them.
+        """Return the rows at the end of an epoch, with their weights in the last column.
 
-        Raises `GoneError` for an epoch that cannot be had any more, `CostlyError` if it is cancelled.
+        Raises `GoneError` for an epoch that is no longer available, `CostlyError` if the question is cancelled.
         """
         with self._lock:
             for attempt in range(_ATTEMPTS):
@@ -55,7 +55,7 @@ class RelationsAtEpochs:
         raise AssertionError("the last attempt returns or raises")
 
     def kept(self) -> dict[str, int]:
-        """Which relations are kept, as they were at which epochs."""
+        """Return the kept relations with their epochs."""
         return {name: epoch for name, (epoch, _, _) in self._kept.items()}
 
     def _at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
@@ -63,12 +63,12 @@ class RelationsAtEpochs:
         if rows is None or begin > epoch or known != relation:
             base = self._snapshots.newest(epoch)
             begin = base.footer.to_epoch if base is not None else 0
-            found = add_up(self._log, relation.name, begin, epoch, base=base, stopped=cancel.__bool__)
-            rows = _typed(found, relation)
+            deltas = add_up(self._log, relation.name, begin, epoch, base=base, stopped=cancel.__bool__)
+            rows = _typed(deltas, relation)
         elif begin < epoch:
-            found = add_up(self._log, relation.name, begin, epoch, stopped=cancel.__bool__)
-            if found is not None:
-                rows = consolidate(pa.concat_tables([rows, _typed(found, relation)]))
+            deltas = add_up(self._log, relation.name, begin, epoch, stopped=cancel.__bool__)
+            if deltas is not None:
+                rows = consolidate(pa.concat_tables([rows, _typed(deltas, relation)]))
         cancel.check()
         if epoch >= self._kept.get(relation.name, (-1,))[0]:
             self._keep(relation, epoch, rows)
@@ -77,10 +77,10 @@ class RelationsAtEpochs:
     def _keep(self, relation: Relation, epoch: int, rows: pa.Table) -> None:
         self._kept.pop(relation.name, None)
         self._kept[relation.name] = (epoch, relation, rows)
-        held = sum(table.nbytes for _, _, table in self._kept.values())
-        while held > self._most_bytes:
+        kept_bytes = sum(table.nbytes for _, _, table in self._kept.values())
+        while kept_bytes > self._most_bytes:
             _, (_, _, table) = self._kept.popitem(last=False)
-            held -= table.nbytes
+            kept_bytes -= table.nbytes
 
     def _gone(self, epoch: int, error: Exception) -> str:
         first, latest = self._log.first(), self._log.latest()
@@ -90,7 +90,7 @@ class RelationsAtEpochs:
 
 
 def _typed(rows: pa.Table | None, relation: Relation) -> pa.Table:
-    """The rows in the relation's types; none where nothing ever was."""
+    """Return the rows in the relation's types; an empty table for None."""
     schema = change_schema(relation.columns)
     if rows is None:
         return schema.empty_table()

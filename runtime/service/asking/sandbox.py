@@ -1,4 +1,4 @@
-"""A DuckDB for one question: it sees the tables that it is given, and nothing of the machine."""
+"""DuckDB database for one question, with access to the given tables only."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ Tables = Mapping[str, tuple[Sequence[Column], pa.Table]]
 """Name → its columns, and its rows with Arrow's decimals for numbers that have a scale."""
 _BATCH_ROWS: Final = 16 * 1024
 _PLAN: Final = "QUERY PLAN"
-"""The one column of a plan, which is called as PostgreSQL calls it."""
+"""Name of the only column of a plan, as in PostgreSQL."""
 
 
 class Beside(msgspec.Struct, frozen=True, eq=False):
-    """What a question may name beside relations and views; it comes from the runtime itself."""
+    """Tables and functions of the runtime that a question may name in addition to relations and views."""
 
     tables: Mapping[str, pa.Table] = {}
     """Name → rows."""
     macros: Sequence[str] = ()
-    """Statements that make functions."""
+    """Statements that create functions."""
 
 
 class Rows(msgspec.Struct, frozen=True, eq=False):
-    """The rows of an answer."""
+    """Rows of an answer."""
 
     columns: tuple[AnsweredColumn, ...]
     table: pa.Table
 
 
 class Cancel:
-    """Stops a question, from any thread, at the next moment at which it can be stopped."""
+    """Cancellation of a question, from any thread; the question stops at its next check or interrupt."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,27 +56,27 @@ class Cancel:
 
     @property
     def reason(self) -> str:
-        """Why it is to stop; empty as long as it may go on."""
+        """Reason of the cancellation; empty if the question is not cancelled."""
         return self._reason
 
     def __bool__(self) -> bool:
         return bool(self._reason)
 
     def stop(self, reason: str) -> None:
-        """Stop it. DuckDB forgets an interrupt that comes before it runs: until the question ends, call it again."""
+        """Cancel the question. To be repeated until it ends: DuckDB discards an interrupt that precedes its run."""
         with self._lock:
             self._reason = self._reason or reason
             if self._connection is not None:
                 self._connection.interrupt()
 
     def check(self) -> None:
-        """Raise `CostlyError` if it is to stop."""
+        """Raise `CostlyError` if the question is cancelled."""
         if self._reason:
             raise CostlyError(self._reason)
 
     @contextmanager
     def interrupting(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """A connection that `stop` interrupts, as long as it is open."""
+        """Context manager within which `stop` interrupts a connection."""
         with self._lock:
             self._connection = connection
         try:
@@ -87,10 +87,10 @@ class Cancel:
 
 
 class Sandbox:
-    """One question's DuckDB; on one thread."""
+    """DuckDB database of one question. Belongs to one thread."""
 
     def __init__(self, limits: AskLimits) -> None:
-        import duckdb  # 0.3 s, which a runtime that is asked nothing does not pay
+        import duckdb  # takes 0.3 s, which a runtime without questions saves
 
         self._limits = limits
         settings = {**CLOSED_SETTINGS, "memory_limit": f"{limits.memory_bytes // 1024}KiB"}
@@ -99,7 +99,7 @@ class Sandbox:
             self.connection.execute(statement)
 
     def close(self) -> None:
-        """Give all of its memory back."""
+        """Release all memory of the database."""
         self.connection.close()
 
     def answer(
@@ -113,10 +113,10 @@ class Sandbox:
         describes: bool = False,
         explains: bool = False,
     ) -> Rows:
-        """Run a question that was checked; raises `SqlError`, `CostlyError`, `AskError`.
+        """Run a checked question; raises `SqlError`, `CostlyError`, `AskError`.
 
-        ``most_rows`` takes the place of the limit of rows. One that only ``describes`` has columns and no rows;
-        one that ``explains`` has the lines of DuckDB's plan for rows.
+        ``most_rows`` replaces the limit of rows. With ``describes`` the answer has columns and no rows; with
+        ``explains`` its rows are the lines of DuckDB's plan.
         """
         import duckdb
 
@@ -174,20 +174,20 @@ class Sandbox:
         relation = self.connection.sql(sql)
         columns = _columns(relation)
         batches: list[pa.RecordBatch] = []
-        rows = held = 0
+        rows = answer_bytes = 0
         with relation.to_arrow_reader(_BATCH_ROWS) as reader:
             for batch in reader:
                 cancel.check()
-                rows, held = rows + batch.num_rows, held + batch.nbytes
+                rows, answer_bytes = rows + batch.num_rows, answer_bytes + batch.nbytes
                 if rows > most_rows:
                     raise CostlyError(f"expected an answer of at most {most_rows} rows, was a longer one: add a LIMIT")
-                if held > limits.answer_bytes:
+                if answer_bytes > limits.answer_bytes:
                     raise CostlyError(f"expected an answer of at most {limits.answer_bytes} bytes, was a larger one")
                 batches.append(batch)
             return Rows(columns, pa.Table.from_batches(batches, reader.schema))
 
     def _explained(self, sql: str, error: duckdb.Error) -> Exception:
-        """The error with its place, which only this way of running gives."""
+        """Return the error with its place, which DuckDB reports only if the question is executed this way."""
         import duckdb
 
         if not isinstance(error, duckdb.ProgrammingError):
@@ -204,7 +204,7 @@ def _columns(relation: duckdb.DuckDBPyRelation) -> tuple[AnsweredColumn, ...]:
 
 
 def _shown(place: int, column: Column) -> str:
-    """A column as a question sees it: an integer of 128 bits is one to DuckDB, too."""
+    """Return the SQL of a column for questions: an integer of 128 bits becomes DuckDB's HUGEINT."""
     own = f'"{place}"'
     if column.type == "int128" and not column.scale:
         own = f"CAST({own} AS HUGEINT)"

@@ -1,4 +1,4 @@
-"""Views as they were at an epoch: their rows as published, and what they changed since taken back."""
+"""Views at an epoch: their published rows, minus their changes since then."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["PublishedView", "ViewsAtEpochs", "published_views"]
 
 
 class PublishedView(msgspec.Struct, frozen=True, eq=False):
-    """A view's full result at the end of an epoch that is committed."""
+    """Full result of a view at the end of a committed epoch."""
 
     view: View
     since: int
-    """Its first epoch, as far as the hub knows."""
+    """First epoch of the view that the hub knows."""
     epoch: int
     rows: pa.Table
     """Columns and ``weight``."""
 
 
 def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[dict[str, PublishedView]]:
-    """The newest committed results of these views; on the reactor's thread.
+    """Return a Deferred of the newest committed results of these views; on the reactor's thread.
 
-    One of the express lane that is ahead of its last epoch is waited for until the next one is committed. Fails with
-    `AskError` for a view that has failed, or is dropped meanwhile. When it is cancelled nothing is waited for any more.
+    A view of the express lane that is ahead of its last epoch is available once the next epoch is committed. The
+    Deferred fails with `AskError` for a view that has failed, or is dropped meanwhile, and may be cancelled.
     """
     views = {view.name: view for view in hub.views if view.name in names}
     collected = _Collected({name: (view, hub.since[name]) for name, view in views.items()})
@@ -48,7 +48,7 @@ def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[di
         return collected.done
 
     def ended(result: Any) -> Any:
-        # Not at once: the hub may be in the midst of telling its subscribers.
+        # Deferred: the hub may be iterating over its subscribers.
         reactor.callLater(0, hub.unsubscribe, subscription)
         return result
 
@@ -58,25 +58,25 @@ def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[di
 
 
 class _Collected(Listener):
-    """Takes one snapshot of each view."""
+    """Listener that collects one snapshot of each view."""
 
     def __init__(self, views: Mapping[str, tuple[View, int]]) -> None:
         self._views = dict(views)
-        self._found: dict[str, PublishedView] = {}
+        self._published: dict[str, PublishedView] = {}
         self.done: Deferred[dict[str, PublishedView]] = Deferred()
 
     def write(self, message: Message) -> None:
         """See `Listener`."""
         header, name = message.header, message.header.view
-        if self.done.called or name in self._found or name not in self._views:
+        if self.done.called or name in self._published or name not in self._views:
             return
         view, since = self._views[name]
         if header.kind == "error":
             self.done.errback(AskError(f"view {name} failed: {header.reason}"))
         elif header.kind == "snapshot" and message.rows is not None:
-            self._found[name] = PublishedView(view, since, header.to_epoch, message.rows)
-            if len(self._found) == len(self._views):
-                self.done.callback(self._found)
+            self._published[name] = PublishedView(view, since, header.to_epoch, message.rows)
+            if len(self._published) == len(self._views):
+                self.done.callback(self._published)
 
     def flush(self) -> None:
         """See `Listener`."""
@@ -86,40 +86,41 @@ class _Collected(Listener):
 
 
 class ViewsAtEpochs:
-    """Takes published results back to epochs before; from any thread."""
+    """Results of views at earlier epochs. May be called from any thread."""
 
     def __init__(self, log: Callable[[], EpochLogReader], history: History) -> None:
-        """``log`` makes a reader of the log for one question."""
+        """``log`` returns a reader of the log for one question."""
         self._log = log
         self._history = history
 
-    def at(self, found: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
-        """The view's rows at the end of an epoch, with their weights behind them.
+    def at(self, published: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
+        """Return the view's rows at the end of an epoch, with their weights in the last column.
 
-        Raises `GoneError` where they cannot be had, `CostlyError` if it is cancelled.
+        Raises `GoneError` if they are not available, `CostlyError` if the question is cancelled.
         """
-        view = found.view
-        if epoch > found.epoch:
+        view = published.view
+        if epoch > published.epoch:
             raise AskError(
-                f"expected an epoch up to {found.epoch}, the newest published of view {view.name}, was {epoch}"
+                f"expected an epoch up to {published.epoch}, the newest published of view {view.name}, was {epoch}"
             )
-        if epoch < found.since:
-            self._check_known(found, epoch)
-        tables, at = [found.rows], epoch
-        while at < found.epoch:
+        if epoch < published.since:
+            self._check_known(published, epoch)
+        tables, at = [published.rows], epoch
+        while at < published.epoch:
             cancel.check()
-            past = self._history.read(view, found.since, at, found.epoch)
+            past = self._history.read(view, published.since, at, published.epoch)
             if past.gone:
                 raise GoneError(f"view {view.name} cannot be had at epoch {epoch}: {past.gone}")
             if past.rows is not None:
                 place = past.rows.num_columns - 1
                 tables.append(past.rows.set_column(place, past.rows.field(place), pc.negate(past.rows.column(place))))
             at = past.reached
-        return consolidate(pa.concat_tables(tables), found.rows.schema) if len(tables) > 1 else found.rows
+        return consolidate(pa.concat_tables(tables), published.rows.schema) if len(tables) > 1 else published.rows
 
-    def _check_known(self, found: PublishedView, epoch: int) -> None:
-        """The hub knows a view of the express lane since its start, not since it was added."""
-        view, gone = found.view, f"view {found.view.name} begins at epoch {found.since}, was asked for at epoch {epoch}"
+    def _check_known(self, published: PublishedView, epoch: int) -> None:
+        """Raise `GoneError` if the view did not exist at an epoch before the hub's start."""
+        view = published.view
+        gone = f"view {view.name} begins at epoch {published.since}, was asked for at epoch {epoch}"
         if view.lane == "spark":
             raise GoneError(gone)
         try:

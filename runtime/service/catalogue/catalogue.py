@@ -1,7 +1,7 @@
-"""The catalogue of a running runtime: views come and go, one change after the other, each at an epoch of its own.
+"""Catalogue of a running runtime: views are added and dropped, one change at a time, each at an epoch of its own.
 
-A change is compiled against the newest program and sealed into the log as a control record. From then on it is a fact,
-whether anybody waits for it or not; it is published with the first version that covers its epoch.
+A change is compiled against the newest program and sealed into the log as a control record. From then on it is durable,
+even if its caller no longer waits; it is published with the first version that covers its epoch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ T = TypeVar("T")
 Seal = Callable[[bytes, Callable[[int], None]], None]
 
 _NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
-"""Names stand in paths and lists."""
+"""Names of views, which occur in paths and lists."""
 
 
 def begin_catalogue(
@@ -60,26 +60,26 @@ def begin_catalogue(
     missing: Mapping[str, str] | None = None,
     placed: Callable[[Program], Program] = lambda program: program,
 ) -> Program:
-    """The program that a run directory was begun with, which on a new one is what these SELECTs and streams say.
+    """Return the program with which a run directory was begun; in a new one that of these SELECTs and streams.
 
-    ``inputs``: the relations that the streams may read; ``missing``: those of which nothing ever comes → why.
+    ``inputs`` are the relations that the streams may read; ``missing`` maps those that never get rows to the reason.
 
-    On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
-    what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime
-    keeps no views until some are added: it may be read as an upstream. On an old one the log has the catalogue, and
-    what is given must be what it was begun with, or nothing.
+    In a new directory the program is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view;
+    ``first`` returns the first results of the express lane's views, ``placed`` the program with the views that Spark
+    keeps too. Without views the runtime may be read as an upstream. In an old directory the log has the catalogue, and
+    the SELECTs and streams must be the same, or none. Raises `ServiceError`.
     """
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
             raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
         program = placed(begun_program(selects, relations, streams, inputs, mode, missing=missing))
         writer.seal({}, control=encode_program(program))
-    held = _begun_with(writer, where)
-    begun_with = [(view.name, view.sql, view.lane) for view in held.views]
+    first_program = _begun_with(writer, where)
+    begun_with = [(view.name, view.sql, view.lane) for view in first_program.views]
     given = [(select.name, select.sql, select.lane) for select in selects]
     given_streams = [(each.name, each.select.sql, *_clauses(each)) for each in streams]
-    begun_streams = [(s.name, s.sql, s.retain_rows, s.retain_ns, s.lateness_ns) for s in held.streams]
-    is_other = given != begun_with or given_streams != begun_streams or held.mode != mode
+    begun_streams = [(s.name, s.sql, s.retain_rows, s.retain_ns, s.lateness_ns) for s in first_program.streams]
+    is_other = given != begun_with or given_streams != begun_streams or first_program.mode != mode
     if (selects or streams) and is_other:
         raise ServiceError(
             f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
@@ -87,9 +87,9 @@ def begin_catalogue(
         )
     if writer.epoch < 1:
         if first is not None:
-            writer.add_sections(first(held))
+            writer.add_sections(first(first_program))
         writer.seal({})
-    return held
+    return first_program
 
 
 def begun_program(
@@ -102,9 +102,9 @@ def begun_program(
     standing: Sequence[View] = (),
     missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """The program of these streams, and of these views, which may read them and standing views; raises `SqlError`.
+    """Return the program of these streams and views; the views may read both and standing views. Raises `SqlError`.
 
-    ``missing``: inputs of which nothing ever comes → why.
+    ``missing`` maps inputs that never get rows to the reason.
     """
     names = [relation.name for relation in relations]
     derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names, missing=missing).streams
@@ -130,7 +130,7 @@ def _begun_with(writer: EpochWriter, where: str) -> Program:
 def _check_built(program: Program, names: Collection[str]) -> None:
     """Raise `CatalogueError` for the first of these views whose state and kernels cannot be built.
 
-    Once a view is in the catalogue it can only be marked as failed.
+    A view in the catalogue could only be marked as failed.
     """
     added = msgspec.structs.replace(program, views=tuple(view for view in program.views if view.name in names))
     kinds: tuple[Inputs, ...] = ("relations", "payloads")
@@ -144,7 +144,7 @@ def _nothing(old: Program, new: Program) -> None:
 
 
 class Catalogue:
-    """The newest program and the changes that lead to the next; on the reactor's thread."""
+    """The newest program, and its changes. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -159,16 +159,16 @@ class Catalogue:
         prepare: Callable[[Program, Program], None] = _nothing,
         missing: Mapping[str, str] | None = None,
     ) -> None:
-        """``seal`` puts a control record into the log and says, on any thread, at which epoch.
+        """``seal`` puts a control record into the log and calls back with its epoch, on any thread.
 
-        ``in_thread`` runs what takes long, ``prepare`` among it: it is given the program and the one that is about to
-        be sealed. ``lanes`` are those that run. ``missing``: relations of which derived streams never get rows → why.
+        ``in_thread`` runs slow calls, including ``prepare``, which gets the program and the one that is about to be
+        sealed. ``lanes`` are those that run. ``missing`` maps relations that derived streams never get to the reason.
         """
         self._reactor = reactor
         self.relations = tuple(relations)
-        """What views may use; changed within `exclusively`."""
+        """Relations that views may use; changed within `exclusively`."""
         self.inputs: tuple[DerivedInput, ...] = ()
-        """What derived streams may read beside each other; changed likewise."""
+        """Relations that derived streams may read, in addition to each other; changed likewise."""
         self._missing = missing
         self.relations_of: Mapping[str, frozenset[str]] = {}
         """Reader → the relations that it fills; changed likewise."""
@@ -181,14 +181,13 @@ class Catalogue:
         self._versions: dict[Lane, int] = dict.fromkeys((*self._lanes, "stream"), 0)
         self._waiting: list[tuple[int, Lane, Deferred[bool]]] = []
         self.program = program
-        """The newest that is sealed; perhaps not published yet."""
+        """The newest sealed program; it may not be published yet."""
 
     def add(self, selects: Sequence[NamedSelect], streams: Sequence[StreamSelect] = ()) -> Deferred[int]:
-        """Fires with the epoch from which on these views and streams are kept.
+        """Add views and streams; the Deferred fires with the first epoch in which they are kept.
 
-        Fails with `SqlError` or `CatalogueError`.
-
-        A view that does not say its lane is kept by one that runs. SQL that is wrong is told before a lane that is.
+        It fails with `SqlError` or `CatalogueError`. A view without a lane is kept by one that runs. Errors in SQL take
+        precedence over a wrong lane.
         """
 
         def extended(program: Program) -> Program:
@@ -218,9 +217,9 @@ class Catalogue:
         return Deferred.fromCoroutine(self._change(extended))
 
     def drop(self, name: str) -> Deferred[int]:
-        """Fires with the epoch from which on there is no such view or derived stream.
+        """Drop a view or a derived stream; the Deferred fires with the first epoch without it.
 
-        Fails with `UnknownViewError`, or with `CatalogueError` for one that others read.
+        It fails with `UnknownViewError`, or with `CatalogueError` if others read it.
         """
 
         def shortened(program: Program) -> Program:
@@ -245,9 +244,9 @@ class Catalogue:
         return Deferred.fromCoroutine(self._change(shortened))
 
     def when_published(self, epoch: int, timeout_s: float, lane: Lane = "spark") -> Deferred[bool]:
-        """Fires when a lane has published a version that covers the epoch: True, or False when the time is over first.
+        """Return a Deferred that fires with True once a lane's version covers the epoch, with False after the timeout.
 
-        A lane that does not run has nothing to publish.
+        It fires at once for a lane that does not run.
         """
         published: Deferred[bool] = Deferred()
         if self._versions.get(lane, epoch) >= epoch:
@@ -270,7 +269,7 @@ class Catalogue:
         return published.addCallback(done)
 
     def published(self, version: int, lane: Lane = "spark") -> None:
-        """A lane has a new version."""
+        """Record a new version of a lane."""
         self._versions[lane] = version
         due = [entry for entry in self._waiting if entry[0] <= version and entry[1] == lane]
         for entry in due:
@@ -278,7 +277,7 @@ class Catalogue:
             entry[2].callback(True)
 
     def _placed(self, select: NamedSelect) -> NamedSelect:
-        """In a lane that runs, if it does not say another one."""
+        """Return the SELECT with a lane that runs, if it does not name one."""
         is_open = select.any_lane and select.lane not in self._lanes
         return replace(select, lane=self._lanes[0]) if is_open else select
 
@@ -288,7 +287,7 @@ class Catalogue:
         return program
 
     async def exclusively(self, change: Callable[[], Awaitable[T]]) -> T:
-        """Make a change of what views are made of while no other is under way."""
+        """Run a change of the catalogue or its relations while no other change runs."""
         await self._lock.acquire()
         try:
             return await change()

@@ -1,4 +1,4 @@
-"""Changes of the catalogue that are waited for until they are published."""
+"""Changes of the catalogue that wait for their publication."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DONE, _LATER = 200, 202
 
 
 class Control:
-    """Changes the catalogue and says what became of it, with HTTP's status.
+    """Changes the catalogue and returns the outcome, with the HTTP status.
 
-    A change goes on when nobody waits for it any more. What it cannot do it raises: `SqlError`, `ServiceError`.
+    A change continues if its caller stops waiting. Changes raise `SqlError` and `ServiceError`.
     """
 
     _log = Logger()
@@ -31,26 +31,26 @@ class Control:
         """Add views and derived streams together."""
         if not (wanted.views or wanted.streams):
             raise CatalogueError("expected a view or a stream to be added, was none")
-        names = [*[one.name for one in wanted.streams], *[one.name for one in wanted.views]]
+        names = [*[stream.name for stream in wanted.streams], *[view.name for view in wanted.views]]
         streams = [
             StreamSelect(
-                NamedSelect(one.name, one.sql, one.line, one.column, one.file),
-                StreamClauses(one.retain_rows, one.retain_ns, one.lateness_ns),
+                NamedSelect(stream.name, stream.sql, stream.line, stream.column, stream.file),
+                StreamClauses(stream.retain_rows, stream.retain_ns, stream.lateness_ns),
             )
-            for one in wanted.streams
+            for stream in wanted.streams
         ]
         selects = [
             NamedSelect(
-                one.name,
-                one.sql,
-                one.line,
-                one.column,
-                one.file,
-                one.lane or "spark",
-                any_lane=not one.lane,
-                readers=one.readers,
+                view.name,
+                view.sql,
+                view.line,
+                view.column,
+                view.file,
+                view.lane or "spark",
+                any_lane=not view.lane,
+                readers=view.readers,
             )
-            for one in wanted.views
+            for view in wanted.views
         ]
         epoch = await self._catalogue.add(selects, streams)
         self._log.info("{names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
@@ -74,16 +74,16 @@ class Control:
         return self._changed(epoch, views, in_time=await self._is_published(epoch, timeout_s, views))
 
     async def _is_published(self, epoch: int, timeout_s: float, views: list[View]) -> bool:
-        """Whether the lanes of these views have published the epoch in time."""
+        """Return True if the lanes of these views have published the epoch within the timeout."""
         waiting = [self._catalogue.when_published(epoch, timeout_s, lane) for lane in {view.lane for view in views}]
-        return all([await one for one in waiting])
+        return all([await published for published in waiting])
 
     def _changed(self, epoch: int, views: list[View], *, in_time: bool) -> tuple[int, Changed]:
-        told = tuple(ChangedView(view.name, view.view_class, view.reason, view.lane) for view in views)
+        changed = tuple(ChangedView(view.name, view.view_class, view.reason, view.lane) for view in views)
         version = min((self._hub.epoch(view.lane) for view in views), default=0)
-        return _DONE if in_time else _LATER, Changed(epoch, version, told)
+        return _DONE if in_time else _LATER, Changed(epoch, version, changed)
 
 
 def _all_views(program: Program) -> tuple[View, ...]:
-    """Derived streams as views, and views."""
+    """Return the derived streams as views, and the views."""
     return (*stream_views(program).views, *program.views)

@@ -1,4 +1,4 @@
-"""What views have to do with readers: whose relations they use, and which readers they name."""
+"""Dependencies of views on readers: the relations that views use, and the readers that they name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from runtime.service.errors import CatalogueError
 __all__ = ["needed_by", "relations_read", "with_readers"]
 
 _MOST_NAMES: Final = 8
-"""Names in a message."""
+"""Limit of names in an error message."""
 
 
 def relations_read(program: Program, name: str) -> frozenset[str]:
-    """The relations that a view of the program reads."""
+    """Return the relations that a view of the program reads."""
     (view,) = [view for view in program.views if view.name == name]
     return frozenset(program.maps[number].relation for number in view.body.maps())
 
@@ -26,9 +26,9 @@ def relations_read(program: Program, name: str) -> frozenset[str]:
 def with_readers(
     program: Program, selects: Sequence[NamedSelect], relations_of: Mapping[str, frozenset[str]]
 ) -> Program:
-    """The program with the readers that these views name; raises `CatalogueError`.
+    """Return the program with the readers that these views name; raises `CatalogueError`.
 
-    ``relations_of``: reader → the relations that it fills.
+    ``relations_of`` maps each reader to the relations that it fills.
     """
     named = {select.name: tuple(dict.fromkeys(select.readers)) for select in selects if select.readers}
     for name, readers in named.items():
@@ -54,7 +54,7 @@ def with_readers(
 
 
 def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
-    """The derived streams and views that name a reader, or read a relation that it alone fills."""
+    """Return the derived streams and views that name a reader, or read a relation that it alone fills."""
     return (
         *(stream.name for stream in program.streams if not own.isdisjoint(stream.reads)),
         *(

@@ -1,7 +1,7 @@
-"""What a running runtime reports of itself: lag, staleness, status figures and metrics.
+"""Health of a running runtime: lag, staleness, status figures and metrics.
 
-lag.py measures how far results are behind; watch.py holds back stale lanes and pauses the feed of a full disk;
-figures.py makes status lines and `/v1/status`; metrics/ is what Prometheus reads.
+lag.py measures the lag of results; watch.py holds back stale lanes and pauses the feed while the disk is full;
+figures.py makes status lines and `/v1/status`; metrics/ is read by Prometheus.
 """
 
 __all__: list[str] = []

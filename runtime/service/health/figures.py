@@ -1,4 +1,4 @@
-"""The figures of a live runtime: of status lines, and of ``/v1/status``."""
+"""Figures of a live runtime, for status lines and ``/v1/status``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RuntimeFigures:
         self._rate = Rate()
 
     def line(self) -> dict[str, int | float | str | None]:
-        """Figures of the moment, for status lines."""
+        """Return the current figures, for status lines."""
         parts = self._parts
         writer, hub, ingest, upkeep, feed = parts.writer, parts.hub, parts.ingest, parts.upkeep, parts.inputs.feed
         counters, now_s = parts.inputs.counters(), self._now_s()
@@ -73,7 +73,7 @@ class RuntimeFigures:
         }
 
     def status(self) -> dict[str, Any]:
-        """The same with what became of the tuples of each origin and what the engine does, for ``/v1/status``."""
+        """Return the current figures with those of origins, engine, upstreams and streams, for ``/v1/status``."""
         parts = self._parts
         return {
             **self.line(),

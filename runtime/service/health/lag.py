@@ -1,4 +1,4 @@
-"""How far results are behind: how long sealed epochs wait for Spark, and how old each lane's newest version is."""
+"""Lag of results: how long sealed epochs wait for Spark, and how old each lane's newest version is."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ _MOST_MARKS: Final = 4096
 
 
 class Lags:
-    """From an epoch's end to its results on Spark; from a message's arrival to the express lane's version with it.
+    """Lags from an epoch's end to its results on Spark, and from a message's arrival to its express version.
 
-    A lag is forgotten when nothing was published for a while: a market at rest has none. Belongs to the reactor's
-    thread.
+    A lag expires if nothing is published for a while: a market at rest has none. Belongs to the reactor's thread.
     """
 
     def __init__(self, longest_s: float) -> None:
-        """A lag counts for so many seconds."""
+        """``longest_s`` is the time after which a lag expires."""
         self._longest_s = longest_s
-        self._spark: tuple[float, float] | None = None  # when, and how many milliseconds
+        self._spark: tuple[float, float] | None = None  # time of publication, lag in ms
         self._express: tuple[float, float] | None = None
-        self._marks: deque[tuple[int, float]] = deque()  # of buffers: offset in the stream, when they came
+        self._marks: deque[tuple[int, float]] = deque()  # of each buffer: offset in the stream, time of arrival
         self.express = Durations()
-        """From the arrival of a buffer's first byte until the express lane's version with it; of more buffers than
-        there are marks, every second one counts."""
+        """Time from the arrival of a buffer's first byte until the express lane's version with it; if there are more
+        buffers than marks, every second one counts."""
         self.applied = Durations()
-        """The first part of that: until the last message of the version is applied."""
+        """First part of that time: until the last message of the version is applied."""
         self.step = Durations()
-        """The second part, once for each version: until the views have taken them in."""
+        """Second part, once for each version: until the views are up to date."""
         self.publish = Durations()
-        """The last part, once for each version: until it is handed to subscribers."""
+        """Last part, once for each version: until it is handed to subscribers."""
 
     def published(self, lag_ms: float, now_s: float) -> None:
-        """The Spark lane has published an epoch that ended so long ago."""
+        """Record that the Spark lane has published an epoch that ended ``lag_ms`` ago."""
         self._spark = now_s, lag_ms
 
     def spark_ms(self, now_s: float, waited_s: float | None) -> float | None:
-        """Of the newest version; of who waits instead if that was long ago. ``waited_s``: since when one does."""
+        """Return the lag of the newest version, or if that has expired ``waited_s``, how long an epoch has waited."""
         if (known := self._recent(self._spark, now_s)) is not None:
             return known
         return None if waited_s is None else round(waited_s * 1000, 1)
 
     def arrived(self, offset: int, now_s: float) -> None:
-        """Bytes that stand there in the feed's stream were let in; -1: that is not known."""
+        """Record the arrival of bytes at this offset of the feed's stream; -1 for an unknown offset."""
         if offset < 0:
             return
-        if len(self._marks) >= _MOST_MARKS:  # every second one is left: what is told becomes coarser, not wrong
+        if len(self._marks) >= _MOST_MARKS:  # every second one is kept: figures become coarser, not wrong
             self._marks = deque(islice(self._marks, 0, None, 2))
         self._marks.append((offset, now_s))
 
     def stepped(self, offset: int, now_s: float, applied_s: float = 0.0, stepped_s: float = 0.0) -> None:
-        """The express lane has published a version that covers the stream up to there.
+        """Record that the express lane has published a version that covers the stream up to ``offset``.
 
-        Its lag is that of the newest bytes inside: heartbeats change nothing, and wait for what does. Its last message
-        was applied, and its views had taken it in, at the times given; 0 for a version that no message made.
+        Its lag is that of its newest bytes: heartbeats change nothing, and wait for bytes that do. ``applied_s`` and
+        ``stepped_s`` are the times at which its last message was applied, and its views were up to date; 0 for a
+        version without a message.
         """
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:
@@ -74,18 +74,18 @@ class Lags:
             self._express = now_s, (now_s - arrived_s) * 1000
 
     def express_ms(self, now_s: float) -> float | None:
-        """Of the newest version."""
+        """Return the lag of the newest version; None if it has expired."""
         return self._recent(self._express, now_s)
 
     def stages(self) -> Iterator[tuple[str, str, Durations]]:
-        """Stages of the express lane: name, what it is, and how long it took."""
+        """Yield the stages of the express lane: name, description, and durations."""
         yield "express", "From a buffer's arrival until the express lane's version with it.", self.express
         yield "applied", "From a buffer's arrival until all messages of its version are applied.", self.applied
         yield "step", "From there until the views of the express lane have taken them in.", self.step
         yield "publish", "From there until the version is handed to the connections of subscribers.", self.publish
 
     def lost(self) -> None:
-        """The connection broke: what was not taken comes again."""
+        """Discard the marks after a lost connection: bytes that were not applied arrive again."""
         self._marks.clear()
 
     def _recent(self, lag: tuple[float, float] | None, now_s: float) -> float | None:
@@ -93,23 +93,23 @@ class Lags:
 
 
 class Freshness:
-    """How long the oldest epoch has waited to be published. `sealed` may be called from another thread."""
+    """Time that the oldest epoch has waited for its publication. `sealed` may be called from another thread."""
 
     def __init__(self, longest_s: float) -> None:
         self._longest_s = longest_s
         self._waiting: deque[tuple[int, float]] = deque()
 
     def sealed(self, epoch: int, now_s: float) -> None:
-        """There is a new epoch."""
+        """Record a new epoch."""
         self._waiting.append((epoch, now_s))
 
     def waited_s(self, version: int, now_s: float) -> float | None:
-        """With this version published, how long the oldest epoch has waited; None if none does."""
+        """Return how long the oldest epoch after this published version has waited; None if there is none."""
         while self._waiting and self._waiting[0][0] <= version:
             self._waiting.popleft()
         return now_s - self._waiting[0][1] if self._waiting else None
 
     def is_fresh(self, version: int, now_s: float) -> bool:
-        """With this version published, no epoch waits too long."""
+        """Return True if no epoch after this published version has waited too long."""
         waited_s = self.waited_s(version, now_s)
         return waited_s is None or waited_s <= self._longest_s

@@ -1,4 +1,4 @@
-"""Checks made every second: stale lanes are held back, a full disk pauses the feed, the sign of life is written."""
+"""Checks of every second: stale lanes are held back, a full disk pauses the feed, the sign of life is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SignOfLife", "Watch"]
 
 
 class Watch:
-    """Holds back lanes that are stale, and pauses what is read while the disk is full. On the reactor's thread."""
+    """Holds back stale lanes, and pauses inputs while the disk is full. Belongs to the reactor's thread."""
 
     _log = Logger()
 
@@ -36,7 +36,7 @@ class Watch:
         sealed: Callable[[], int],
         is_spark_starting: Callable[[], bool],
     ) -> None:
-        """``lanes`` are those that run, ``sealed`` gives the newest epoch."""
+        """``lanes`` are those that run, ``sealed`` returns the newest epoch."""
         self._config = config
         self._hub = hub
         self._inputs = inputs
@@ -46,13 +46,13 @@ class Watch:
         self._is_spark_starting = is_spark_starting
 
     def beat(self, now_s: float) -> None:
-        """Hold back a lane while the feed is lost, or Spark starts or lags: its views are not the market.
+        """Hold back a lane while the feed is lost, or Spark starts or lags: its views do not show the market.
 
-        Subscribers of the other lanes get a heartbeat.
+        Subscribers of the other lanes receive a heartbeat.
         """
         hub = self._hub
         stale = self._stale_lanes(now_s)
-        if hub.held != frozenset(stale):
+        if hub.held_lanes != frozenset(stale):
             if stale:
                 lanes = " and ".join(stale)
                 self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)
@@ -69,7 +69,7 @@ class Watch:
         return ("spark",) if self._is_spark_starting() or not is_fresh else ()
 
     def full(self, is_full: bool, used_megabytes: int) -> None:
-        """The run directory has reached its limit, or there is room again."""
+        """Pause or resume the inputs: the run directory has reached its limit, or has room again."""
         limit = self._config.upkeep.limit_megabytes
         if is_full:
             self._inputs.pause(True)
@@ -85,7 +85,7 @@ class Watch:
 
 
 class SignOfLife:
-    """Writes the file that tells downstream runtimes that this one is alive although its market may be quiet.
+    """Writer of the file by which downstream runtimes know that this one is alive even if its market is quiet.
 
     One beat is written at a time; beats that come while a slow disk writes are skipped. On the reactor's thread.
     """
@@ -99,7 +99,7 @@ class SignOfLife:
         self._has_failed = False
 
     def beat(self, beat: Beat) -> None:
-        """Called every second."""
+        """Write a beat unless the last one is still being written; called every second."""
         if self._is_writing:
             return
         self._is_writing = True
@@ -109,7 +109,7 @@ class SignOfLife:
         self._is_writing = self._has_failed = False
 
     def _failed(self, failure: Failure) -> None:
-        if not self._has_failed:  # said once: a full disk refuses every second
+        if not self._has_failed:  # logged once: a full disk fails every second
             self._log.warn("no sign of life in {directory}: {reason}", directory=self._directory,
                            reason=failure.getErrorMessage())  # fmt: skip
         self._is_writing, self._has_failed = False, True

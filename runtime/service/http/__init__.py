@@ -1,17 +1,17 @@
 """Results and control over HTTP: one table of routes builds the site and its description.
 
 ```
- connection ─▶ site.py ─limits.py, deltabook.wire.access─▶ routes.py ─▶ views.py    ──▶ hub, control   what views say
-                 │                                         (the table)  cursors.py  ──▶ cursors        page by page
-                 │                                            │         changes.py  ──▶ hub            as they change
+ connection ─▶ site.py ─limits.py, deltabook.wire.access─▶ routes.py ─▶ views.py    ──▶ hub, control   results, changes
+                 │                                         (the table)  cursors.py  ──▶ cursors        results in pages
+                 │                                            │         changes.py  ──▶ hub            subscriptions
                  │                                            │         asking.py   ──▶ asker          any SELECT
-                 │                                            │         readers.py  ──▶ readers        what is read
-                 ◀── sending.py ◀── Reply ◀── rows.py ◀───────┤         reports.py  ──▶ status         how it stands
+                 │                                            │         readers.py  ──▶ readers        inputs
+                 ◀── sending.py ◀── Reply ◀── rows.py ◀───────┤         reports.py  ──▶ status         status, metrics
                      (piece by piece)  (JSON, Arrow)          └─▶ openapi.py: /v1/openapi.json
 ```
 
-A handler is given values that are checked and gives a record back; none but `site` and `sending` writes a request. What
-it cannot do it raises: a `Refusal` with its status, or an error of the service or of the compiler.
+A handler receives checked values and returns a record; only `site` and `sending` write to a request. A handler raises a
+`Refusal` with its status, or an error of the service or of the compiler.
 """
 
 from runtime.service.http.limits import SiteLimits

@@ -32,7 +32,7 @@ class AskRoutes:
         self._asker, self._in_thread = asker, in_thread
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         return [
             Route("POST", ASK_PATH, "ask", "Answer a SELECT over relations and views, as they are at one epoch.",
                   (Answer(200, "the rows, and the epoch that they are of", Answered, (JSON, ARROW)),

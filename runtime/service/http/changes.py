@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The endless answer: what views hold, then what they change; see `deltabook.wire.results` for its frames."""
+"""Subscriptions over HTTP: an endless answer with snapshots and changes, in frames of `deltabook.wire.results`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEWEST: Final = 2**63 - 1
 
 @implementer(IPushProducer)
 class _Flow:
-    """Tells a subscription when its connection is full."""
+    """Producer that pauses a subscription while its connection is full."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
@@ -40,7 +40,7 @@ class _Flow:
 
 
 class _Connection:
-    """The endless answer as a subscription sees it."""
+    """Listener of a subscription that writes to an endless answer."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -49,7 +49,7 @@ class _Connection:
         self._request.write(message.encoded(arrow_frame))
 
     def flush(self) -> None:
-        """The transport writes once a turn."""
+        """Do nothing: the transport writes once a turn."""
 
     def finish(self) -> None:
         self._request.unregisterProducer()
@@ -57,18 +57,18 @@ class _Connection:
 
 
 def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
-    """View → epoch, of ``EPOCH`` for all views or ``VIEW:EPOCH,…`` for some; raises `ValueError`."""
+    """Return view → epoch from ``EPOCH`` for all views or ``VIEW:EPOCH,…`` for some; raises `ValueError`."""
     if not text:
         return {}
     if ":" not in text:
         return dict.fromkeys(names, _epoch(text))
-    found: dict[str, int] = {}
+    start: dict[str, int] = {}
     for part in text.split(","):
         name, _, epoch = part.rpartition(":")
-        if name not in names or name in found:
+        if name not in names or name in start:
             raise ValueError(f"expected VIEW:EPOCH of a view that is asked for, each once, was {part[:80]!r}")
-        found[name] = _epoch(epoch)
-    return found
+        start[name] = _epoch(epoch)
+    return start
 
 
 def _epoch(text: str) -> int:
@@ -84,7 +84,7 @@ class ChangeRoutes:
         self._hub = hub
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         by: object = Literal["version", "epoch"]
         return [
             Route("GET", "/v1/changes", "subscribe", "Snapshots of views, then their changes, without end.",
@@ -121,7 +121,7 @@ class ChangeRoutes:
             request.transport.setTcpNoDelay(True)
         request.registerProducer(_Flow(subscription), True)
         request.notifyFinish().addBoth(lambda _: hub.unsubscribe(subscription))
-        request.write(b"")  # the head, so that the client knows that it is subscribed before there is anything
+        request.write(b"")  # sends the headers, so that the client knows that it is subscribed before the first frame
         subscription.catch_up()
         return NOT_DONE_YET
 

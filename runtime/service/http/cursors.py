@@ -24,7 +24,7 @@ InThread = Callable[[Callable[[], Any]], "Deferred[Any]"]
 """Runs a call on another thread."""
 
 _ROWS_AT_ONCE: Final = 20_000
-"""So many are sorted on the reactor's thread: faster than another one is woken."""
+"""Up to this many rows are sorted on the reactor's thread; above it, waking a worker is cheaper."""
 _CURSOR: Final = Parameter("cursor", str, "id of a cursor")
 _PAGE: Final = Parameter(
     "page",
@@ -42,7 +42,7 @@ class CursorRoutes:
         self._opening = DeferredLock()  # one result at a time is unpacked and sorted
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         missing = Answer(404, "there is no such cursor or page")
         gone = Answer(410, "the cursor is closed: why")
         opened = Answer(201, "a cursor before its first page; ``Location`` is where its pages are", Cursor, (JSON,))
@@ -71,7 +71,7 @@ class CursorRoutes:
             raise Refusal(503, str(error), {"retry-after": "1"}) from None
         finally:
             self._opening.release()
-        return json_reply(self._told(cursor), 201, {"location": f"/v1/cursors/{cursor.id}"})
+        return json_reply(self._cursor_line(cursor), 201, {"location": f"/v1/cursors/{cursor.id}"})
 
     async def _kept(self, name: str, *, is_sorted: bool) -> Kept:
         result, step = self._hub.read(name), self._hub.step_of(name)
@@ -86,7 +86,7 @@ class CursorRoutes:
             rows = await sorting
         return Kept(name, epoch, step, rows, is_sorted)
 
-    def _told(self, cursor: OpenCursor) -> Cursor:
+    def _cursor_line(self, cursor: OpenCursor) -> Cursor:
         kept = cursor.kept
         return Cursor(
             id=cursor.id,

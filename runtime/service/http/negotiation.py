@@ -1,4 +1,4 @@
-"""Which content type a client wants."""
+"""Negotiation of the content type of an answer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["chosen"]
 
 
 def chosen(accept: str | None, offered: Sequence[str]) -> str:
-    """The offered type that the client likes best, the first of several; raises `Refusal` where it likes none.
+    """Return the offered type with the highest quality, the first of several; raises `Refusal` if none is accepted.
 
-    See RFC 9110, 12.5.1. Parameters of types play no role.
+    Source: RFC 9110, 12.5.1. Parameters of types are ignored.
 
     >>> chosen("text/*;q=0.5, application/json", ["text/plain; charset=utf-8", "application/json"])
     'application/json'
@@ -22,7 +22,7 @@ def chosen(accept: str | None, offered: Sequence[str]) -> str:
     if accept is None or not accept.strip() or not offered:
         return offered[0] if offered else ""
     ranges = list(_ranges(accept))
-    best, liked = max(((one, _quality(one, ranges)) for one in offered), key=lambda pair: pair[1])
+    best, liked = max(((media, _quality(media, ranges)) for media in offered), key=lambda pair: pair[1])
     if not liked:
         raise Refusal(406, f"expected to answer with {' or '.join(offered)}, was asked for {accept[:80]}")
     return best
@@ -44,10 +44,10 @@ def _ranges(accept: str) -> Iterator[tuple[str, float]]:
 
 
 def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """Of the range that says most about the type."""
+    """Return the quality of the most specific range that matches the type."""
     name = offered.partition(";")[0]
     for wanted in (name, name.partition("/")[0] + "/*", "*/*"):
-        found = [quality for range_, quality in ranges if range_ == wanted]
-        if found:
-            return max(found)
+        qualities = [quality for range_, quality in ranges if range_ == wanted]
+        if qualities:
+            return max(qualities)
     return 0.0

@@ -1,4 +1,4 @@
-"""The description of the service, made from its table of routes and the records that they speak of."""
+"""OpenAPI description of the service, generated from its table of routes and their records."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LINE: Final[dict[str, Any]] = {"type": "string", "description": "one line: what
 _BYTES: Final[dict[str, Any]] = {"type": "string", "contentEncoding": "binary"}
 _HEADER: Final = {"schema": {"type": "string"}}
 _ABOUT: Final = """\
-Views of a runtime: what they are, what they say and what changes in them.
+Views of a runtime: their definitions, their results and their changes.
 
 A runtime without a token answers programs of the same machine only, under a name of this machine; one with a token
-whoever says it (`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y. `HEAD` is answered
-wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too: who reads JSON's
-numbers as floats asks with `integers=string`. Rows come as an Arrow IPC stream to who accepts
-`application/vnd.apache.arrow.stream`.
+answers every client that sends it (`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y.
+`HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too:
+a client that reads JSON's numbers as floats needs `integers=string`. A client that accepts
+`application/vnd.apache.arrow.stream` gets rows as an Arrow IPC stream.
 """
 _OF_ALL: Final = (
     (400, "a request that is not understood: what was expected"),
@@ -38,7 +38,7 @@ _WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: 
 
 
 def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[str, Any]:
-    """The description, OpenAPI 3.1; ``has_token``: whether everybody is asked for the token."""
+    """Return the description in OpenAPI 3.1; ``has_token`` says whether requests need the token."""
     kinds = list(dict.fromkeys(kind for route in routes.routes for kind in _kinds(route)))
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
     by_kind = dict(zip(kinds, schemas, strict=True))
@@ -65,7 +65,7 @@ def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[st
 
 
 def _kinds(route: Route) -> Iterator[Any]:
-    """Types that a schema is made of."""
+    """Yield the types of a route that need a schema."""
     yield from (parameter.type for parameter in (*route.values, *route.parameters))
     if route.body is not None:
         yield route.body
@@ -73,7 +73,7 @@ def _kinds(route: Route) -> Iterator[Any]:
 
 
 def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.what,
         "parameters": [
@@ -86,37 +86,37 @@ def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dic
         content = {"schema": by_kind[route.body]}
         if route.example is not None:
             content["example"] = msgspec.to_builtins(route.example)
-        told["requestBody"] = {"required": True, "content": {JSON: content}}
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
     if route.leads_to:
-        told["responses"][str(route.answers[0].status)]["links"] = {
+        operation["responses"][str(route.answers[0].status)]["links"] = {
             name: {"operationId": name, "parameters": {value: f"$response.body#{where}"}}
             for name, (value, where) in route.leads_to.items()
         }
-    return told
+    return operation
 
 
 def _answers(route: Route, limits: SiteLimits) -> list[Answer]:
-    """Those of the route and those that every route may give, by status."""
-    found = {status: Answer(status, what) for status, what in _OF_ALL}
-    found[405] = Answer(405, "the path has other methods: `Allow`")
-    found[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
+    """Return the answers of the route and those that every route may give, by status."""
+    by_status = {status: Answer(status, what) for status, what in _OF_ALL}
+    by_status[405] = Answer(405, "the path has other methods: `Allow`")
+    by_status[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
     if route.media:
-        found[406] = Answer(406, "none of the content types that are wanted")
+        by_status[406] = Answer(406, "none of the content types that are wanted")
     if route.body is not None:
-        found[413] = Answer(413, f"the body is longer than {limits.body_bytes} bytes")
-        found[415] = Answer(415, f"the body is not {JSON}")
-    found |= {answer.status: answer for answer in route.answers}
-    return [found[status] for status in sorted(found)]
+        by_status[413] = Answer(413, f"the body is longer than {limits.body_bytes} bytes")
+        by_status[415] = Answer(415, f"the body is not {JSON}")
+    by_status |= {answer.status: answer for answer in route.answers}
+    return [by_status[status] for status in sorted(by_status)]
 
 
 def _answer(answer: Answer, by_kind: dict[Any, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": answer.what}
+    response: dict[str, Any] = {"description": answer.what}
     if answer.media:
-        told["content"] = {media: {"schema": _schema(answer, media, by_kind)} for media in answer.media}
+        response["content"] = {media: {"schema": _schema(answer, media, by_kind)} for media in answer.media}
     names = ("Location",) if answer.status == 201 else _WITH_HEADERS.get(answer.status, ())
     if names:
-        told["headers"] = dict.fromkeys(names, _HEADER)
-    return told
+        response["headers"] = dict.fromkeys(names, _HEADER)
+    return response
 
 
 def _schema(answer: Answer, media: str, by_kind: dict[Any, Any]) -> Any:

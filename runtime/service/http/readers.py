@@ -1,4 +1,4 @@
-"""Readers over HTTP: what else the runtime reads, added and dropped while it runs."""
+"""Readers over HTTP: inputs that are added and dropped while the runtime runs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _EXAMPLE: Final = NewReader(
 
 
 class ReaderControl(Protocol):
-    """Adds, drops and lists readers; what it cannot do it raises as an error of the service.
+    """Adds, drops and lists readers; changes raise errors of the service.
 
-    It is called on the reactor's thread and must not block it. A change goes on when nobody waits for it any more.
+    It is called on the reactor's thread and must not block. A change continues if its caller stops waiting.
     """
 
     def list(self) -> Readers:
-        """All of them."""
+        """Return all readers."""
 
     async def add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
-        """Add one; HTTP's status and what became of it."""
+        """Add a reader; return the HTTP status and the reader's status."""
 
     async def drop(
         self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
     ) -> tuple[int, ChangedReader]:
-        """Drop one, and its rows with it or not."""
+        """Drop a reader, with its rows or without."""
 
 
 class ReaderRoutes:
@@ -42,7 +42,7 @@ class ReaderRoutes:
         self._readers = readers
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         refused = Answer(409, "the change does not fit what there is: why")
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until its rows are gone", TIMEOUT_SECONDS)
         rows = Parameter(

@@ -1,4 +1,4 @@
-"""How the runtime stands and what it does, for people, programs and monitors."""
+"""Status, statistics and metrics of the runtime over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.service.results.hub import Hub
 __all__ = ["ReportRoutes"]
 
 _LAGS = {"spark": "lag_ms", "express": "express_lag_ms"}
-"""Lane → its figure."""
+"""Lane → name of its lag in the status figures."""
 
 
 class ReportRoutes:
@@ -38,28 +38,28 @@ class ReportRoutes:
         self._cursors, self._site, self._postgres, self._now_ns = cursors, site, postgres, now_ns
         self._since_ns = now_ns()
         if metrics is not None:
-            metrics.add(self._told_to_monitors)
+            metrics.add(self._site_metrics)
 
     def routes(self) -> list[Route]:
-        """All of them."""
-        told = [
+        """Return the routes."""
+        routes = [
             Route("GET", "/v1/status", "status", "How the runtime stands.",
-                  (Answer(200, "its figures", RuntimeStatus, (JSON,)),), self._told),
+                  (Answer(200, "its figures", RuntimeStatus, (JSON,)),), self._status_reply),
             Route("GET", "/v1/statistics", "statistics",
                   "What the runtime does and holds: engine, origins, views, subscribers, cursors, connections.",
                   (Answer(200, "the figures", Statistics, (JSON,)),), self._counted),
         ]  # fmt: skip
         if (metrics := self._metrics) is None:
-            return told
+            return routes
         wanted = Answer(200, "in Prometheus's text format", str, (TEXT, "application/openmetrics-text"))
 
         def answer(call: Call) -> Reply:
             text, content_type = metrics.answer(call.request.getHeader("accept") or "")
             return Reply(200, text, content_type)
 
-        return [*told, Route("GET", METRICS_PATH, "metrics", "Metrics for a monitor.", (wanted,), answer)]
+        return [*routes, Route("GET", METRICS_PATH, "metrics", "Metrics for a monitor.", (wanted,), answer)]
 
-    def _told(self, call: Call) -> Reply:
+    def _status_reply(self, call: Call) -> Reply:
         del call
         return json_reply(self._status())
 
@@ -83,8 +83,8 @@ class ReportRoutes:
             )
         )
 
-    def _told_to_monitors(self) -> Iterator[Metric]:
-        """Of this service: who is served, and what is refused."""
+    def _site_metrics(self) -> Iterator[Metric]:
+        """Yield the metrics of this service: connections, subscribers, cursors, requests and refusals."""
         cursors, site, prefix = self._cursors(), self._site(), "deltabook_runtime"
         yield gauge(f"{prefix}_subscribers", "Subscribers of changes.", self._hub.subscribers)
         yield gauge(f"{prefix}_cursors", "Results that are looked at page by page.", cursors.open)

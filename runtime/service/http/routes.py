@@ -1,4 +1,4 @@
-"""The table of routes: what can be asked for, with what, and what is answered.
+"""Table of routes: requests, their parameters and their answers.
 
 One table builds the site and its description (`openapi`), so that the two cannot differ.
 """
@@ -39,11 +39,11 @@ Method = Literal["GET", "POST", "DELETE"]
 
 _MOST_ARGUMENTS: Final = 32
 _SHOWN: Final = 80
-"""Characters of what was asked that are said again."""
+"""Characters of a request that are repeated in an error."""
 
 
 class Refusal(Exception):
-    """A request that is answered with a status of 400 or more and one line of text."""
+    """The request is answered with a status of 400 or more and one line of text."""
 
     def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
@@ -52,16 +52,16 @@ class Refusal(Exception):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """An answer that is made while it is sent, piece by piece."""
+    """Body of an answer that is generated piece by piece while it is sent."""
 
     pieces: Iterator[bytes]
-    """Each is asked for when the connection has room for it."""
+    """Pieces; each is generated when the connection has room for it."""
     held_bytes: int
-    """What is held in memory until the last one is sent."""
+    """Memory in use until the last piece is sent."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What is answered."""
+    """Answer to a request."""
 
     status: int
     body: bytes | Body
@@ -70,15 +70,15 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A value in the path or behind the question mark."""
+    """A value in the path or in the query."""
 
     name: str
     type: Any
-    """Python type, with its bounds: what a value is checked against, and how it is described."""
+    """Python type, with its bounds, of checked values and of the description."""
     what: str
-    """For people."""
+    """Description."""
     default: Any = msgspec.UNSET
-    """Without one it has to be given."""
+    """Default; a parameter without one is required."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     status: int
     what: str
-    """For people."""
+    """Description."""
     body: Any = str
     """Type of the JSON; str for text."""
     media: tuple[str, ...] = (TEXT,)
@@ -103,15 +103,15 @@ class Call:
         self.path = path
         """Values in the path."""
         self.query = query
-        """Values behind the question mark, with their defaults."""
+        """Values in the query, with their defaults."""
         self.body = body
-        """The decoded record of a POST."""
+        """Decoded record of a POST."""
         self.media = media
-        """Which of the content types of a good answer is wanted."""
+        """Negotiated content type of the successful answer."""
 
 
 Handled = Reply | int | Awaitable[Reply]
-"""A reply, one that comes later, or `NOT_DONE_YET`: the request is in the hands of whoever took it."""
+"""A reply, an awaitable of one, or `NOT_DONE_YET`: the handler itself writes to the request."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -119,34 +119,34 @@ class Route(msgspec.Struct, frozen=True):
 
     method: Method
     path: str
-    """With the names of values in braces, each a whole segment."""
+    """Path, with the names of values in braces, each a whole segment."""
     name: str
-    """Of the operation, for generated clients."""
+    """Name of the operation, for generated clients."""
     what: str
-    """One line for people."""
+    """Description of one line."""
     answers: tuple[Answer, ...]
-    """The good one first; those that every route may give are left out."""
+    """Answers, the successful one first; those that every route may give are left out."""
     call: Callable[[Call], Handled]
     parameters: tuple[Parameter, ...] = ()
-    """Behind the question mark."""
+    """Values in the query."""
     values: tuple[Parameter, ...] = ()
-    """In the path."""
+    """Values in the path."""
     body: Any = None
-    """Type of the record that is posted."""
+    """Type of the posted record."""
     example: Any = None
-    """Of that record."""
+    """Example of that record."""
     leads_to: Mapping[str, tuple[str, str]] = {}
-    """Operations that a good answer makes possible: a value in their path, and where in the answer it stands."""
+    """Operations that a successful answer makes possible → a value in their path, and its place in the answer."""
     endless: bool = False
-    """The answer has no end, or is not HTTP any more."""
+    """True if the answer has no end, or the connection leaves HTTP."""
 
     @property
     def media(self) -> tuple[str, ...]:
-        """Content types of the good answer."""
+        """Content types of the successful answer."""
         return self.answers[0].media
 
     def queried(self, query: bytes) -> dict[str, Any]:
-        """The values behind the question mark; raises `Refusal`."""
+        """Return the values in the query; raises `Refusal`."""
         given = _arguments(query)
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in given:
@@ -156,7 +156,7 @@ class Route(msgspec.Struct, frozen=True):
         return {parameter.name: _value(parameter, given.get(parameter.name)) for parameter in self.parameters}
 
     def posted(self, content: bytes, content_type: str | None) -> Any:
-        """The record of a body; raises `Refusal`."""
+        """Return the record of a body; raises `Refusal`."""
         if self.body is None:
             return None
         if content_type is not None and content_type.partition(";")[0].strip().lower() != JSON:
@@ -173,7 +173,7 @@ class Routes:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
-        """In the order in which they are described."""
+        """Routes in the order of the description."""
         self._tree: dict[Any, Any] = {}
         for route in self.routes:
             node = self._tree
@@ -186,11 +186,11 @@ class Routes:
 
     @property
     def paths(self) -> str:
-        """All of them, for messages."""
+        """All paths, for messages."""
         return ", ".join(dict.fromkeys(route.path for route in self.routes))
 
-    def found(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
-        """The methods of a path, and the values in it; raises `Refusal`."""
+    def match(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
+        """Return the methods of a path, and the values in it; raises `Refusal`."""
         segments = [unquote(part, errors="replace") for part in path.decode("ascii", "replace").split("/")[1:]]
         if len(segments) > 1 and not segments[-1]:
             segments.pop()
@@ -211,16 +211,16 @@ class Routes:
 
 
 _METHODS: Final = object()
-"""Key of the methods of a path in the tree, where names of segments are the other keys, and None that of a value."""
+"""Key of the methods of a path in the tree, whose other keys are names of segments, and None for a value."""
 
 
 def json_reply(record: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """A record as JSON."""
+    """Return a reply with a record as JSON."""
     return Reply(status, msgspec.json.encode(record), JSON, headers or {})
 
 
 def _decoded(content: bytes, kind: Any) -> Any:
-    """The record of some JSON, to which 3.0 is a whole number; raises what msgspec does."""
+    """Decode a record from JSON, in which 3.0 is a whole number; raises the errors of msgspec."""
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError:
@@ -231,26 +231,26 @@ def _with_integers(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, list):
-        return [_with_integers(one) for one in value]
+        return [_with_integers(item) for item in value]
     if isinstance(value, dict):
-        return {name: _with_integers(one) for name, one in value.items()}
+        return {name: _with_integers(item) for name, item in value.items()}
     return value
 
 
 def _arguments(query: bytes) -> dict[str, str]:
-    """Name → value; raises `Refusal` for what is said twice, or is not text."""
+    """Return name → value; raises `Refusal` for a repeated name, or for bytes that are not text."""
     try:
         pairs = parse_qsl(
             query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_ARGUMENTS
         )
     except ValueError:
         raise Refusal(400, f"expected at most {_MOST_ARGUMENTS} parameters in UTF-8, was {query[:_SHOWN]!r}") from None
-    found: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for name, value in pairs:
-        if name in found:
+        if name in arguments:
             raise Refusal(400, f"expected each parameter once, was {name[:_SHOWN]!r} twice")
-        found[name] = value
-    return found
+        arguments[name] = value
+    return arguments
 
 
 def _value(parameter: Parameter, text: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""Rows as the body of an answer: JSON for pages and people, Arrow for programs."""
+"""Rows as the body of an answer: JSON or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
 _PIECE_ROWS: Final = 16 * 1024
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _BESIDE: Final = ("cursor", "view", "epoch", "step", "page", "pages")
-"""What is said in the metadata of Arrow's schema, as ``deltabook.NAME``."""
+"""Entries of the metadata of Arrow's schema, as ``deltabook.NAME``."""
 
 INTEGERS: Final = Parameter(
     "integers",
@@ -29,12 +29,12 @@ INTEGERS: Final = Parameter(
 def rows_reply(
     rows: FullRows, begin: int, end: int, beside: Mapping[str, Any], *, media: str, integers: str = "number"
 ) -> Reply:
-    """Rows at these positions; ``beside`` is what is said of them before they come."""
+    """Return a reply with the rows at these positions; ``beside`` are its other entries."""
     headers = {f"deltabook-{name}": str(beside[name]) for name in ("epoch", "step")}
     if media != ARROW:
         names = [column.name for column in rows.columns]
-        held = rows.json(begin, end, as_text=integers == "string")
-        return Reply(200, _NUMBERS.encode({**beside, "columns": names, "rows": held}), JSON, headers)
+        values = rows.json(begin, end, as_text=integers == "string")
+        return Reply(200, _NUMBERS.encode({**beside, "columns": names, "rows": values}), JSON, headers)
     metadata = {f"deltabook.{name}": str(beside[name]) for name in _BESIDE if name in beside}
     pieces = _pieces(rows, begin, end, metadata)
     if end - begin <= _PIECE_ROWS:
@@ -44,7 +44,7 @@ def rows_reply(
 
 
 def _pieces(rows: FullRows, begin: int, end: int, metadata: Mapping[str, str]) -> Iterator[bytes]:
-    """An Arrow stream, a record batch at a time: nothing is written twice, or before somebody takes it."""
+    """Yield an Arrow stream, one record batch at a time: nothing is encoded twice, or before it can be sent."""
     schema = rows.arrow(0, 0).schema.with_metadata(dict(metadata))
     yield schema.serialize().to_pybytes()
     for first in range(begin, end, _PIECE_ROWS):

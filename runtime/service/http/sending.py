@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""Answers on their way: what is made piece by piece is made no faster than it is taken."""
+"""Sending of replies: bodies in pieces are generated no faster than the client reads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_CONTENT: Final = 204
 
 @implementer(IPushProducer)
 class _Flow:
-    """One answer that is sent piece by piece, as the connection has room."""
+    """Producer of one answer that is sent piece by piece, as the connection has room."""
 
     _log = Logger()
 
@@ -36,16 +36,16 @@ class _Flow:
         self._pour()
 
     def pauseProducing(self) -> None:
-        """The connection is full."""
+        """Pause: the connection is full."""
         self._is_full = True
 
     def resumeProducing(self) -> None:
-        """There is room again."""
+        """Resume: the connection has room."""
         self._is_full = False
         self._pour()
 
     def stopProducing(self) -> None:
-        """The client is gone."""
+        """Stop: the client has disconnected."""
         self._end()
 
     def _pour(self) -> None:
@@ -53,7 +53,7 @@ class _Flow:
             self._stalled.reset(self._sender.limits.stalled_s)
             try:
                 piece = next(self._body.pieces, None)
-            except Exception:  # noqa: BLE001 - whatever goes wrong ends this answer and no other
+            except Exception:  # noqa: BLE001 - any error ends this answer and no other
                 self._log.failure("an answer to {path}", path=self._request.path)
                 self._abort()  # half an answer must not look like a whole one
                 return
@@ -78,13 +78,13 @@ class _Flow:
 
 
 class Sender:
-    """Sends replies; counts what those hold that are on their way."""
+    """Sender of replies, which counts the memory of those that are being sent."""
 
     def __init__(self, limits: SiteLimits, reactor: Any) -> None:
         self.limits = limits
         self.reactor = reactor
         self.held_bytes = 0
-        """Of all answers that are being sent piece by piece."""
+        """Memory of all answers that are being sent piece by piece."""
 
     def send(self, request: Request, reply: Reply) -> None:
         """Send a reply as the whole answer."""
@@ -112,7 +112,7 @@ class Sender:
 
 
 def _in_pieces(body: bytes | Body) -> bytes | Body:
-    """A long body piece by piece: a client that asks again and again and takes nothing gets no second one."""
+    """Return a long body in pieces, so that the memory of answers to clients that do not read them is counted."""
     if isinstance(body, Body) or len(body) <= _PIECE_BYTES:
         return body
     pieces = (body[begin : begin + _PIECE_BYTES] for begin in range(0, len(body), _PIECE_BYTES))
@@ -120,6 +120,6 @@ def _in_pieces(body: bytes | Body) -> bytes | Body:
 
 
 def refused(refusal: Refusal) -> Reply:
-    """One line of text."""
+    """Return the reply of a refusal: one line of text."""
     text = " ".join(str(refusal).split())
     return Reply(refusal.status, text.encode("utf-8", "replace") + b"\n", TEXT, refusal.headers)

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The site: who is let in and how much of everybody, then a table of routes."""
+"""The site: access control and limits, then a table of routes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from runtime.service.http.sending import Sender, refused
 __all__ = ["ResultsSite"]
 
 _HOPELESS_BODIES: Final = 4
-"""Whoever sends so many times the most that a body may have is not waiting for an answer."""
+"""Multiple of the body limit at which a client that keeps sending is disconnected without an answer."""
 _SHOWN_TO_PAGES: Final = "location, retry-after, deltabook-epoch, deltabook-step, deltabook-run"
-"""Headers that a browser would keep from a page of another port."""
+"""Headers that a browser would hide from a page of another port."""
 
 
 class _Request(SiteRequest):
-    """A request of whose body no more is kept than is allowed, and which has to arrive in time."""
+    """Request with a limit of its body and a timeout of its arrival."""
 
     kept_bytes = 0
     is_too_long = False
@@ -51,7 +51,7 @@ class _Request(SiteRequest):
         self._late = cast(Any, site.reactor).callLater(site.limits.request_s, self._too_late)
 
     def gotLength(self, length: int | None) -> None:
-        """See the base; strangers' bodies are not kept."""
+        """See the base; bodies of refused requests are not kept."""
         del length
         self.content = BytesIO()
         self.refusal = cast("ResultsSite", cast(Any, self.channel).site).refusal(cast(Request, self))
@@ -90,7 +90,7 @@ class _Request(SiteRequest):
         super().finish()
 
     def _release(self) -> None:
-        """Nothing of the body is kept any more."""
+        """Release the body."""
         cast(Any, self.channel).site.bodies_bytes -= self.kept_bytes
         self.kept_bytes = 0
         self.content = BytesIO()
@@ -103,14 +103,14 @@ class _Request(SiteRequest):
     def _too_late(self) -> None:
         self._late = None
         channel = cast(Any, self.channel)
-        if len(channel.requests) == 1:  # else the answer to the request before it is still being sent
+        if len(channel.requests) == 1:  # else the answer to an earlier request is still being sent
             answer_and_close(channel.transport, 408, channel.site.late, channel.site.reactor)
         else:
             channel.transport.abortConnection()
 
 
 class ResultsSite(Site):
-    """Serves a table of routes; every bound of its limits holds for each client and for all of them together."""
+    """Site of a table of routes; its limits hold for each client and for all of them together."""
 
     noisy = False
 
@@ -128,14 +128,14 @@ class ResultsSite(Site):
         self.rates = Rates(limits.requests_per_s, limits.burst, limits.clients, reactor.seconds)
         self.sender = Sender(limits, reactor)
         self.bodies_bytes = 0
-        """Of bodies that are arriving."""
+        """Size of all bodies that are arriving."""
         self.late = f"expected a whole request within {limits.request_s:g} s, was a slower one"
         """The answer to a request that takes too long to arrive."""
         self._connections = Connections(limits.connections, limits.connections_per_client)
         self._refused_connections = self._requests = self._refused = self._failed = 0
 
     def figures(self) -> SiteLine:
-        """Of the moment."""
+        """Return the current figures."""
         return SiteLine(
             connections=self._connections.open,
             refused_connections=self._refused_connections,
@@ -146,13 +146,13 @@ class ResultsSite(Site):
         )
 
     def answered(self, status: int) -> None:
-        """Count a request."""
+        """Count an answered request."""
         self._requests += 1
         self._refused += status >= 400
         self._failed += status == 500
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """A connection, or one that only says that it is one too many."""
+        """Return a connection; above the limit one that only reports it."""
         client = client_of(str(getattr(addr, "host", "")))
         if reason := self._connections.taken(client):
             self._refused_connections += 1
@@ -160,8 +160,8 @@ class ResultsSite(Site):
         connection: Any = super().buildProtocol(addr)
         channel: Any = connection._channel
         lost, received = connection.connectionLost, connection.dataReceived
-        # Until its first line is whole a request has no object that could count the time: a client that sends a byte
-        # before each timeout of an idle connection would keep it for ever.
+        # A request has no object with a timeout until its first line is complete: a client that sends a byte before
+        # each idle timeout would keep the connection for ever.
         heads: list[Any] = []
 
         def arrived(data: bytes) -> None:
@@ -188,7 +188,7 @@ class ResultsSite(Site):
         return connection
 
     def refusal(self, request: Request) -> Refusal | None:
-        """Why a request goes no further, whatever it asks for; None if it does."""
+        """Return the refusal of a request by rate or access, whatever its route; None if it is admitted."""
         host = str(getattr(request.getClientAddress(), "host", ""))
         wait_s = self.rates.wait_s(client_of(host))
         if wait_s:
@@ -204,7 +204,7 @@ class ResultsSite(Site):
 
 
 class _Root(Resource):
-    """Every path of the site."""
+    """Resource of all paths of the site."""
 
     isLeaf = True
     _log = Logger()
@@ -214,10 +214,10 @@ class _Root(Resource):
         self._routes, self._site = routes, site
 
     def render(self, request: Request) -> int:
-        """Answer, or begin to."""
+        """Answer a request, or start to."""
         try:
             handled = self._handled(request)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
+        except Exception as error:  # noqa: BLE001 - every error is answered
             handled = self._error(request, error)
         if isinstance(handled, Reply):
             self._send(request, handled)
@@ -233,12 +233,12 @@ class _Root(Resource):
             request.setHeader("vary", "origin")
         limits, arriving = self._site.limits, cast(_Request, request)
         if request.method == b"OPTIONS" and self._site.access.is_page(origin):
-            return self._options(request)  # a browser asks without the token
+            return self._options(request)  # a browser's preflight has no token
         if arriving.refusal is not None:
             raise arriving.refusal
         if len(request.uri) > limits.target_bytes:
             raise Refusal(414, f"expected a path and query of at most {limits.target_bytes} bytes, was a longer one")
-        methods, values = self._routes.found(request.path)
+        methods, values = self._routes.match(request.path)
         if request.method == b"OPTIONS":
             return self._options(request)
         asked = request.method.decode("ascii", "replace")
@@ -261,8 +261,8 @@ class _Root(Resource):
         return route.call(Call(request, path, query, body, media))
 
     def _options(self, request: Request) -> Reply:
-        """What may be asked of a path, for programs and for a browser that asks before a page may."""
-        methods = _allowed(self._routes.found(request.path)[0])
+        """Return the methods of a path, for programs and for a browser's preflight."""
+        methods = _allowed(self._routes.match(request.path)[0])
         headers = {"allow": methods}
         if self._site.access.is_page(request.getHeader("origin")):
             headers |= {
@@ -273,7 +273,7 @@ class _Root(Resource):
         return Reply(204, b"", TEXT, headers)
 
     def _await(self, request: Request, handled: Any) -> None:
-        """Send what comes later; it is made all the same when nobody waits for it any more."""
+        """Send an asynchronous reply; its handler continues even if the client disconnects."""
         gone: list[object] = []
         request.notifyFinish().addErrback(gone.append)
 
@@ -290,7 +290,7 @@ class _Root(Resource):
         self._site.sender.send(request, reply)
 
     def _error(self, request: Request, error: Exception, failure: Failure | None = None) -> Reply:
-        """The line of text that an error is answered with."""
+        """Return the reply to an error: one line of text."""
         if isinstance(error, Refusal):
             return refused(error)
         if isinstance(error, SqlError):

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The way into the WebSocket."""
+"""Route of the WebSocket for pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StreamRoutes:
         self._hub, self._reactor, self._now_ns = hub, reactor, now_ns
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         return [
             Route("GET", STREAM_PATH, "stream", "Snapshots and changes as JSON for pages, over a WebSocket.",
                   (Answer(101, "a WebSocket; see deltabook.wire.stream for its messages", None, ()),

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The table of the results service: which routes there are, given what there is to ask."""
+"""Table of the results service: its routes over the parts of a runtime."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ __all__ = ["ServiceParts", "results_site"]
 
 
 class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the service tells of and changes."""
+    """Parts of a runtime that the service uses."""
 
     hub: Hub
     """Views and their results."""
     status: Callable[[], Mapping[str, Any]]
-    """See `deltabook.wire.service.RuntimeStatus`."""
+    """Returns the fields of `deltabook.wire.service.RuntimeStatus`."""
     cursors: Cursors
-    """Results that are looked at page by page."""
+    """Cursors, which page through results."""
     control: Control | None = None
-    """Changes the views; without it they stay as they are."""
+    """Control of the catalogue; None: views cannot be changed."""
     metrics: RuntimeMetrics | None = None
-    """What a monitor is told."""
+    """Metrics for a monitor; None: there is no such route."""
     readers: ReaderControl | None = None
-    """What else is read; without it nothing can be."""
+    """Control of readers; None: there are no such routes."""
     explain_stream: Callable[[str], str] | None = None
-    """A derived stream in words, by its name; without it there is none."""
+    """Returns the description of a derived stream; None: there are no streams."""
     agreement: LaneAgreement | None = None
-    """What comparing the two lanes of views has found."""
+    """Results of the comparison of both lanes."""
     asker: Asker | None = None
-    """Answers questions; without it none can be asked."""
+    """Answers questions; None: there is no such route."""
     postgres: Callable[[], PostgresLine] | None = None
-    """Figures of the port of PostgreSQL's clients; without it there is none."""
+    """Returns the figures of the port for PostgreSQL clients; None: there is no such port."""
 
 
 def results_site(
@@ -66,7 +66,7 @@ def results_site(
     limits: SiteLimits | None = None,
     now_ns: Callable[[], int] = time.time_ns,
 ) -> ResultsSite:
-    """The service's site, for programs of this machine unless ``access`` says otherwise."""
+    """Return the site of the service, for programs of this machine unless ``access`` admits others."""
     limits = limits or SiteLimits()
     description: list[bytes] = []
 

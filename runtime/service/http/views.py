@@ -1,4 +1,4 @@
-"""Views: which there are, what they say and how they are kept; they come and go."""
+"""Views over HTTP: list, results, explanations, and changes of the catalogue."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
 
 
 def no_view(hub: Hub, name: str) -> Refusal:
-    """There is no view of this name."""
+    """Return the refusal for a missing view."""
     names = [view.name for view in hub.views]
     known = ", ".join(names) or "none, as there is no view"
     return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}{did_you_mean(name, names)}")
 
 
 def shown_view(hub: Hub, name: str) -> None:
-    """Raise `Refusal` for a view that is not there, or has no result."""
+    """Raise `Refusal` for a view that is missing, or has no result."""
     if all(view.name != name for view in hub.views):
         raise no_view(hub, name)
     if not hub.has_version(name):
@@ -56,12 +56,12 @@ def shown_view(hub: Hub, name: str) -> None:
 
 
 def columns_of(hub: Hub, name: str) -> tuple[ColumnLine, ...]:
-    """What rows of a view look like."""
+    """Return the columns of a view."""
     return tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in hub.result(name).columns)
 
 
 class ViewRoutes:
-    """``/v1/views`` and what is below it, cursors left out."""
+    """``/v1/views`` and the paths below it, except cursors."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class ViewRoutes:
         agreement: LaneAgreement | None = None,
         explain_stream: Callable[[str], str] | None = None,
     ) -> None:
-        """Without ``control`` the views stay as they are; without ``agreement`` lanes are not compared;
-        ``explain_stream`` gives a derived stream in words."""
+        """Without ``control`` views cannot be changed; without ``agreement`` lanes are not compared;
+        ``explain_stream`` returns the description of a derived stream."""
         self._hub, self._control, self._limits, self._agreement = hub, control, limits, agreement
         self._explain_stream = explain_stream
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes."""
         missing = Answer(404, "there is no such view, or no such path")
         failed = Answer(409, "the view has failed: why")
         shown = [

@@ -1,4 +1,4 @@
-"""What a runtime is started to read: the exchange's feed and other runtimes.
+"""Inputs that a runtime is started with: the exchange's feed and other runtimes.
 
 ```
 protocols.py ─▶ feed.py (source, gate, adaptor of the exchange's feed) ─┐

@@ -1,4 +1,4 @@
-"""Which column says when the rows of a relation are of, so that derived streams may read it as it comes."""
+"""Choice of a relation's time column, by which derived streams read its rows in order of arrival."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from runtime.service.errors import ServiceError
 __all__ = ["MARKET_INPUTS", "TIME_OPTION", "time_of"]
 
 TIME_OPTION: Final = "time"
-"""The option of CREATE STREAM, and of a reader, that names the column; empty for a table."""
+"""Option of CREATE STREAM, and of a reader, that names the column; its value is empty for a table."""
 MARKET_INPUTS: Final = tuple(DerivedInput(each, MARKET_TIMES[each.name]) for each in (TRADES, TOUCHES))
-"""What derived streams may read of a market."""
+"""Relations of a market that derived streams may read."""
 _TYPES: Final = ("int64", "timestamp", "date")
 
 
 def time_of(relation: Relation, options: Mapping[str, str], kept: str | None = None) -> str:
-    """The time column of a relation whose rows are only added; empty if it has none, and is a table.
+    """Return the time column of a relation without deletions; empty if it has none and is a table.
 
     It is the option ``time``, or else the column that its retention counts by, or else an int64 column ``t``; ``kept``
-    is the column of a retention, empty for one that counts rows, and None where rows stay. Raises `ServiceError`.
+    is the column of the retention, empty for one that counts rows, and None if rows stay. Raises `ServiceError`.
     """
     columns = {column.name: column for column in relation.columns}
     if TIME_OPTION in options:

@@ -1,4 +1,4 @@
-"""The feed that a runtime is begun with: its source, the gate before it, its adaptor, and how far it has come."""
+"""The exchange's feed as an input: its source, the gate before it, its adaptor and its position."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ __all__ = ["FEED", "FEED_ID", "Feed"]
 _FOR_EVER: Final = 1 << 30
 
 FEED: Final = "feed"
-"""Its name among the origins."""
+"""Name of the feed's origin."""
 FEED_ID: Final = 0
-"""Its number among them."""
+"""Number of the feed's origin."""
 
 
 class Feed:
-    """Made once; what it has applied belongs to the ingest, the rest to the reactor's thread."""
+    """The exchange's feed. Its adaptor's state belongs to the ingest, everything else to the reactor's thread."""
 
     def __init__(
         self, reactor: Any, config: LiveConfig, address: tuple[str, int], writer: EpochWriter, lags: Lags
     ) -> None:
-        """``address``: host and port of the exchange's feed."""
+        """``address`` is host and port of the exchange's feed."""
         self._reactor = reactor
         self._lags = lags
         self._claim = config.system and SessionClaims(config.system)
         self._holder = this_process(run=config.run_id)
         self._log = writer.log
         self.on_refused: Callable[[str], None] = lambda _: None
-        """Hears why the feed may not be read."""
+        """Called with the reason if the feed may not be read."""
         cut = writer.recovered.cuts.get(FEED, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
         backoff = Backoff(attempts=config.feed_attempts or _FOR_EVER)
         self._source = make_source(config.protocol, reactor, address, FEED_ID, backoff)
         self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
         self.gate = Gate(self._source, self._let_in)
-        """Lets its bytes in, or not."""
+        """Admits or stops the feed's bytes."""
         self.origin = Origin(
             FEED_ID,
             FEED,
@@ -57,7 +57,7 @@ class Feed:
 
     def _let_in(self, raw: RawBuffer) -> None:
         claims, self._claim = self._claim, None
-        if claims:  # with the first bytes: the session is known by then
+        if claims:  # on the first bytes, when the session is known
             self._take_session(claims)
         self._lags.arrived(raw.offset, self._reactor.seconds())
 
@@ -72,9 +72,9 @@ class Feed:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the exchange is heard."""
+        """True while the exchange is connected."""
         return self._source.is_connected
 
     def counters(self) -> Mapping[str, int]:
-        """What its adaptor has counted."""
+        """Return the counters of the adaptor."""
         return self._adaptor.counters()

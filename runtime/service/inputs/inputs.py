@@ -1,4 +1,4 @@
-"""What a live runtime was started to read: an exchange's feed, other runtimes' logs, or both."""
+"""Inputs of a live runtime: an exchange's feed, other runtimes' logs, or both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Inputs", "check_inputs"]
 
 
 def check_inputs(config: LiveConfig, writer: EpochWriter) -> None:
-    """Raise `ServiceError` for inputs that cannot be, or that do not fit what the run directory was begun with."""
+    """Raise `ServiceError` for inputs that are invalid, or that do not fit the run directory."""
     if config.feed is None and not config.upstreams:
         raise ServiceError("expected a feed or an upstream to read, was neither")
     if config.feed is None and writer.recovered and FEED in writer.recovered.cuts:
@@ -30,7 +30,7 @@ def check_inputs(config: LiveConfig, writer: EpochWriter) -> None:
 
 
 class Inputs:
-    """Made once, before the ingest; on the reactor's thread."""
+    """Feed and upstreams of one runtime, created before the ingest. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Inputs:
         now_ns: Callable[[], int],
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """Of a configuration that `check_inputs` has let through."""
+        """``config`` must have passed `check_inputs`."""
         self.upstreams = Upstreams(
             reactor,
             config.upstreams,
@@ -54,23 +54,23 @@ class Inputs:
         )
         """Other runtimes."""
         self.feed = Feed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
-        """The exchange, if it is read here."""
+        """Feed of the exchange; None if it is not read here."""
         self._is_paused = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all of them, the feed first."""
+        """Names of all inputs, the feed first."""
         return (*((FEED,) if self.feed else ()), *self.upstreams.names)
 
     def origins(self) -> dict[int, Origin]:
-        """Those that bring bytes, by number."""
+        """Return the origins that bring bytes, by number."""
         return {FEED_ID: self.feed.origin} if self.feed else {}
 
     @property
     def is_heard(self) -> bool:
-        """Whether the views say anything about the market: the feed is heard, and of several upstreams any.
+        """True if the feed is connected and at least one of the upstreams is being read.
 
-        An upstream that is late or gone does not silence what the others say; its state is told.
+        Views stay fresh while some upstreams are late or gone; the status shows the state of each.
         """
         if self.feed is not None and not self.feed.is_connected:
             return False
@@ -78,22 +78,22 @@ class Inputs:
 
     @property
     def disconnected(self) -> int:
-        """How many of them are not heard."""
+        """Number of inputs that are not connected."""
         return int(self.feed is not None and not self.feed.is_connected) + len(self.upstreams.silent)
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is let in."""
+        """True while all inputs are paused."""
         return self._is_paused
 
     def pause(self, is_paused: bool) -> None:
-        """Let nothing in, or go on."""
+        """Pause or resume all inputs."""
         self._is_paused = is_paused
         if self.feed is not None:
             self.feed.gate.shut() if is_paused else self.feed.gate.let_in()
         self.upstreams.pause(is_paused)
 
     def counters(self) -> Mapping[str, int]:
-        """What the feed's adaptor has counted, and the messages of all."""
+        """Return the counters of the feed's adaptor, with the messages of all inputs."""
         own = self.feed.counters() if self.feed else {"messages": 0, "live_orders": 0, "unknown_orders": 0}
         return {**own, "messages": own["messages"] + self.upstreams.messages}

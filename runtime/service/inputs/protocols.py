@@ -1,4 +1,4 @@
-"""The feeds that a live runtime can read: which source brings the bytes and which adaptor makes deltas of them."""
+"""Protocols of the exchange's feed: the source that reads its bytes and the adaptor that makes deltas of them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _KEPT: Final = "feed/protocol"
 
 
 class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an exchange's feed looks like on the wire, and what its figures are worth."""
+    """Protocol of an exchange's feed, and the units of its times and prices."""
 
     name: Literal["text", "itch"] = "text"
     """Lines of the text protocol, or ITCH 5.0 over SoupBinTCP."""
     midnight_ns: int = 0
-    """Of ITCH: midnight of the session's first day, nanoseconds since the UTC epoch; its times count from there."""
+    """Midnight of the session's first day, from which ITCH's times count, in nanoseconds since the UTC epoch."""
     tick_units: int = 1
-    """Of ITCH: units of 0.0001 in a tick, of all symbols."""
+    """Tick size of all symbols of an ITCH feed, in units of 0.0001."""
 
     def __str__(self) -> str:
         if self.name == "text":
@@ -43,10 +43,10 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
-    """Keep what a new run directory is begun with; on an old one raise `ServiceError` if it was begun with another.
+    """Record the protocol in a new run directory; raise `ServiceError` if an old one was begun with another.
 
-    The position in a feed is the number of a message, and the rows have its times and prices: those of one protocol
-    mean nothing in another.
+    The position in a feed is the number of a message, and rows have the feed's times and prices: those of one protocol
+    are meaningless in another.
     """
     space, schema = writer.space, Schema(FeedProtocol)
     if _KEPT not in space and writer.epoch < 0:
@@ -60,7 +60,7 @@ def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
 def make_source(
     protocol: FeedProtocol, reactor: Any, address: tuple[str, int], origin_id: int, backoff: Backoff | None = None
 ) -> FeedSource:
-    """The source of a feed at a host and port; opens nothing."""
+    """Return the source of a feed at a host and port, not yet open."""
     if protocol.name == "text":
         return TextFeedSource(reactor, *address, origin_id, backoff=backoff)
     return SoupBinFeedSource(reactor, *address, origin_id, backoff=backoff)
@@ -76,9 +76,9 @@ def make_adaptor(
     prefix: str = "",
     framing: Literal["soupbin", "file"] = "soupbin",
 ) -> Adaptor:
-    """The adaptor of a feed whose messages up to the cut have been applied to the space.
+    """Return the adaptor of a feed whose messages up to the cut have been applied to the space.
 
-    ``prefix`` stands in front of its symbols; ``framing`` is that of ITCH.
+    ``prefix`` is put before its symbols; ``framing`` is that of ITCH.
     """
     if protocol.name == "text":
         return FeedAdaptor(space, name, retention, cut.sequence + 1, prefix=prefix, kernels=default_kernels())
@@ -95,5 +95,5 @@ def make_adaptor(
 
 
 def columns_read(adaptor: Adaptor) -> Pushdown:
-    """What an adaptor of a feed reads of its rows: few of the wide ones of ITCH, all of a text feed's."""
+    """Return the columns that an adaptor of a feed reads: few of ITCH's many, all of a text feed's."""
     return adaptor.pushdown if isinstance(adaptor, ItchAdaptor) else Pushdown()

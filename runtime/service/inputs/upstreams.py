@@ -1,4 +1,4 @@
-"""The upstreams of a live runtime: who follows them, how they are, and how far they are told that this one has come."""
+"""Upstreams of a live runtime: their followers, their states, and the acknowledgement of committed epochs to them."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLo
 __all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams", "missing_of"]
 
 FIRST_NUMBER: Final = -1
-"""Of the first upstream's origin, and downwards: feed and readers count up from 0."""
+"""Number of the first upstream's origin; further ones count down, while the feed and readers count up from 0."""
 _NAMING: Final = "upstreams/naming"
 _SILENT_SECONDS: Final = 10.0
 _State = Literal["waiting", "reading", "silent", "disconnected", "paused"]
 
 
 class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another runtime whose epochs come in."""
+    """Another runtime whose epochs are read."""
 
     name: str
-    """What its origins are called by: ``NAME/feed``."""
+    """Prefix of its origins: ``NAME/feed``."""
     directory: Path
-    """Its run directory, which need not be there yet."""
+    """Its run directory, which need not exist yet."""
 
 
 class _Known:
-    """What is known of one beside its log; belongs to the reactor's thread; `epoch` and `lag` to who seals."""
+    """State of one upstream. Belongs to the reactor's thread, except `epoch` and `lag`: to the thread that seals."""
 
     def __init__(self, config: UpstreamConfig, follower: Follower, epoch: int) -> None:
         self.config = config
         self.follower = follower
         self.epoch = epoch
-        self.told = epoch
-        self.is_telling = False
+        self.announced = epoch
+        self.is_announcing = False
         self.state: _State = "waiting"
         self.beat_ns = 0
         self.beat_s: float | None = None
-        self.lag: tuple[float, int] | None = None  # how much, as of when
+        self.lag: tuple[float, int] | None = None  # lag in ms, and when it was measured
 
 
 class Upstreams:
-    """Made before the ingest, which they are followed for. On the reactor's thread, but for `sealed`."""
+    """All upstreams of one runtime, created before the ingest. Belongs to the reactor's thread, except `sealed`."""
 
     _log = Logger()
 
@@ -72,9 +72,9 @@ class Upstreams:
         disk: Disk = LOCAL_DISK,
         follow: Callable[[UpstreamLog], Follower] = Follower,
     ) -> None:
-        """``directory`` is this runtime's; of upstreams that `check_upstreams` has let through.
+        """``upstreams`` must have passed `check_upstreams`; ``directory`` is this runtime's.
 
-        ``follow`` makes what follows a log.
+        ``follow`` creates the follower of a log.
         """
         self._disk = disk
         self._reactor = reactor
@@ -99,31 +99,31 @@ class Upstreams:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What they are called."""
+        """Names of the upstreams."""
         return tuple(self._known)
 
     @property
     def followers(self) -> tuple[Follower, ...]:
-        """Those that the ingest opens."""
+        """Followers, which the ingest opens."""
         return tuple(known.follower for known in self._known.values())
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """Those of which nothing is heard, or that do not hear their own."""
+        """Names of upstreams that are not being read, or whose own inputs are disconnected."""
         return tuple(name for name, known in self._known.items() if known.state != "reading")
 
     @property
     def messages(self) -> int:
-        """Messages that have come of all since the start."""
+        """Number of messages of all upstreams since the start."""
         return sum(known.follower.figures.messages for known in self._known.values())
 
     def pause(self, is_paused: bool) -> None:
-        """Let nothing in, or go on."""
+        """Pause or resume all upstreams."""
         for known in self._known.values():
             known.follower.shut(is_paused)
 
     def sealed(self, footer: Footer) -> None:
-        """There is an epoch; called by the thread that seals."""
+        """Record a sealed epoch; called by the thread that seals."""
         for name, known in self._known.items():
             cut = footer.cuts.get(name)
             if cut is not None and cut.sequence > known.epoch:
@@ -131,19 +131,19 @@ class Upstreams:
                 known.lag = (self._now_ns() - known.follower.figures.taken_ns) / 1e6, self._now_ns()
 
     def beat(self) -> None:
-        """Every second: look at how they are, and tell them how far everything is committed here."""
+        """Update the states, and acknowledge committed epochs to the upstreams; called every second."""
         for known in self._known.values():
-            self._look(known)
-            if known.epoch > known.told and not known.is_telling:
-                self._tell(known, known.epoch)
+            self._check(known)
+            if known.epoch > known.announced and not known.is_announcing:
+                self._announce(known, known.epoch)
 
     @property
     def lag_ms(self) -> float | None:
-        """Of the one that is furthest behind; None where nothing has come for a while."""
+        """Lag of the slowest upstream; None if no epochs have arrived for a while."""
         return max((line.lag_ms for line in self.status().values() if line.lag_ms is not None), default=None)
 
     def status(self) -> dict[str, UpstreamLine]:
-        """All of them, by name."""
+        """Return the status of all upstreams, by name."""
         return {name: self._status(known) for name, known in self._known.items()}
 
     def _status(self, known: _Known) -> UpstreamLine:
@@ -167,8 +167,8 @@ class Upstreams:
             busy_s=round(figures.busy_s, 3),
         )
 
-    def _look(self, known: _Known) -> None:
-        """By this machine's monotonic clock: those of two machines need not agree."""
+    def _check(self, known: _Known) -> None:
+        """Update the state of an upstream by this machine's monotonic clock: clocks of two machines may differ."""
         now_s, beat = self._reactor.seconds(), read_beat(known.config.directory)
         if known.beat_s is None or (beat is not None and beat.time_ns != known.beat_ns):
             known.beat_s = now_s
@@ -188,11 +188,11 @@ class Upstreams:
                 name=known.config.name, directory=known.config.directory, state=state,
             )  # fmt: skip
 
-    def _tell(self, known: _Known, epoch: int) -> None:
-        known.is_telling = True
+    def _announce(self, known: _Known, epoch: int) -> None:
+        known.is_announcing = True
 
-        def told(_: object) -> None:
-            known.told = epoch
+        def acknowledged(_: object) -> None:
+            known.announced = epoch
 
         def failed(failure: Failure) -> None:
             self._log.error(
@@ -201,10 +201,10 @@ class Upstreams:
             )  # fmt: skip
 
         def over(_: object) -> None:
-            known.is_telling = False
+            known.is_announcing = False
 
         config = known.config
-        self._in_thread(lambda: self._register(config, epoch)).addCallbacks(told, failed).addBoth(over)
+        self._in_thread(lambda: self._register(config, epoch)).addCallbacks(acknowledged, failed).addBoth(over)
 
     def _register(self, config: UpstreamConfig, epoch: int) -> None:
         consumer = Consumer(
@@ -214,7 +214,7 @@ class Upstreams:
 
 
 def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
-    """Raise `ServiceError` for upstreams that cannot be of one runtime, or where one of those ``kept`` is missing."""
+    """Raise `ServiceError` if upstreams exclude each other, or one of ``kept``, those read before, is missing."""
     names = [upstream.name for upstream in upstreams]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -235,7 +235,7 @@ def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: 
 
 
 def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
-    """The relations that are not had from upstreams → why a derived stream cannot read them."""
+    """Return the relations that upstreams do not have → the reason why a derived stream cannot read them."""
     if not upstreams:
         return {}
     names = ", ".join(upstream.name for upstream in upstreams)
@@ -247,10 +247,10 @@ def missing_of(upstreams: Sequence[UpstreamConfig]) -> dict[str, str]:
 
 
 def begin_symbols(space: ObjectSpace, symbols: Symbols, directory: Path) -> None:
-    """Keep how the symbols of upstreams are called; raise `ServiceError` if rows are inside that have other names.
+    """Record the naming of upstreams' symbols; raise `ServiceError` if existing rows are named differently.
 
-    A row that leaves under another name than it came with would stay for ever. Names of one origin each may become
-    names of several, and the other way round: they are written alike.
+    A row that is deleted under another name than it was inserted with would stay for ever. The namings other than
+    ``prefixed`` may replace each other, as they write names alike.
     """
     kept = space.get_or_create(PersistedValue[str], _NAMING, Schema(str), initial="")
     holds_any = any(kept_position(space, name) is not None for name in kept_names(space))

@@ -1,4 +1,4 @@
-"""Lanes that keep the results of views and derived streams: what runs each of them beside the ingest.
+"""Lanes, which maintain the results of views and derived streams, each beside the ingest.
 
 ```
 epochs sealed ──▶ spark.py (Spark, the version of record) ──▶ results.Hub

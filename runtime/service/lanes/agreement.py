@@ -1,17 +1,17 @@
-"""Whether the two lanes agree: the checksums of express views, compared at every version that Spark publishes.
+"""Comparison of the two lanes: checksums of express views are compared at every version that Spark publishes.
 
 ```
 express lane ──rows of the epoch──▶ committer ──checksums in the footer of each epoch────┐
 Spark ──changes from version to version──▶ `LaneAgreement.published`: sum of its own ────┴─▶ equal, or an alarm
 ```
 
-A version of Spark ends with an epoch, and the footer of that epoch says what the express lane's views were there. So
-nothing has to be kept of the epochs in between, and a restart has nothing to remember: Spark's sum begins with the rows
-of the result log, the express lane's with its restored results.
+A version of Spark ends with an epoch, and the footer of that epoch has the checksums of the express lane's views. So
+nothing is kept of the epochs in between, and nothing has to survive a restart: Spark's sum begins with the rows of the
+result log, the express lane's with its restored results.
 
-A view is not compared at an epoch whose footer does not have it: one that has failed, all of them where the express
-lane has failed, and all of them in epochs of a release that wrote no checksums. Nor is a view compared that has failed
-on Spark; both failures are shown on their own.
+A view is not compared at an epoch whose footer does not have it: a failed view, all views if the express lane has
+failed, and all views in epochs of a release without checksums. A view that has failed on Spark is not compared either;
+both kinds of failure are reported separately.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ Comparison = Literal["none", "equal", "differs", "failed"]
 
 
 class ViewAgreement(msgspec.Struct, frozen=True):
-    """What the last comparison of a view has shown."""
+    """Result of the last comparison of a view."""
 
     comparison: Comparison = "none"
     """``none``: not compared yet. ``failed``: the view has failed on Spark."""
     epoch: int = 0
-    """Where the view was compared last; 0 before the first time."""
+    """Epoch of the last comparison; 0 before the first one."""
     since: int = 0
-    """Of a view that differs: the first epoch at which it did."""
+    """First epoch at which the lanes differed, if they differ."""
     reason: str = ""
-    """Of a view that has failed on Spark: why."""
+    """Reason why the view failed on Spark; empty if it did not."""
 
 
 class LaneAgreement:
-    """Sums up what Spark publishes of express views and compares it with the footers of the epochs.
+    """Comparer of the checksums of express views on Spark with those in the footers of the epochs.
 
-    `begin` and `published` are called on one thread after the other, those of Spark; what they find is read on any.
+    `begin` and `published` run on Spark's threads, one after the other; results may be read on any thread.
     """
 
     _log = Logger()
@@ -63,14 +63,14 @@ class LaneAgreement:
         self._views: dict[str, View] = {}
         self._checksums: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._found: dict[str, ViewAgreement] = {}
+        self._agreements: dict[str, ViewAgreement] = {}
         self.comparisons = 0
-        """Comparisons of one view at one version, so far."""
+        """Number of comparisons of one view at one version so far."""
         self.differences = 0
-        """Those of them that have found a difference."""
+        """Number of comparisons that showed a difference."""
 
     def begin(self) -> None:
-        """Sum up what stands published, before Spark publishes more; raises `EpochLogError`."""
+        """Compute the checksums of the published results, before Spark publishes more; raises `EpochLogError`."""
         standing = read_standing(self._results, self._epochs)
         self._adopt(standing.program)
         for name, view in self._views.items():
@@ -80,7 +80,7 @@ class LaneAgreement:
                 self._checksums[name] = changes_checksum(view, standing.views[name].rows())
 
     def published(self, published: Published) -> None:
-        """Spark has published a version: add its changes, and compare."""
+        """Add the changes of a version that Spark has published, and compare."""
         if published.program is not None:
             self._adopt(published.program)
         for name in published.failed:
@@ -92,27 +92,27 @@ class LaneAgreement:
         self._compare(published.to_epoch, checksums_of(published.footer))
 
     def of(self, view: str) -> ViewAgreement:
-        """What is known of a view; one that is kept on one lane alone is never compared."""
+        """Return the last comparison of a view; a view that is kept on one lane only is never compared."""
         with self._lock:
-            return self._found.get(view, ViewAgreement())
+            return self._agreements.get(view, ViewAgreement())
 
     def differing(self) -> dict[str, ViewAgreement]:
-        """The views whose lanes differ."""
+        """Return the views whose lanes differ."""
         with self._lock:
-            return {name: each for name, each in self._found.items() if each.comparison == "differs"}
+            return {name: each for name, each in self._agreements.items() if each.comparison == "differs"}
 
     def _adopt(self, program: Program) -> None:
         self._views = {view.name: view for view in program.views if view.on_spark}
         with self._lock:
-            self._found = {name: each for name, each in self._found.items() if name in self._views}
-            failed = {name for name, each in self._found.items() if each.comparison == "failed"}
+            self._agreements = {name: each for name, each in self._agreements.items() if name in self._views}
+            failed = {name for name, each in self._agreements.items() if each.comparison == "failed"}
         self._checksums = {name: self._checksums.get(name, 0) for name in self._views if name not in failed}
 
     def _fail(self, name: str, reason: str) -> None:
         self._checksums.pop(name, None)
         with self._lock:
-            epoch = self._found.get(name, ViewAgreement()).epoch
-            self._found[name] = ViewAgreement("failed", epoch, reason=reason)
+            epoch = self._agreements.get(name, ViewAgreement()).epoch
+            self._agreements[name] = ViewAgreement("failed", epoch, reason=reason)
 
     def _compare(self, epoch: int, express: Mapping[str, int]) -> None:
         for name, spark in self._checksums.items():
@@ -121,11 +121,11 @@ class LaneAgreement:
             before = self.of(name)
             is_equal = spark == early
             if is_equal:
-                found = ViewAgreement("equal", epoch)
+                agreement = ViewAgreement("equal", epoch)
             else:
-                found = ViewAgreement("differs", epoch, before.since or epoch)
+                agreement = ViewAgreement("differs", epoch, before.since or epoch)
             with self._lock:
-                self._found[name] = found
+                self._agreements[name] = agreement
                 self.comparisons += 1
                 self.differences += not is_equal
             if is_equal and before.comparison == "differs":

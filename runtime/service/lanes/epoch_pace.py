@@ -1,4 +1,4 @@
-"""When epochs are closed: as often as configured, but no faster than Spark takes them, and for a fifth of the time."""
+"""Pace of epochs: closed as often as configured, but no faster than Spark takes them or a fifth of the time allows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class EpochPace:
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
     and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
     free. So while Spark has an epoch to publish, none is closed for ten intervals: the open epoch grows. While Spark
-    starts or hangs, an epoch is closed after as many intervals as epochs wait for it: those that it has to catch up on
-    grow with the square root of the time only, and the feed is committed all the same.
+    starts or hangs, an epoch is closed after as many intervals as there are pending epochs: their number grows only
+    with the square root of the time, and the feed is still committed.
 
-    Without Spark nobody waits for an epoch: views are published step by step, and what an epoch adds is that less is
-    read again after a crash, and what derived streams give at its end. A barrier holds up the feed and a commit takes
-    processor time, so both together are allowed a fifth of the time. Longer epochs would not help: what a commit does
-    at once grows with the epoch, and so do the slowest steps beside it.
+    Without Spark no result waits for an epoch: views are published step by step, and an epoch only reduces what is read
+    again after a crash, and publishes derived streams. A barrier delays the feed and a commit takes processor time, so
+    both together are allowed a fifth of the time. Longer epochs would not help: the work of a commit grows with the
+    epoch, and so do the slowest steps beside it.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -34,7 +34,7 @@ class EpochPace:
         self._spent_s = 0.0
 
     def is_due(self, now_s: float, sealed: int, published: int | None, spent_s: float = 0.0) -> bool:
-        """Return whether to close the epoch, and take it as closed then.
+        """Return True if the epoch is to be closed; it then counts as closed.
 
         ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark;
         ``spent_s``: how long all barriers and commits have taken so far.

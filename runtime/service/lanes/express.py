@@ -18,13 +18,14 @@ __all__ = ["ExpressLane"]
 
 _NAME: Final = "express"
 _NEAR_EPOCHS: Final = 16
-"""What is filled ahead of its barrier is read up to here of the newest epoch; the barrier reads the rest."""
+"""Distance to the newest epoch up to which new views are filled ahead of their barrier; the barrier reads the rest."""
 
 
 class ExpressLane:
-    """Made with the writer, before its catalogue is begun; everything but `prepare` belongs to the owner's thread.
+    """The express lane of one runtime, created with the writer, before its catalogue.
 
-    While an ingest runs, views and state belong to the workers that run the pipeline.
+    Everything except `prepare` belongs to the owner's thread. While an ingest runs, views and state belong to the
+    workers that run the pipeline.
     """
 
     def __init__(
@@ -34,8 +35,8 @@ class ExpressLane:
         publish: Callable[[Update], None],
         kernels: Kernels | None = None,
     ) -> None:
-        """``publish`` is called on a worker with every version of the lane; it must not block. ``kernels``: where
-        compiled kernels come from; without them every kernel is interpreted."""
+        """``publish`` is called on a worker with every version of the lane; it must not block. ``kernels`` compiles
+        kernels; without it every kernel is interpreted."""
         self._writer = writer
         self._publish = publish
         self._filling = Filling(writer.log, SnapshotDirectory(directory / "snapshots"))
@@ -43,24 +44,24 @@ class ExpressLane:
         self._prepared = threading.Lock()
         writer.space.runs(_NAME, self._state)
         self.pipeline: ExpressPipeline | None = None
-        """Its place in the plan, from `begin` on."""
+        """The lane's pipeline in the plan; None before `begin`."""
 
     def first(self, program: Program) -> Sections:
-        """What the views of a new catalogue say to begin with; saved with the epoch that is sealed next."""
+        """Return the first results of the views of a new catalogue; saved with the epoch that is sealed next."""
         views = self._views(is_compared=any(view.on_spark for view in program.views))
         views.begin(lane_program(program, "express"))
         return views.close()
 
     def begin(self, hub: Hub | None = None, *, is_compared: bool = False) -> ExpressPipeline:
-        """Go on where the newest epoch ended, and show a hub what there is.
+        """Resume at the end of the newest epoch, and pass the results to a hub.
 
-        ``is_compared``: Spark keeps the views as well, and epochs say their checksums.
+        With ``is_compared`` Spark keeps the views as well, and epochs have their checksums.
         """
         views = self._views(is_compared=is_compared)
         record = decode_program(self._writer.control)
         program = lane_program(record, "express")
         if self._state.program != program:
-            views.begin(program, is_anew=True)  # a directory from before there were lanes, or what a failure has left
+            views.begin(program, is_anew=True)  # a directory of a release without lanes, or after a failure
         state = self._state
         if hub is not None:
             hub.begin_express(
@@ -74,17 +75,17 @@ class ExpressLane:
         return self.pipeline
 
     def failed(self) -> None:
-        """The pipeline has raised: what it keeps may be half changed, and the epochs to come are not in it.
+        """Discard the state after an error of the pipeline: it may be half changed, and will miss further epochs.
 
-        Called on the worker that it has raised on. The next epoch commits that there is nothing, so that the next start
-        fills the views anew.
+        Called on the worker on which the pipeline raised. The next epoch commits the empty state, so that the next
+        start fills the views anew.
         """
         self._state.begin(Program((), (), ()))
 
     def prepare(self, old: Program, new: Program) -> None:
-        """Read what fills views that are about to be added, so that their barrier has little left to read.
+        """Fill views that are about to be added from the log, so that their barrier has little left to read.
 
-        On any thread. Goes on reading as long as the log has grown a lot meanwhile.
+        May run on any thread. Repeats while the log has grown a lot in the meantime.
         """
         before, after = (lane_program(program, "express") for program in (old, new))
         if self.pipeline is None or not new_views(before, after):

@@ -1,4 +1,4 @@
-"""Spark in a live runtime: the session and the lane on it, started and stopped off the reactor's thread."""
+"""Host of Spark in a live runtime: its session and lane, started and stopped outside the reactor's thread."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["SparkHost"]
 
 _log: Final = Logger()
 _MOST_FAILURES: Final = 3
-"""Of the streaming query at one version, which are answered by another start."""
+"""Number of failures of the streaming query at one version after which it is not started again."""
 _FIRST_VERSION_SECONDS: Final = 600.0
-"""For the start of Spark until its first version: a cluster's workers may be started after us, a machine may be busy;
+"""Timeout of Spark's start until its first version: a cluster's workers may start late, a machine may be busy;
 everything else is served meanwhile."""
 
 
 class SparkHost:
-    """Spark for a run directory. `start` and `stop` run one after the other, all others at any time, on any thread.
+    """Spark for a run directory. `start` and `stop` must not overlap; all other methods may run on any thread.
 
     Spark's modules are imported by `start`: a runtime without Spark views needs none of them.
     """
@@ -60,34 +60,34 @@ class SparkHost:
         self._failures = 0
         self._failed_at = -1
         self.restarts = 0
-        """How often the streaming query was started again after a failure."""
+        """Number of restarts of the streaming query after a failure."""
         self.ui_port: int | None = None
-        """Of Spark's own pages; None where they are not served."""
+        """Port of Spark's own pages; None if they are not served."""
 
     @staticmethod
     def has_run(directory: Path) -> bool:
-        """Whether Spark has ever published there: its checkpoint may be lost, and is begun anew then."""
+        """Return True if Spark has ever published there; its checkpoint may be lost, and is then recreated."""
         return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
 
     @staticmethod
     def published(directory: Path) -> int:
-        """The newest version that Spark has published in a run directory, 0 for none."""
+        """Return the newest version that Spark has published in a run directory, 0 for none."""
         results = directory / "results"
         return ResultLog.newest_in(results) if results.is_dir() else 0
 
     @property
     def is_up(self) -> bool:
-        """Whether Spark has joined: it runs, and has published what `start` has waited for."""
+        """True once Spark runs and has published the epoch that `start` waits for."""
         return self._is_up
 
     def prepare(self, program: Program) -> None:
-        """Have the kernels of a program compiled in the background, which is about to be the newest of the log."""
+        """Compile the kernels of a program in the background, before it becomes the newest of the log."""
         from runtime.spark.kernels import request_kernels
 
         request_kernels(program, self._config.shards)
 
     def start(self, epoch: int) -> None:
-        """Start Spark, which takes some 10 s, and wait until this epoch is published, unless it is given up."""
+        """Start Spark, which takes about 10 s, and wait until this epoch is published or `give_up` is called."""
         from runtime.spark.session import start_session
 
         begun_s = time.monotonic()
@@ -128,7 +128,7 @@ class SparkHost:
             )
 
     def _begin_lane(self) -> SparkLane:
-        """A new streaming query, which goes on behind the last version that is published."""
+        """Start a streaming query, which resumes after the last published version."""
         from runtime.spark.lane import BatchPace, SparkLane
 
         assert self._session is not None
@@ -151,7 +151,7 @@ class SparkHost:
         return lane
 
     def _ended(self, reason: str | None) -> None:
-        """On a thread of the lane that has ended; while Spark starts `start` hears of it as well and decides."""
+        """Restart or end a lane that has ended, on its thread; during the start, `start` sees the error and decides."""
         with self._changing:
             if not self._is_up:
                 return
@@ -165,10 +165,10 @@ class SparkHost:
         self._on_ended(reason)
 
     def _may_restart(self, reason: str) -> bool:
-        """Whether a query that failed is started again: Spark lives, and something was published since the last few.
+        """Return True if a failed query is to be restarted: Spark lives, and few failures occurred at this version.
 
-        A machine that is gone, a process that did not start in time: none of it is a reason to end everything else
-        that the runtime does. What fails again and again at one version will not get better.
+        A lost machine or a process that did not start in time is no reason to end the runtime. A query that fails
+        repeatedly at one version will not recover.
         """
         published = self._results.latest()
         self._failures = self._failures + 1 if published == self._failed_at else 1
@@ -188,23 +188,23 @@ class SparkHost:
     def _is_spark_alive(self) -> bool:
         try:
             return self._session is not None and not self._session.sparkContext._jsc.sc().isStopped()
-        except Exception:  # noqa: BLE001 (py4j says in many ways that its Java is gone)
+        except Exception:  # noqa: BLE001 (py4j raises various errors if its Java has ended)
             return False
 
     def sealed(self, epoch: int, *, is_awaited: bool) -> None:
-        """Say that an epoch is sealed, see `BatchPace`; on any thread."""
+        """Notify the `BatchPace` of a sealed epoch; may run on any thread."""
         if self._pace is not None:
             self._pace.sealed(epoch, is_awaited=is_awaited)
 
     def listened_to(self, is_listened_to: bool) -> None:
-        """Say whether anybody listens to Spark's views; if nobody does there are fewer versions."""
+        """Set whether Spark's views have subscribers or readers; without any there are fewer versions."""
         if self._pace is not None and self._is_up:
             self._pace.listened_to(is_listened_to)
 
     def finish(self, epoch: int, timeout_s: float) -> None:
-        """Return once an epoch is published and committed; raises `SparkLaneError` where that does not come about.
+        """Return once an epoch is published and committed; raises `SparkLaneError` if that fails or times out.
 
-        A Spark that is still starting is not waited for.
+        Raises it at once if Spark is still starting.
         """
         with self._changing:
             lane = self._lane if self._is_up else None
@@ -213,7 +213,7 @@ class SparkHost:
         lane.finish(epoch, timeout_s)
 
     def give_up(self) -> None:
-        """A start that waits for its first version ends; `stop` must follow."""
+        """Abort a start that waits for its first version; `stop` must follow."""
         self._stopping = True
         with self._changing:
             lane = self._lane
@@ -221,7 +221,7 @@ class SparkHost:
             lane.stop()
 
     def stop(self) -> None:
-        """Stop the lane and Spark, each whatever the other raises."""
+        """Stop the lane and Spark, each even if the other raises."""
         if self._session is None:
             return
         from runtime.spark.session import stop_session

@@ -1,4 +1,4 @@
-"""Making the archive of Spark's classes: a small view is run on Spark, whose Java writes down what that took."""
+"""Creation of the archive of Spark's classes: Java records the classes that a small view on Spark loads."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _SCRIPT: Final = """
 CREATE STREAM r(a INT, b INT) FROM FILE 'r.csv' LINE DELIMITED csv;
 SELECT a, SUM(b) AS total FROM r GROUP BY a;
 """
-"""What a view asks for is of no concern to Java, which moves its rows only."""
+"""Any view will do: Java only moves its rows."""
 
 
 def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> tuple[Path, bool]:
-    """Make the archive if it is not there; gives its path and whether it was made. Takes some 30 s.
+    """Create the archive if it is missing; return its path and whether it was created. Takes about 30 s.
 
     The JVM of this process is ended: nothing else may use Spark in it. Raises `JavaNotFoundError`, `SparkLaneError`,
-    and `ServiceError` where Java has written none. ``folder``: in place of the one in the virtual environment.
+    and `ServiceError` if Java has not written one. ``folder`` replaces the one in the virtual environment.
     """
     java = find_java(environ)
     path = archive_path(java, folder)
@@ -49,7 +49,7 @@ def make_archive(environ: Mapping[str, str] = os.environ, folder: Path | None = 
             return path, False
         _check_base(java)
         for other in (*path.parent.glob("*.tmp"), *path.parent.glob(f"{path.name.rsplit('-', 1)[0]}-*.jsa")):
-            other.unlink(missing_ok=True)  # of a run that was killed, or of a Spark that was here before
+            other.unlink(missing_ok=True)  # left by a killed run, or by another version of Spark
         written = path.with_suffix(".tmp")
         try:
             with tempfile.TemporaryDirectory(prefix="deltabook-classes-") as place:
@@ -68,7 +68,7 @@ def _locked(lock: Path) -> Iterator[None]:
 
 
 def _check_base(java: JavaHome) -> None:
-    """Look whether Java has an archive of its own classes, on which every other one is built; the wheel's has none."""
+    """Raise `ServiceError` if Java has no archive of its own classes, the base of all others; create the wheel's."""
     program = str(java.path / "bin" / "java")
 
     def has_base() -> bool:
@@ -115,7 +115,7 @@ def _run(folder: Path, archive: Path) -> None:
 
 
 def _gateway_process() -> Any:
-    """The Java of this process, which pyspark is not to use again; None if there is none."""
+    """Detach the Java process from pyspark and return it; None if there is none."""
     gateway: Any = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     return None if gateway is None else gateway.proc

@@ -1,4 +1,4 @@
-"""The derived streams of a runtime: their state in the object space, their place in the plan, and the hub's view."""
+"""Lane of the derived streams of a runtime: their state in the object space, their pipeline, and their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["StreamLane"]
 
 
 class StreamLane:
-    """Made with the writer, once its catalogue is begun; while an ingest runs, the streams belong to its workers."""
+    """Derived streams of one runtime, created after its catalogue; they belong to the workers while an ingest runs."""
 
     def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
         """``publish`` is called on a worker at the end of each epoch; it must not block."""
@@ -25,10 +25,10 @@ class StreamLane:
             writer.space, writer.log, decode_program(writer.control), SnapshotDirectory(directory / "snapshots")
         )
         self.pipeline = StreamsPipeline(self._streams, publish)
-        """Its place in the plan."""
+        """The lane's pipeline in the plan."""
 
     def begin(self, hub: Hub) -> None:
-        """Show a hub the streams as the newest epoch has left them."""
+        """Pass the streams as of the newest epoch to a hub."""
         streams, recovered = self._streams, self._writer.recovered
         hub.begin_streams(
             streams.views(),
@@ -39,9 +39,9 @@ class StreamLane:
         )
 
     def explain(self, name: str) -> str:
-        """A stream in words; raises `KeyError` if it is not there."""
+        """Return a description of a stream; raises `KeyError` if it does not exist."""
         return explain_stream(stream_of(self._streams.program, name))
 
     def figures(self) -> Mapping[str, StreamFigures]:
-        """By stream, as of the last epoch; may be asked on any thread."""
+        """Return the figures of each stream as of the last epoch; may be called on any thread."""
         return self._streams.figures

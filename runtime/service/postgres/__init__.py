@@ -1,7 +1,7 @@
 """PostgreSQL's protocol: relations and views for psql, drivers and tools, and the changes of views by COPY.
 
 ```
- connection ─▶ server.py ─limits, TLS, scram.py─▶ session.py ─▶ parsing.py         what a text asks for
+ connection ─▶ server.py ─limits, TLS, scram.py─▶ session.py ─▶ parsing.py         statements of a text
                 (messages.py: bytes ⇄ messages)      │
                                                      ├─ SELECT ─▶ rewriting.py ─▶ service/asking, at one version
                                                      │             └ system_tables.py: pg_catalog, information_schema
@@ -10,9 +10,9 @@
                                                      └─ SET, SHOW ─▶ settings.py
 ```
 
-A session belongs to the reactor's thread and does one message after the other; what takes long is done on others.
-Nothing that a client sends is kept without a bound: messages, statements, portals, answers, connections, in number and
-in bytes. Every SELECT is a question in a sandbox of its own, as those over HTTP are.
+A session belongs to the reactor's thread and executes one message at a time; slow work runs on other threads. Messages,
+statements, portals, answers and connections are bounded in number and in bytes. Every SELECT is a question in its own
+sandbox, as over HTTP.
 """
 
 from runtime.service.postgres.parts import PostgresParts

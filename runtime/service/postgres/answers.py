@@ -1,4 +1,4 @@
-"""Answers that a session shows: rows at one version, whole in memory, and a place in them."""
+"""Answers of a session: rows at one version, whole in memory, and a position in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK_ROWS: int = 32 * 1024
 
 
 class ShownRows:
-    """The rows of an answer and what they are called."""
+    """Rows of an answer, with the names and types of their columns."""
 
     def __init__(self, rows: Rows) -> None:
         self.columns: tuple[AnsweredColumn, ...] = rows.columns
@@ -31,7 +31,7 @@ class ShownRows:
 
     @classmethod
     def of_text(cls, names: Sequence[str], lines: Sequence[Sequence[str]]) -> ShownRows:
-        """Rows of text, such as settings."""
+        """Return an answer of text columns, such as settings."""
         columns = tuple(AnsweredColumn(name, "VARCHAR") for name in names)
         arrays = [pa.array([line[place] for line in lines], pa.string()) for place in range(len(names))]
         return cls(Rows(columns, pa.Table.from_arrays(arrays, names=[str(place) for place in range(len(names))])))
@@ -41,11 +41,11 @@ class ShownRows:
 
     @property
     def chunk_rows(self) -> int:
-        """Rows to encode together."""
+        """Number of rows to encode together."""
         return max(1, min(_CHUNK_ROWS, _CHUNK_BYTES * max(1, len(self)) // max(1, self.nbytes)))
 
     def encoded(self, begin: int, end: int, formats: Sequence[int]) -> memoryview:
-        """Rows as messages, each column in its format. May run on any thread."""
+        """Return rows as messages, each column in its format. May run on any thread."""
         part = self.table.slice(begin, end - begin)
         values = []
         for column, kind, form in zip(part.columns, self.kinds, formats, strict=True):
@@ -56,14 +56,14 @@ class ShownRows:
 
 
 class Cursor:
-    """A place in the rows of an answer: 0 before the first, one more than there are behind the last."""
+    """Position in the rows of an answer: 0 before the first, one more than their number after the last."""
 
     def __init__(self, rows: ShownRows, formats: Sequence[int]) -> None:
         self.rows, self.formats = rows, formats
         self.at = 0
 
     def move(self, fetch: Fetch) -> list[range]:
-        """The rows that FETCH shows, counted from 0, in their order; the place is moved."""
+        """Move the position; return the rows that FETCH shows, counted from 0, in their order."""
         count, total = fetch.count, len(self.rows)
         if fetch.direction == "ABSOLUTE":
             assert count is not None

@@ -1,7 +1,7 @@
-"""Columns of Arrow as the bytes of rows: whole columns at a time, never row by row.
+"""Encoding of Arrow columns as the bytes of rows: whole columns at a time, never row by row.
 
-A column becomes an array of byte strings, one a value and NULL where the value is; rows are joined out of these arrays
-and the lengths between them, and one array's buffer is what is sent. Only intervals as text, structs and maps are made
+A column becomes an array of byte strings, one for each value, NULL for NULL; rows are joined from these arrays and the
+lengths between them, and the buffer of the joined array is sent. Only intervals as text, structs and maps are encoded
 value by value. O(bytes).
 
 ```
@@ -25,12 +25,12 @@ from runtime.service.postgres.types import ResultType
 __all__ = ["BINARY_HEADER", "BINARY_TRAILER", "binary_values", "copy_lines", "data_rows", "text_values"]
 
 BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-"""Before the rows of a binary COPY."""
+"""Header before the rows of a binary COPY."""
 BINARY_TRAILER: Final = b"\xff\xff"
-"""Behind them."""
+"""Trailer after the rows of a binary COPY."""
 
 _UNIX_DAYS: Final = 10_957
-"""From 1970 to 2000, where PostgreSQL's days begin."""
+"""Days from 1970 to 2000, when PostgreSQL's days begin."""
 _UNIX_MICROS: Final = _UNIX_DAYS * 86_400_000_000
 _DIGITS: Final = 38
 _GROUP: Final = 4
@@ -43,21 +43,21 @@ _WIDENED: Final = {"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "
 
 
 def text_values(array: pa.Array, kind: ResultType) -> pa.Array:
-    """The values as PostgreSQL writes them, as byte strings."""
+    """Return the values in PostgreSQL's text formats, as byte strings."""
     if kind.is_array:
         return _joined_lists(array, kind, _text_element, b",", lambda joined, _: _concatenated(b"{", joined, b"}"))
     return pc.cast(_text(array, kind.element.name), pa.binary())
 
 
 def binary_values(array: pa.Array, kind: ResultType) -> pa.Array:
-    """The values in PostgreSQL's binary formats, as byte strings."""
+    """Return the values in PostgreSQL's binary formats, as byte strings."""
     if kind.is_array:
         return _joined_lists(array, kind, _binary_element, b"", lambda joined, own: _with_head(joined, own, kind))
     return _binary(array, kind.element.name)
 
 
 def data_rows(columns: Sequence[pa.Array], count: int, code: bytes = b"D") -> memoryview:
-    """Messages of one row each: a number of fields, and each with its length before it, -1 for NULL."""
+    """Return messages of one row each: the number of fields, then each field after its length, -1 for NULL."""
     lengths = [_lengths(column) for column in columns]
     totals = np.full(count, 6, dtype=np.int64)
     for own in lengths:
@@ -73,12 +73,12 @@ def data_rows(columns: Sequence[pa.Array], count: int, code: bytes = b"D") -> me
 
 
 def copy_lines(columns: Sequence[pa.Array], kinds: Sequence[ResultType], count: int, *, is_csv: bool) -> memoryview:
-    """CopyData messages of one line each, of values as `text_values` gives them."""
+    """Return CopyData messages of one line each, from values as returned by `text_values`."""
     pieces: list[Any] = []
     for number, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         if number:
             pieces.append(b"," if is_csv else b"\t")
-        # What is made of digits and signs needs no look.
+        # Values of digits and signs contain nothing to escape.
         is_plain = not kind.is_array and kind.element.category in "NBD" and kind.element.name != "regclass"
         if not is_plain:
             column = _quoted(column) if is_csv else _escaped(column)  # noqa: PLW2901
@@ -122,7 +122,7 @@ def _other_text(array: pa.Array) -> pa.Array:
         return pc.cast(array, pa.string())
     if pa.types.is_string(kind):
         return array
-    if pa.types.is_binary(kind):  # BIT, which DuckDB gives as bytes
+    if pa.types.is_binary(kind):  # BIT, which DuckDB returns as bytes
         return _hexadecimal(array)
     written = [None if each is None else msgspec.json.encode(each).decode() for each in array.to_pylist()]
     return pa.array(written, pa.string())
@@ -137,7 +137,7 @@ def _float_text(array: pa.Array) -> pa.Array:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """The digits of decimals as text, without a point: Arrow's own text of a small one has an exponent."""
+    """Return the digits of decimals as text, without a point: Arrow's own text of small values has an exponent."""
     if array.type.bit_width != 128:
         array = pc.cast(array, pa.decimal128(min(_DIGITS, array.type.precision), array.type.scale))
     whole = pa.Array.from_buffers(pa.decimal128(_DIGITS, 0), len(array), array.buffers(), offset=array.offset)
@@ -171,7 +171,7 @@ def _timestamp_text(array: pa.Array) -> pa.Array:
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
-    """``01:02:03.500000`` as ``01:02:03.5``."""
+    """Remove trailing zeros of fractions: ``01:02:03.500000`` becomes ``01:02:03.5``."""
     if not pc.any(pc.match_substring(text, "."), min_count=0).as_py():
         return text
     return pc.replace_substring_regex(text, r"\.?0*$", "") if _all_have_a_point(text) else _trimmed(text)
@@ -187,7 +187,7 @@ def _trimmed(text: pa.Array) -> pa.Array:
 
 
 def _interval_text(months: int, days: int, nanoseconds: int) -> str:
-    """As PostgreSQL's IntervalStyle ``postgres`` has it."""
+    """Return an interval in PostgreSQL's IntervalStyle ``postgres``."""
     years, months = int(months / 12), months - 12 * int(months / 12)
     parts = []
     for number, unit in ((years, "year"), (months, "mon"), (days, "day")):
@@ -215,7 +215,7 @@ def _binary(array: pa.Array, name: str) -> pa.Array:
 
 
 def _numbers(array: pa.Array, form: str, shift: int = 0) -> pa.Array:
-    """Integers or floats of one width; NULL stays NULL."""
+    """Return integers or floats of one width as byte strings; NULL stays NULL."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
     return _masked(_fixed(_big_endian(values - shift if shift else values, form)), array)
 
@@ -252,7 +252,7 @@ def _interval_binary(array: pa.Array) -> pa.Array:
 
 
 def _numeric_binary(array: pa.Array) -> pa.Array:
-    """Digits of base 10,000: their number, the weight of the first, the sign, the scale, and the digits."""
+    """Return numerics in base 10,000: number of digits, weight of the first, sign, scale, and the digits."""
     if pa.types.is_integer(array.type):
         array = pc.cast(array, pa.decimal128(20, 0))
     scale, count = array.type.scale, len(array)
@@ -314,7 +314,7 @@ _ENCODERS: Final[dict[str, Callable[[pa.Array], pa.Array]]] = {
     "uuid": _uuid_binary,
     "bytea": lambda array: pc.cast(array, pa.binary()),
 }
-"""Type → its binary format; the others are their text."""
+"""Type → encoder of its binary format; all other types are sent as text."""
 
 
 # Arrays
@@ -352,7 +352,7 @@ def _binary_element(values: pa.Array, kind: ResultType) -> pa.Array:
 
 
 def _with_head(joined: pa.Array, lists: pa.Array, kind: ResultType) -> pa.Array:
-    """Dimensions, whether there may be NULL, the elements' type; of the dimension its length and where it begins."""
+    """Prefix arrays with dimensions, the flag for NULL, element type, and the dimension's length and lower bound."""
     counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     has_null = int(lists.flatten().null_count > 0)
     fields = [counts > 0, np.full(len(counts), has_null), np.full(len(counts), kind.element.oid)]
@@ -369,8 +369,8 @@ def _escaped(column: pa.Array) -> pa.Array:
     text = pc.cast(column, pa.string())
     if not pc.any(pc.match_substring_regex(text, r"[\\\n\r\t]"), min_count=0).as_py():
         return column
-    for found, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-        text = pc.replace_substring(text, found, written)
+    for character, written in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        text = pc.replace_substring(text, character, written)
     return pc.cast(text, pa.binary())
 
 
@@ -387,13 +387,13 @@ def _quoted(column: pa.Array) -> pa.Array:
 
 
 def _big_endian(values: Any, form: str) -> Any:
-    """Values as a matrix of bytes, a row each."""
+    """Return values as a matrix of bytes, one row for each."""
     own = np.ascontiguousarray(np.asarray(values).astype(form))
     return own.view(np.uint8).reshape(len(own), own.itemsize)
 
 
 def _fixed(matrix: Any) -> pa.Array:
-    """A byte string of each row."""
+    """Return one byte string for each row."""
     count, width = matrix.shape
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
     data = np.ascontiguousarray(matrix)
@@ -401,23 +401,23 @@ def _fixed(matrix: Any) -> pa.Array:
 
 
 def _masked(values: pa.Array, nulls: pa.Array) -> pa.Array:
-    """The values, NULL where the other array is."""
+    """Return the values, with NULL where the other array has NULL."""
     return pc.if_else(pc.is_valid(nulls), values, pa.scalar(None, values.type)) if nulls.null_count else values
 
 
 def _lengths(column: pa.Array) -> Any:
-    """Bytes of each value, -1 for NULL."""
+    """Return the size of each value in bytes, -1 for NULL."""
     return pc.binary_length(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _concatenated(*pieces: Any) -> pa.Array:
-    """Byte strings joined row by row; a single one stands in every row."""
+    """Return byte strings joined row by row; a single one is repeated in every row."""
     return pc.binary_join_element_wise(*[pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in pieces],
                                        pa.scalar(b"", pa.binary()))  # fmt: skip
 
 
 def _buffer(array: pa.Array) -> memoryview:
-    """The bytes of all values, one behind the other."""
+    """Return the bytes of all values, concatenated."""
     if not len(array):
         return memoryview(b"")
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)

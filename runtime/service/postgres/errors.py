@@ -1,4 +1,4 @@
-"""What goes wrong in a session, as the PostgreSQL protocol reports it."""
+"""Errors of a session, as the PostgreSQL protocol reports them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _SQLSTATES: Final = (
     (r"Binder Error|Catalog Error", "42000"),
     (r"expected (a relation|functions of the rows|a view)", "42501"),
 )
-"""What a message begins with, and its SQLSTATE; the first that fits."""
+"""Patterns at the beginning of a message, each with its SQLSTATE; the first match counts."""
 
 
 class PostgresError(ServiceError):
-    """An error of a statement: the transaction block fails, the session goes on."""
+    """A statement failed: its transaction block fails, the session continues."""
 
     severity: str = "ERROR"
 
     def __init__(self, sqlstate: str, message: str, *, hint: str = "", detail: str = "", position: int = 0) -> None:
-        """``position`` counts characters of the text that was sent, from 1; 0 for none."""
+        """``position`` counts characters of the client's text, from 1; 0 for none."""
         super().__init__(message)
         self.sqlstate = sqlstate
         self.hint = hint
@@ -46,25 +46,25 @@ class PostgresError(ServiceError):
 
 
 class FatalError(PostgresError):
-    """An error that ends the session."""
+    """The session must end."""
 
     severity = "FATAL"
 
 
 class UnreadableMessageError(FatalError):
-    """A message that the protocol does not have: where the next one begins is not known any more."""
+    """A message is malformed, so that the beginning of the next one is unknown."""
 
     def __init__(self, message: str) -> None:
         super().__init__("08P01", message)
 
 
 def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
-    """The error of a question as the protocol reports it; its position is one in ``sql``."""
+    """Return the error of a question as the protocol reports it, with its position in ``sql``."""
     if isinstance(error, PostgresError):
         return error
     if isinstance(error, SqlError):
-        found = next((state for pattern, state in _SQLSTATES if re.match(pattern, error.reason)), "XX000")
-        return PostgresError(found, error.reason, position=_position(sql, error.line, error.column))
+        sqlstate = next((state for pattern, state in _SQLSTATES if re.match(pattern, error.reason)), "XX000")
+        return PostgresError(sqlstate, error.reason, position=_position(sql, error.line, error.column))
     text = str(error)
     if isinstance(error, TooManyError):
         return PostgresError("53300", text)
@@ -75,8 +75,8 @@ def explained(error: ServiceError | SqlError, sql: str = "") -> PostgresError:
     if isinstance(error, CostlyError):
         return _costly(text)
     if isinstance(error, AskError) and "Error:" in text:
-        found = next((state for pattern, state in _SQLSTATES if re.match(pattern, text)), "22000")
-        return PostgresError(found, text)
+        sqlstate = next((state for pattern, state in _SQLSTATES if re.match(pattern, text)), "22000")
+        return PostgresError(sqlstate, text)
     return PostgresError("55000", text)
 
 
@@ -93,7 +93,7 @@ def _costly(text: str) -> PostgresError:
 
 
 def _position(sql: str, line: int, column: int) -> int:
-    """Characters up to a line and a column, which count from 1; 0 where the line is 0."""
+    """Return the number of characters up to a line and a column, which count from 1; 0 if the line is 0."""
     if not line:
         return 0
     begin = 0

@@ -1,4 +1,4 @@
-"""Execution of a session's questions: asks them, sends their rows, copies answers and subscriptions, is cancelled.
+"""Execution of a session's questions: answers, rows, COPY of answers and subscriptions, and cancellation.
 
 ```
 Question ─▶ rewriting ─▶ Asker.ask, at the block's epoch ─▶ ShownRows ─▶ send ─chunks─▶ encoding ─▶ Outlet
@@ -64,7 +64,7 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
 
     parts: PostgresParts
     catalogue: SharedCatalogue
-    held: HeldBytes
+    held_bytes: HeldBytes
     counts: PostgresCounts
     clock: Any
     """Twisted's clock, for timeouts."""
@@ -93,11 +93,11 @@ class Execution:
     # Cancelling
 
     def begin(self) -> None:
-        """A message of the client is executed from now on."""
+        """Begin to execute a message of the client."""
         self._is_running, self._cancelled = True, ""
 
     def end(self) -> None:
-        """The message has been executed."""
+        """End the execution of a message."""
         self._is_running = False
 
     def cancel(self, reason: str) -> None:
@@ -120,9 +120,9 @@ class Execution:
     async def ask(
         self, question: Question, values: Sequence[str], *, most_rows: int | None = None, describes: bool = False
     ) -> ShownRows:
-        """The answer; raises `PostgresError` with the position in the text that the client sent.
+        """Return the answer; raises `PostgresError` with the position in the client's text.
 
-        ``values`` are the SQL of its parameters. With ``describes`` the answer has its columns and no rows.
+        ``values`` are the SQL of its parameters. With ``describes`` the answer has columns and no rows.
         """
         shared, epoch = self._shared, question.epoch
         if len(values) < question.parameters:
@@ -149,13 +149,13 @@ class Execution:
             self._check_cancelled()
         except (AskError, SqlError) as error:
             self._check_cancelled()
-            found = explained(error, written.sql)
+            failure = explained(error, written.sql)
             if question.call is not None:
-                found.position = question.call + 1
+                failure.position = question.call + 1
             else:
-                place = written.place(found.position)
-                found.position = place + question.begin if place else 0
-            raise found from None
+                place = written.place(failure.position)
+                failure.position = place + question.begin if place else 0
+            raise failure from None
         finally:
             self._gone = None
             if timer is not None and timer.active():
@@ -176,8 +176,8 @@ class Execution:
 
         if not is_slow(question):
             return write()
-        found: tuple[Rewritten, Beside | None] = await self._shared.parts.in_thread(write)
-        return found
+        result: tuple[Rewritten, Beside | None] = await self._shared.parts.in_thread(write)
+        return result
 
     async def infer(self, prepared: Prepared) -> None:
         """Infer the types of the parameters for which the client gave none."""
@@ -185,8 +185,8 @@ class Execution:
         if 0 not in prepared.oids or prepared.is_inferred or question is None:
             return
         columns = self._shared.catalogue.now().columns
-        found = await self._shared.parts.in_thread(lambda: inferred_types(question, columns))
-        for number, kind in found.items():
+        types = await self._shared.parts.in_thread(lambda: inferred_types(question, columns))
+        for number, kind in types.items():
             if number <= len(prepared.oids) and not prepared.oids[number - 1]:
                 prepared.oids[number - 1] = result_type(kind).oid
         prepared.is_inferred = True
@@ -213,7 +213,7 @@ class Execution:
     async def copy(self, statement: st.CopyQuestion, values: Sequence[str]) -> None:
         """Execute COPY (question) TO STDOUT."""
         rows = await self.ask(statement.question, values, most_rows=ANY_ROWS)
-        self._shared.held.take(rows.nbytes)
+        self._shared.held_bytes.take(rows.nbytes)
         options, total = statement.options, len(rows)
         try:
             for piece in copy_begin([field.name for field in rows.fields], options):
@@ -223,7 +223,7 @@ class Execution:
                 await self._write(partial(_copied, part, rows, options, is_first=not at), part.num_rows)
                 self._shared.counts.copied_rows += part.num_rows
         finally:
-            self._shared.held.give(rows.nbytes)
+            self._shared.held_bytes.give(rows.nbytes)
         self._end_copy(options, total)
 
     async def subscribe(self, statement: st.CopySubscription) -> None:

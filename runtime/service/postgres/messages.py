@@ -1,4 +1,4 @@
-"""Messages of the PostgreSQL protocol, version 3: a bounded reader of the client's, and writers of the server's.
+"""Messages of the PostgreSQL protocol, version 3: bounded readers of the client's, and writers of the server's.
 
 Source: PostgreSQL's documentation, *Frontend/Backend Protocol*, *Message Formats*.
 """
@@ -57,10 +57,10 @@ EMPTY_QUERY: Final = b"I\x00\x00\x00\x04"
 COPY_DONE: Final = b"c\x00\x00\x00\x04"
 
 _LONGEST_STARTUP: Final = 10_000
-"""As in PostgreSQL."""
+"""Longest startup message in bytes, as in PostgreSQL."""
 _LEAST_STARTUP: Final = 8
 _KNOWN: Final = frozenset(b"BCDEFHPQSXcdfp")
-"""First bytes of messages that a client may send once it is let in; F is one that is refused with an error."""
+"""First bytes of messages that an authenticated client may send; F is refused with an error."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -68,29 +68,29 @@ class Field(msgspec.Struct, frozen=True):
 
     name: str
     oid: int
-    """Of its type."""
+    """OID of its type."""
     size: int = -1
-    """Bytes of a value, -1 where they vary."""
+    """Size of a value in bytes, -1 if it varies."""
     modifier: int = -1
     """Precision and scale of a type that has them."""
 
 
 class StartupBuffer:
-    """The bytes of a client before it has said which protocol it speaks: messages without a first byte."""
+    """Buffer of a client's bytes before it has chosen the protocol: messages without a first byte."""
 
     def __init__(self) -> None:
         self._data = b""
 
     def __len__(self) -> int:
-        """Bytes that are held."""
+        """Return the number of buffered bytes."""
         return len(self._data)
 
     def add(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Append bytes of the client."""
         self._data += data
 
     def next(self) -> tuple[int, bytes] | None:
-        """The code and the content of the next message, None while it is not all there."""
+        """Return code and content of the next message; None if it is incomplete. Raises `UnreadableMessageError`."""
         if len(self._data) < 4:
             return None
         (length,) = struct.unpack_from("!i", self._data)
@@ -105,35 +105,35 @@ class StartupBuffer:
         return code, content
 
     def rest(self) -> bytes:
-        """What lies behind the last message."""
+        """Take the bytes after the last message."""
         data, self._data = self._data, b""
         return data
 
 
 class MessageBuffer:
-    """The bytes of a client that was heard out; holds at most one message and what came with it."""
+    """Buffer of a client's bytes after its startup message; holds at most one message and what arrived with it."""
 
     def __init__(self, longest_bytes: int) -> None:
         self.longest_bytes = longest_bytes
-        """A longer message is refused."""
+        """Length above which a message is refused."""
         self._data = bytearray()
         self._begin = 0
 
     def __len__(self) -> int:
-        """Bytes that are held."""
+        """Return the number of buffered bytes."""
         return len(self._data) - self._begin
 
     def add(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Append bytes of the client."""
         if self._begin:
             del self._data[: self._begin]
             self._begin = 0
         self._data += data
 
     def next(self) -> tuple[bytes, bytes] | None:
-        """First byte and content of the next message, None while it is not all there.
+        """Return first byte and content of the next message; None if it is incomplete.
 
-        Raises `UnreadableMessageError` as soon as it is known that there will be none.
+        Raises `UnreadableMessageError` as soon as the message is known to be malformed.
         """
         if len(self) < 5:
             return None
@@ -155,13 +155,13 @@ class MessageBuffer:
 
 
 class Fields:
-    """Reads the fields of a message one after another; raises `UnreadableMessageError` for what is not there."""
+    """Reader of the fields of a message, one after the other; raises `UnreadableMessageError` for a missing one."""
 
     def __init__(self, content: bytes, what: str) -> None:
         self._content, self._what, self._at = content, what, 0
 
     def text(self) -> str:
-        """A string that ends with a zero byte."""
+        """Read a string that ends with a zero byte."""
         end = self._content.find(b"\0", self._at)
         if end < 0:
             raise self._error("a string that ends")
@@ -172,26 +172,26 @@ class Fields:
             raise PostgresError("22021", f"expected text in UTF-8, was the byte {raw[error.start]:#04x}") from None
 
     def byte(self) -> bytes:
-        """One byte."""
+        """Read one byte."""
         return self.raw(1)
 
     def int16(self) -> int:
-        """A number of two bytes."""
+        """Read a number of two bytes."""
         return int(struct.unpack("!h", self.raw(2))[0])
 
     def int32(self) -> int:
-        """A number of four bytes."""
+        """Read a number of four bytes."""
         return int(struct.unpack("!i", self.raw(4))[0])
 
     def count(self, each_bytes: int) -> int:
-        """How many of something follow; not more than there are bytes for."""
-        found = self.int16() & 0xFFFF
-        if found * each_bytes > len(self._content) - self._at:
-            raise self._error(f"{found} entries")
-        return found
+        """Read a number of entries, for which there must be enough bytes."""
+        entries = self.int16() & 0xFFFF
+        if entries * each_bytes > len(self._content) - self._at:
+            raise self._error(f"{entries} entries")
+        return entries
 
     def value(self) -> bytes | None:
-        """A length and so many bytes; None for the length -1."""
+        """Read a length and a value of so many bytes; None for the length -1."""
         length = self.int32()
         if length == -1:
             return None
@@ -200,14 +200,14 @@ class Fields:
         return self.raw(length)
 
     def raw(self, size: int) -> bytes:
-        """So many bytes."""
+        """Read so many bytes."""
         if size > len(self._content) - self._at:
             raise self._error(f"{size} bytes more")
         self._at += size
         return self._content[self._at - size : self._at]
 
     def end(self) -> None:
-        """There is nothing more."""
+        """Check that nothing follows."""
         if self._at != len(self._content):
             raise self._error("its end")
 
@@ -225,37 +225,37 @@ def _text(text: str) -> bytes:
 
 
 def authentication(code: int, content: bytes = b"") -> bytes:
-    """What the client is asked for; 0: it is let in."""
+    """Return the authentication request of this code; 0: the client is authenticated."""
     return _message(b"R", struct.pack("!i", code) + content)
 
 
 def negotiate_version(unknown: Sequence[str]) -> bytes:
-    """Version 3.0 is spoken, without these options of the protocol."""
+    """Return the offer of version 3.0, without these options of the protocol."""
     return _message(b"v", struct.pack("!ii", PROTOCOL_3, len(unknown)) + b"".join(map(_text, unknown)))
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """A setting and its value."""
+    """Return a setting and its value."""
     return _message(b"S", _text(name) + _text(value))
 
 
 def backend_key(number: int, secret: int) -> bytes:
-    """What a request to cancel has to name."""
+    """Return the number and the secret that a cancel request must contain."""
     return _message(b"K", struct.pack("!iI", number, secret))
 
 
 def ready_for_query(status: bytes) -> bytes:
-    """Idle (I), in a transaction block (T), or in one that has failed (E)."""
+    """Return the status of the session: idle (I), in a transaction block (T), or in a failed one (E)."""
     return _message(b"Z", status)
 
 
 def command_complete(tag: str) -> bytes:
-    """What was done."""
+    """Return the end of a command, with its tag."""
     return _message(b"C", _text(tag))
 
 
 def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
-    """The columns of the rows to come, text (0) or binary (1)."""
+    """Return the columns of the following rows, in text (0) or binary (1) format."""
     parts = [struct.pack("!h", len(fields))]
     for field, form in zip(fields, formats, strict=True):
         described = struct.pack("!ihihih", 0, 0, field.oid, field.size, field.modifier, form)
@@ -264,34 +264,34 @@ def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
 
 
 def parameter_description(oids: Sequence[int]) -> bytes:
-    """The types of a statement's parameters."""
+    """Return the types of a statement's parameters."""
     return _message(b"t", struct.pack(f"!h{len(oids)}i", len(oids), *oids))
 
 
 def copy_out(columns: int, *, is_binary: bool) -> bytes:
-    """Copied data follow."""
+    """Return the beginning of copied data."""
     form = int(is_binary)
     return _message(b"H", struct.pack(f"!bh{columns}h", form, columns, *[form] * columns))
 
 
 def copy_data(content: bytes) -> bytes:
-    """A piece of copied data that is no row."""
+    """Return a piece of copied data."""
     return _message(b"d", content)
 
 
 def error_response(error: PostgresError) -> bytes:
-    """An error."""
+    """Return an error."""
     return _reported(b"E", error.severity, error.sqlstate, str(error), _details(error))
 
 
 def notice_response(message: str, sqlstate: str = "01000", *, severity: str = "WARNING", hint: str = "") -> bytes:
-    """Something that the user should know."""
+    """Return a notice for the user."""
     return _reported(b"N", severity, sqlstate, message, {"H": hint} if hint else {})
 
 
 def _details(error: PostgresError) -> dict[str, str]:
-    found = {"D": error.detail, "H": error.hint, "P": str(error.position) if error.position else ""}
-    return {code: text for code, text in found.items() if text}
+    details = {"D": error.detail, "H": error.hint, "P": str(error.position) if error.position else ""}
+    return {code: text for code, text in details.items() if text}
 
 
 def _reported(code: bytes, severity: str, sqlstate: str, message: str, details: Mapping[str, str]) -> bytes:

@@ -1,7 +1,7 @@
 """Parsing: a text cut at its semicolons into statements.
 
-What is no command of a session is a question, whose SQL is DuckDB's affair: this module reads the first words of a
-statement, finds its parameters, and no more. All of it is linear in the length of the text.
+A statement that is not a command of the session is a question, whose SQL is left to DuckDB: this module only reads the
+first words of a statement and finds its parameters, in time linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _REFUSED: Final = frozenset(
         "VACUUM",
     ]
 )
-"""First words of statements that would change something."""
+"""First words of statements that write."""
 _UNKNOWN: Final = frozenset(["LISTEN"])
 """First words of PostgreSQL's other statements."""
 _PLAN_OPTIONS: Final = frozenset(
@@ -84,7 +84,7 @@ _MOST_PARAMETERS: Final = 65_535
 
 
 def parsed(text: str) -> list[Statement]:
-    """The statements of a text, empty ones left out; raises `PostgresError`."""
+    """Return the statements of a text without empty ones; raises `PostgresError`."""
     statements, own = list[Statement](), list[Token]()
     for token in tokens(text):
         if token.text == ";":
@@ -99,13 +99,13 @@ def parsed(text: str) -> list[Statement]:
 
 
 class _Reader:
-    """Reads one statement."""
+    """Parser of one statement."""
 
     def __init__(self, text: str, own: Sequence[Token]) -> None:
         self._text, self._tokens, self._at = text, own, 0
 
     def statement(self) -> Statement:
-        """What it asks for."""
+        """Return the statement."""
         first = self._tokens[0]
         word = first.word
         if word in _REFUSED:
@@ -146,7 +146,7 @@ class _Reader:
                 places.append(Token(each.kind, each.text, each.begin - start, each.end - start))
         return Question(self._text[start:stop], start, tuple(places), epoch)
 
-    # The rest of a statement, behind its first word
+    # The rest of a statement, after its first word
 
     def _begin(self) -> Begin:
         self._accept("TRANSACTION", "WORK")
@@ -294,12 +294,12 @@ class _Reader:
         return Prepare(name, tuple(oids), question)
 
     def _type(self) -> int:
-        """The number of the type that is named here."""
+        """Return the OID of the type named at this position."""
         begin, name = self._place(), ""
         while self._rest() and self._peek().text not in ("(", ")", ",", "[", "::"):
             name = f"{name} {unquoted(self._peek()).lower()}".lstrip()
             self._at += 1
-        if self._sign("("):  # a length or a scale, which no type of a parameter has
+        if self._sign("("):  # a length or a scale, which types of parameters do not have
             while self._rest() and not self._sign(")"):
                 self._at += 1
         if self._sign("["):
@@ -322,7 +322,7 @@ class _Reader:
         return Execute(name, tuple(values), begin)
 
     def _constant(self) -> str:
-        """The text of a constant: a literal, perhaps with a sign, a type before it or casts behind it."""
+        """Return the text of a constant: a literal, optionally with a sign, a type before it or casts after it."""
         begin = self._place()
         has_sign = self._sign("-") or self._sign("+")
         kinds = [token.kind for token in self._tokens[self._at : self._at + 2]]
@@ -413,7 +413,7 @@ class _Reader:
         return CopySubscription(view, place, epoch, options)
 
     def _copy_table(self) -> CopyQuestion:
-        """COPY name TO STDOUT is a SELECT of all of it."""
+        """Parse COPY name TO STDOUT, which is a SELECT of all rows."""
         begin = self._at
         name = self._table()
         columns = "*"
@@ -437,7 +437,7 @@ class _Reader:
             raise PostgresError("42501", "expected COPY … TO STDOUT, as files are not written, was another place",
                                 position=self._place() + 1)  # fmt: skip
         self._accept("WITH")
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         if self._rest() and self._peek().text == "(":
             self._at += 1
             while True:
@@ -447,23 +447,23 @@ class _Reader:
                 if self._rest() and self._peek().text not in ",)":
                     value = unquoted(self._peek()).lower()
                     self._at += 1
-                found[name] = value
+                options[name] = value
                 if not self._sign(","):
                     break
             if not self._sign(")"):
                 raise self._error("a closing parenthesis")
         while word := self._accept("CSV", "BINARY", "HEADER"):
-            found["header" if word == "HEADER" else "format"] = word.lower()
-        return self._copy_options(found)
+            options["header" if word == "HEADER" else "format"] = word.lower()
+        return self._copy_options(options)
 
-    def _copy_options(self, found: dict[str, str]) -> CopyOptions:
-        form, header = found.pop("format", "text"), found.pop("header", "false")
-        progress = found.pop("progress", "false")
-        encoding = found.pop("encoding", "utf8")
+    def _copy_options(self, options: dict[str, str]) -> CopyOptions:
+        form, header = options.pop("format", "text"), options.pop("header", "false")
+        progress = options.pop("progress", "false")
+        encoding = options.pop("encoding", "utf8")
         if form not in ("text", "csv", "binary"):
             raise PostgresError("22023", f"expected the format text, csv or binary, was {form!r}")
-        if found or encoding.replace("-", "") != "utf8":
-            what = ", ".join(found) or f"encoding {encoding}"
+        if options or encoding.replace("-", "") != "utf8":
+            what = ", ".join(options) or f"encoding {encoding}"
             raise PostgresError("0A000", f"expected options out of FORMAT, HEADER and PROGRESS, was {what}")
         no = ("false", "off", "0", "no")
         return CopyOptions(form, header not in no, progress not in no)  # type: ignore[arg-type]  # one of the three
@@ -480,7 +480,7 @@ class _Reader:
         return self._peek().word if self._rest() else ""
 
     def _accept(self, *words: str) -> str:
-        """Step over one of these words, if the next one is."""
+        """Consume the next word if it is one of these, and return it."""
         word = self._word()
         if word not in words or not word:
             return ""
@@ -509,7 +509,7 @@ class _Reader:
         return ".".join(parts).lower()
 
     def _table(self) -> str:
-        """The name of a view, whose schema is the only one."""
+        """Return the name of a view, optionally in the only schema."""
         parts = [self._name()]
         while self._sign("."):
             parts.append(self._name())
@@ -564,5 +564,5 @@ _READ: Final[dict[str, Callable[[_Reader], Statement]]] = {
 
 
 def read_write(begin: int) -> PostgresError:
-    """The error for a transaction that asks to write."""
+    """Return the error for a transaction with READ WRITE."""
     return PostgresError("25006", "expected a transaction that reads only, was READ WRITE", position=begin + 1)

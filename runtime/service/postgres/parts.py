@@ -1,4 +1,4 @@
-"""What all sessions of the port share, and what they may hold together."""
+"""Parts that all sessions of the port share, and the bound of their answers."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ __all__ = ["HeldBytes", "PostgresCounts", "PostgresParts", "SharedCatalogue"]
 
 
 class PostgresParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the port answers from."""
+    """Parts of a runtime that the port uses."""
 
     hub: Hub
     """Views and their changes."""
     asker: Asker
     """Answers questions."""
     relations: Callable[[], Sequence[Relation]]
-    """Those that there are."""
+    """Returns the current relations."""
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
     """Runs a call on another thread."""
 
 
 class PostgresCounts:
-    """Figures of the port since its start; on the reactor's thread."""
+    """Counters of the port since its start. Belongs to the reactor's thread."""
 
     def __init__(self) -> None:
         self.sessions = self.refused_connections = self.questions = self.failed_statements = self.cancelled = 0
         self.subscribers = self.copied_rows = 0
 
     def line(self, connections: int, held_bytes: int) -> PostgresLine:
-        """Of the moment."""
+        """Return the current figures."""
         return PostgresLine(
             connections=connections,
             sessions=self.sessions,
@@ -54,30 +54,30 @@ class PostgresCounts:
 
 
 class HeldBytes:
-    """The answers of all sessions, as they lie in memory."""
+    """Size in memory of the answers of all sessions, with a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.held = 0
-        """Now."""
+        self.total = 0
+        """Current size."""
 
     def take(self, size: int) -> None:
-        """Hold so many more; raises `PostgresError`."""
-        if self.held + size > self._most:
+        """Add ``size`` bytes; raises `PostgresError` above the limit."""
+        if self.total + size > self._most:
             raise PostgresError(
                 "53200",
                 f"expected answers of at most {self._most} bytes for all sessions together, was more: try later",
                 hint="Open cursors and portals hold their rows until they are closed.",
             )
-        self.held += size
+        self.total += size
 
     def give(self, size: int) -> None:
-        """Hold so many less."""
-        self.held -= size
+        """Release ``size`` bytes."""
+        self.total -= size
 
 
 class SharedCatalogue:
-    """The catalogue's tables as of now; made anew when relations or views have come or gone."""
+    """Cache of the catalogue's tables, rebuilt when relations or views have been added or dropped."""
 
     def __init__(self, parts: PostgresParts) -> None:
         self._parts = parts
@@ -85,7 +85,7 @@ class SharedCatalogue:
         self._made = SystemCatalogue((), {})
 
     def now(self) -> SystemCatalogue:
-        """On the reactor's thread."""
+        """Return the current catalogue; on the reactor's thread."""
         hub, relations = self._parts.hub, tuple(self._parts.relations())
         views = tuple((view, hub.result(view.name).columns) for view in hub.views)
         if (relations, views) != self._key:

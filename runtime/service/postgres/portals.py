@@ -1,4 +1,4 @@
-"""Prepared statements and portals of one session, by name, with their limits.
+"""Tables of the prepared statements and portals of one session, by name, with their limits.
 
 A prepared statement is a statement with the types of its parameters, named by Parse or by PREPARE. A portal is a
 prepared statement with its values, and its rows once it has run; a cursor is a portal that SQL has named.
@@ -73,7 +73,7 @@ class PreparedTable:
         self._bytes += prepared.size
 
     def find(self, name: str) -> Prepared:
-        """The statement of this name; raises `PostgresError`."""
+        """Return the statement of this name; raises `PostgresError`."""
         if name not in self._prepared:
             raise PostgresError("26000", f"expected a prepared statement, was {name[:80]!r}")
         return self._prepared[name]
@@ -101,8 +101,8 @@ class PreparedTable:
 class PortalTable:
     """Portals and cursors by name; their rows count towards the bytes that all sessions hold."""
 
-    def __init__(self, held: HeldBytes) -> None:
-        self._held = held
+    def __init__(self, held_bytes: HeldBytes) -> None:
+        self._held_bytes = held_bytes
         self._portals: dict[str, Portal] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -122,19 +122,19 @@ class PortalTable:
 
     def fill(self, portal: Portal, cursor: Cursor) -> None:
         """Give a portal its rows; raises `PostgresError` if all sessions hold too many."""
-        self._held.take(cursor.rows.nbytes)
+        self._held_bytes.take(cursor.rows.nbytes)
         portal.cursor = cursor
         if portal not in self._portals.values():  # the connection was lost meanwhile
-            self._held.give(cursor.rows.nbytes)
+            self._held_bytes.give(cursor.rows.nbytes)
 
     def find(self, name: str) -> Portal:
-        """The portal of this name; raises `PostgresError`."""
+        """Return the portal of this name; raises `PostgresError`."""
         if name not in self._portals:
             raise PostgresError("34000", f"expected a portal, was {name[:80]!r}")
         return self._portals[name]
 
     def cursor(self, name: str) -> Cursor:
-        """The rows of a cursor; raises `PostgresError`."""
+        """Return the rows of a cursor; raises `PostgresError`."""
         portal = self._portals.get(name)
         if portal is None or portal.cursor is None:
             raise PostgresError("34000", f"expected a cursor, was {name[:80]!r}")
@@ -144,7 +144,7 @@ class PortalTable:
         """Remove a portal if it exists, with its rows."""
         portal = self._portals.pop(name, None)
         if portal is not None and portal.cursor is not None:
-            self._held.give(portal.cursor.rows.nbytes)
+            self._held_bytes.give(portal.cursor.rows.nbytes)
 
     def close_cursor(self, name: str | None) -> str:
         """Remove a cursor, or all for None; returns the command's tag and raises `PostgresError`."""

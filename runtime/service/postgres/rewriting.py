@@ -1,11 +1,11 @@
-"""Questions as clients of PostgreSQL ask them, in DuckDB's SQL.
+"""Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
-A question that names nothing of PostgreSQL's own is left as it is, so that its errors have their places; ``public.`` is
-blanked out, which moves nothing. What reads the catalogue or calls PostgreSQL's functions of the session is parsed by
-sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole names.
+A question without names of PostgreSQL's own is left unchanged, so that the positions of its errors are exact;
+``public.`` is replaced by blanks, which moves nothing. A question that reads the catalogue or calls session functions
+of PostgreSQL is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` by their whole names.
 
 ```
-text ──blanked schemas, parameters put in──▶ DuckDB                                   (views, relations)
+text ──blanked schemas, parameters replaced──▶ DuckDB                                 (views, relations)
   └───names pg_catalog & co ──sqlglot──▶ _Rewriter ──▶ DuckDB + `SystemCatalogue.beside`
 ```
 """
@@ -36,32 +36,32 @@ _OWN: Final = re.compile(
     r"inet_server_\w+|txid_current|operator|format_type)\b",
     re.IGNORECASE,
 )
-"""Words that are PostgreSQL's."""
+"""Words of PostgreSQL's own."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
 _REGISTERED: Final = {"regclass": "regclass", "regtype": "regtype", "regnamespace": "regnamespace"}
 _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 _LONGEST: Final = 64 * 1024
-"""A longer text is left to DuckDB: to parse it here would take too long."""
+"""Length above which a text is left to DuckDB: parsing it here would take too long."""
 _DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
-"""What sqlglot writes → what DuckDB says."""
+"""Name of a type in sqlglot → its name in DuckDB."""
 _RENAMED: Final = {
     "json_build_object": "json_object",
     "jsonb_build_object": "json_object",
     "json_agg": "json_group_array",
 }
-"""Functions that DuckDB calls otherwise."""
+"""Functions with other names in DuckDB."""
 _UNPARSED: Final = {"oid": "uint", "name": "text", '"char"': "text", "regclass": "text", "regtype": "text"}
-"""Types of whose arrays sqlglot knows nothing."""
+"""Types whose arrays sqlglot does not parse."""
 _LONG: Final = 4 * 1024
 _BARE: Final = {name.partition(".")[2]: name for name in reversed(SYSTEM_TABLES) if name.startswith("pg_catalog.")}
 
 
 class SessionFacts(msgspec.Struct, frozen=True):
-    """What functions of the session tell."""
+    """Results of session functions."""
 
     user: str
     number: int
-    """What ``pg_backend_pid()`` gives."""
+    """Result of ``pg_backend_pid()``."""
     settings: Mapping[str, str]
 
 
@@ -70,12 +70,12 @@ class Rewritten(msgspec.Struct, frozen=True):
 
     sql: str
     moves: tuple[tuple[int, int, int, int], ...] = ()
-    """Literals that were put in: where each begins and ends, where its parameter was, and how much is longer then."""
+    """Begin and end of each inserted literal, begin of its parameter, and total growth of the text up to there."""
     is_moved: bool = False
-    """Whether places say nothing any more."""
+    """True if positions have no counterpart in the original."""
 
     def place(self, position: int) -> int:
-        """The position in the question as it was sent, from 1; 0 where it is not known."""
+        """Return the position in the original question, from 1; 0 if it is not known."""
         if self.is_moved or not position:
             return 0
         at = position - 1
@@ -88,25 +88,25 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, taken: Collection[str]) -> Rewritten:
-    """The question with these literals for its parameters; ``taken`` are the names of relations and views.
+    """Return the question with these literals for its parameters; ``taken`` are the names of relations and views.
 
-    May take some milliseconds: not for the reactor's thread where a text is long.
+    May take some milliseconds: long texts should not be rewritten on the reactor's thread.
     """
     sql, moves = _with_values(_blanked(question.sql), question.places, values)
     if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
-        found = _for_duckdb(sql, facts, taken)
-        if found is not None:
-            return Rewritten(found, is_moved=True)
+        moved = _for_duckdb(sql, facts, taken)
+        if moved is not None:
+            return Rewritten(moved, is_moved=True)
     return Rewritten(sql, moves)
 
 
 def is_slow(question: Question) -> bool:
-    """Whether to rewrite it may take more than a fraction of a millisecond."""
+    """Return True if rewriting may take more than a fraction of a millisecond."""
     return len(question.sql) > _LONG or _OWN.search(question.sql) is not None
 
 
 def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]]) -> dict[int, str]:
-    """Parameter → DuckDB's type of what it is compared with, added to or cast to; others are left out.
+    """Return parameter → DuckDB's type of the expression that it is compared with, added to or cast to, if any.
 
     ``columns`` are those of relations and views, see `SystemCatalogue.columns`.
     """
@@ -117,17 +117,17 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
     except (SqlglotError, RecursionError):
         return {}
     known = {name: kind for table in columns.values() for name, kind in table.items()}
-    found: dict[int, str] = {}
+    types: dict[int, str] = {}
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = _number(node)
         kind = _wanted_type(node, known)
         if number and kind:
-            found.setdefault(number, kind)
-    return found
+            types.setdefault(number, kind)
+    return types
 
 
 def with_values(question: Question, values: Sequence[str]) -> str:
-    """The SQL of the question with these expressions for its parameters."""
+    """Return the SQL of the question with these expressions for its parameters."""
     return _with_values(question.sql, question.places, values)[0]
 
 
@@ -155,7 +155,7 @@ def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
 
 
 def _duckdb_name(kind: Any) -> str:
-    """What DuckDB itself calls a type."""
+    """Return DuckDB's own name of a type."""
     name = str(kind.sql(dialect="duckdb"))
     base, lists = name.partition("[")[0], name[len(name.partition("[")[0]) :]
     return _DUCKDB_NAMES.get(base, base) + lists
@@ -178,7 +178,7 @@ def _type_of(node: Any, known: Mapping[str, str]) -> str:
 
 
 def _blanked(sql: str) -> str:
-    """The text without ``public.`` and ``deltabook.public.``; whatever else stands where it stood."""
+    """Return the text with blanks for ``public.`` and ``deltabook.public.``, so that nothing moves."""
     if SCHEMA not in sql.lower():
         return sql
     own = tokens(sql)
@@ -216,7 +216,7 @@ def _with_values(
 
 
 def _for_duckdb(sql: str, facts: SessionFacts, taken: Collection[str]) -> str | None:
-    """None for what is not understood."""
+    """Return a question in DuckDB's SQL; None if it cannot be parsed."""
     try:
         tree: Any = sqlglot.parse_one(_simplified(sql), read="postgres")
         if not isinstance(tree, exp.Query):
@@ -227,7 +227,7 @@ def _for_duckdb(sql: str, facts: SessionFacts, taken: Collection[str]) -> str | 
 
 
 def _simplified(sql: str) -> str:
-    """The text without schemas of functions, types, operators and collations, which are PostgreSQL's anyway."""
+    """Return the text without schemas of functions, types, operators and collations, which are all PostgreSQL's."""
     own = tokens(sql)
     pieces, at, number = list[str](), 0, 0
 
@@ -260,11 +260,11 @@ def _simplified(sql: str) -> str:
 
 
 class _Rewriter:
-    """Rewrites one question's tree."""
+    """Rewriter of one question's tree."""
 
     def __init__(self, facts: SessionFacts, taken: Collection[str]) -> None:
         self._facts, self._taken = facts, taken
-        said = facts.settings
+        settings = facts.settings
         text, many = exp.Literal.string, exp.Array
         self._session: dict[str, Callable[[list[Any]], Any]] = {
             "current_schema": lambda _: text(SCHEMA),
@@ -275,22 +275,22 @@ class _Rewriter:
             "current_role": lambda _: text(facts.user),
             "session_user": lambda _: text(facts.user),
             "user": lambda _: text(facts.user),
-            "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({said['server_version'].partition('(')[2]}"),
+            "version": lambda _: text(f"PostgreSQL {SERVER_VERSION} ({settings['server_version'].partition('(')[2]}"),
             "pg_backend_pid": lambda _: exp.Literal.number(facts.number),
-            "current_setting": lambda given: _setting(given, said),
+            "current_setting": lambda given: _setting(given, settings),
             "set_config": lambda given: given[1] if len(given) > 1 else exp.Null(),
         }
 
     def rewrite(self, tree: Any) -> Any:
-        """The tree, changed."""
+        """Change the tree in place, and return it."""
         for select in [tree, *tree.find_all(exp.Select)]:
             if isinstance(select, exp.Select):
                 _name_columns(select)
         local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-        for node in reversed(list(tree.walk())):  # what is inside first
-            found = self._node(node, local)
-            if found is not node:
-                node.replace(found)
+        for node in reversed(list(tree.walk())):  # children first
+            replacement = self._node(node, local)
+            if replacement is not node:
+                node.replace(replacement)
         return tree
 
     def _node(self, node: Any, local: Collection[str]) -> Any:
@@ -311,7 +311,9 @@ class _Rewriter:
             return node.this
         if isinstance(node, exp.Div) and isinstance(node.expression, exp.Literal) and node.expression.is_int:
             left = node.this
-            if isinstance(left, exp.Cast) and left.to.is_type("int", "bigint", "smallint"):  # which is one here, too
+            if isinstance(left, exp.Cast) and left.to.is_type(
+                "int", "bigint", "smallint"
+            ):  # integer division in PostgreSQL
                 return exp.IntDiv(this=left, expression=node.expression)
         return node
 
@@ -331,7 +333,7 @@ class _Rewriter:
         return node
 
     def _function_table(self, node: Any) -> Any:
-        """``f(x) AS a``: the column has the alias for its name, and what is one value is a row of it."""
+        """Rewrite ``f(x) AS a`` in FROM: the column is named by the alias, and a single value becomes one row."""
         alias = node.args.get("alias")
         name = alias.name if alias else ""
         function = node.this
@@ -340,28 +342,28 @@ class _Rewriter:
                 alias.set("columns", [exp.to_identifier(name)])
             return node
         column = exp.alias_(function.copy(), name or function.sql_name().lower())
-        found = exp.Subquery(this=exp.Select(expressions=[column]), alias=alias or exp.TableAlias(
+        subquery = exp.Subquery(this=exp.Select(expressions=[column]), alias=alias or exp.TableAlias(
             this=exp.to_identifier(function.sql_name().lower())))  # fmt: skip
         for key in ("joins", "laterals"):
             if node.args.get(key):
-                found.set(key, node.args[key])
-        return found
+                subquery.set(key, node.args[key])
+        return subquery
 
     def _column(self, node: Any) -> Any:
         if node.args.get("db") is not None and node.db.lower() in _SCHEMAS:
             node.set("db", None)
             node.set("catalog", None)
         if not node.table and isinstance(node.this, exp.Identifier) and not node.this.quoted:
-            found = self._session.get(node.name.lower())
-            if found is not None and node.name.lower() in ("current_role", "session_user", "user", "current_catalog"):
-                return found([])
+            make = self._session.get(node.name.lower())
+            if make is not None and node.name.lower() in ("current_role", "session_user", "user", "current_catalog"):
+                return make([])
         return node
 
     def _function(self, node: Any) -> Any:
-        found = self._session.get(_function_name(node))
-        if found is None:
+        function = self._session.get(_function_name(node))
+        if function is None:
             return node
-        return found(list(node.expressions) if isinstance(node, exp.Anonymous) else list(node.iter_expressions()))
+        return function(list(node.expressions) if isinstance(node, exp.Anonymous) else list(node.iter_expressions()))
 
 
 def _function_name(node: Any) -> str:
@@ -379,7 +381,7 @@ def _setting(given: Sequence[Any], settings: Mapping[str, str]) -> Any:
 
 
 def _cast(node: Any) -> Any:
-    """Names for numbers, and numbers for names: ``'x'::regclass`` is a number, ``oid::regclass`` a name."""
+    """Rewrite casts to registered types: ``'x'::regclass`` is a number, ``oid::regclass`` a name."""
     target = node.to.sql(dialect="postgres").lower().strip('"')
     if target in _AS_TEXT:
         return exp.Cast(this=node.this, to=exp.DataType.build("text"))
@@ -419,7 +421,7 @@ def _array_cast(node: Any, element: str) -> Any:
 
 
 def _name_columns(select: Any) -> None:
-    """Give columns the names that PostgreSQL gives them, as what they are made of changes."""
+    """Give columns PostgreSQL's names, as rewriting changes the expressions that DuckDB names them by."""
     for number, column in enumerate(select.expressions):
         if isinstance(column, exp.Alias | exp.Column | exp.Star) or not _column_name(column):
             continue

@@ -1,7 +1,7 @@
-"""SCRAM-SHA-256 as the server's side speaks it: RFC 5802 and 7677, without channel binding.
+"""Server side of SCRAM-SHA-256: RFC 5802 and 7677, without channel binding.
 
-The password is the port's token. Nothing of it is kept but what RFC 5802 calls StoredKey and ServerKey; proofs
-are compared in constant time.
+The password is the port's token. Only what RFC 5802 calls StoredKey and ServerKey is kept of it; proofs are compared in
+constant time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_NONCE: Final = 1_000
 
 
 class Verifier(msgspec.Struct, frozen=True):
-    """What a password is checked with."""
+    """Keys that verify a password."""
 
     salt: bytes
     iterations: int
@@ -37,7 +37,7 @@ class Verifier(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, password: str, random: Callable[[int], bytes], iterations: int = _ITERATIONS) -> Verifier:
-        """The verifier of a password, with a salt of its own; takes some milliseconds."""
+        """Return the verifier of a password, with a new salt; takes some milliseconds."""
         salt = random(_SALT_BYTES)
         salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -45,14 +45,14 @@ class Verifier(msgspec.Struct, frozen=True):
 
 
 class ScramExchange:
-    """One client's authentication: two messages of the client, each answered."""
+    """Authentication of one client: two messages of the client, each answered."""
 
     def __init__(self, verifier: Verifier, random: Callable[[int], bytes]) -> None:
         self._verifier, self._random = verifier, random
         self._header = self._nonce = self._so_far = ""
 
     def first(self, message: bytes) -> bytes:
-        """The answer to the client's first message; raises `FatalError`."""
+        """Return the answer to the client's first message; raises `FatalError`."""
         flag, binding, rest = _split_header(_decoded(message))
         if flag.startswith("p="):
             raise FatalError("0A000", f"expected {MECHANISM} without channel binding, was one with it")
@@ -72,10 +72,10 @@ class ScramExchange:
         return answer.encode()
 
     def final(self, message: bytes) -> bytes | None:
-        """The answer to the client's last message; None for a wrong password."""
-        without_proof, found, proof_text = _decoded(message).rpartition(",p=")
+        """Return the answer to the client's last message; None for a wrong password. Raises `FatalError`."""
+        without_proof, separator, proof_text = _decoded(message).rpartition(",p=")
         attributes = without_proof.split(",")
-        if not found or len(attributes) < 2:
+        if not separator or len(attributes) < 2:
             raise UnreadableMessageError("expected a proof in a SCRAM message")
         is_ours = hmac.compare_digest(attributes[1].encode(), f"r={self._nonce}".encode())
         if attributes[0] != f"c={self._header}" or not is_ours:
@@ -102,7 +102,7 @@ def _decoded(message: bytes) -> str:
 
 
 def _split_header(text: str) -> tuple[str, str, str]:
-    """The flag of channel binding, the authorization's name, and the rest."""
+    """Return the flag of channel binding, the authorization's name, and the rest."""
     parts = text.split(",", 2)
     if len(parts) < 3:
         raise UnreadableMessageError("expected a SCRAM message with a header")

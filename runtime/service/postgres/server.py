@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Connections: who is let in, how much of everybody, and messages one after the other."""
+"""Connections of PostgreSQL clients: authentication, limits, and the order of messages."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _SASL: Final = 10
 _SASL_CONTINUE: Final = 11
 _SASL_FINAL: Final = 12
 _AHEAD_BYTES: Final = 256 * 1024
-"""A client that has sent so much while a statement runs is not read from until it ends."""
+"""Bytes received while a statement runs above which the client is not read from until the statement ends."""
 _MESSAGES_A_TURN: Final = 100
-"""Then other connections have their turn."""
+"""Messages of one connection after which others have their turn."""
 _MOST_REQUESTS: Final = 4
-"""For TLS and GSS, before a client says who it is."""
+"""Limit of requests for TLS and GSS before the startup message."""
 _LONGEST_USER: Final = 63
 _LONGEST_ANSWER: Final = 10_000
-"""Bytes of a message of a client that is not let in yet."""
+"""Longest message, in bytes, of a client that is not authenticated."""
 _COUNTED: Final = frozenset((b"Q", b"E"))
 """Messages that count as requests."""
 
 
 class PostgresFactory(Factory):
-    """Makes connections; every bound of its limits holds for each client and for all of them together."""
+    """Factory of connections; its limits hold for each client and for all of them together."""
 
     noisy = False
 
@@ -64,43 +64,43 @@ class PostgresFactory(Factory):
         token: str = "",
         tls: Any = None,
     ) -> None:
-        """``token`` is everybody's password; without one ``access`` decides about addresses. ``tls`` makes the contexts
-        of TLS, which then is a must; ``random`` gives bytes that nobody can guess.
+        """``token`` is the password of all users; without one ``access`` checks addresses. ``tls`` makes the contexts
+        of TLS, which is then required; ``random`` returns cryptographically random bytes.
         """
         self.access, self.limits, self.clock, self.random, self.tls = access, limits, reactor, random, tls
         self.counts = PostgresCounts()
-        self.held = HeldBytes(limits.answers_bytes)
+        self.held_bytes = HeldBytes(limits.answers_bytes)
         self.shared = SharedParts(
-            parts=parts, catalogue=SharedCatalogue(parts), held=self.held, counts=self.counts, clock=reactor
+            parts=parts, catalogue=SharedCatalogue(parts), held_bytes=self.held_bytes, counts=self.counts, clock=reactor
         )
         self.verifier = Verifier.of(token, random) if token else None
         self.arriving_bytes = 0
-        """Of messages that are not whole yet."""
+        """Size of all incomplete messages."""
         self.connections = Connections(limits.connections, limits.connections_per_client)
         self.sessions: dict[int, tuple[int, Session]] = {}
-        """By number: the secret that ends a statement, and the session."""
+        """Sessions by number, each with the secret of its cancel requests."""
         self.rates = Rates(limits.requests_per_s, limits.burst, limits.clients, reactor.seconds)
         self._number = 0
 
     def figures(self) -> PostgresLine:
-        """Of the moment."""
-        return self.counts.line(self.connections.open, self.held.held)
+        """Return the current figures."""
+        return self.counts.line(self.connections.open, self.held_bytes.total)
 
     def numbered(self) -> tuple[int, int]:
-        """A number and a secret for a session."""
+        """Return a number and a secret for a session."""
         self._number = self._number % (2**31 - 1) + 1
         while self._number in self.sessions:
             self._number += 1
         return self._number, int.from_bytes(self.random(4), "big")
 
     def cancel(self, number: int, secret: int) -> None:
-        """Stop what a session runs, if the secret is its own."""
+        """Cancel the statement of a session if the secret is right."""
         expected, session = self.sessions.get(number, (0, None))
         if hmac.compare_digest(struct.pack("!I", expected), struct.pack("!I", secret)) and session is not None:
             session.cancel("the client has asked to cancel the statement")
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """A connection, or one that only says that it is one too many."""
+        """Return a connection; above the limit one that only reports it."""
         client = client_of(str(getattr(addr, "host", "")))
         if reason := self.connections.taken(client):
             self.counts.refused_connections += 1
@@ -109,7 +109,7 @@ class PostgresFactory(Factory):
 
 
 class _Crowded(Protocol):
-    """Says why there is no room, and ends."""
+    """Connection above the limit: sends the reason, and closes."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -135,7 +135,7 @@ class _Connection(Protocol):
         self._requests = 0
         self._is_encrypted = False
         self._scram: ScramExchange | None = None
-        self._said: dict[str, str] = {}
+        self._parameters: dict[str, str] = {}
         self._session: Session | None = None
         self._number = 0
         self._is_busy = self._is_pumping = self._is_full = self._is_closed = self._rests = False
@@ -186,11 +186,11 @@ class _Connection(Protocol):
         if waiting is not None:
             waiting.errback(reason)
 
-    # Who is it
+    # Startup and authentication
 
     def _read_startup(self) -> None:
-        while self._buffer is None and (found := self._startup.next()) is not None:
-            code, content = found
+        while self._buffer is None and (message := self._startup.next()) is not None:
+            code, content = message
             if code in (messages.TLS_REQUEST, messages.GSS_REQUEST):
                 self._requested(code)
             elif code == messages.CANCEL_REQUEST:
@@ -209,7 +209,7 @@ class _Connection(Protocol):
         if code == messages.GSS_REQUEST or self._factory.tls is None:
             transport.write(b"N")
             return
-        if len(self._startup):  # it was not encrypted: somebody on the way could have put it there
+        if len(self._startup):  # unencrypted bytes, which an attacker could have injected
             raise UnreadableMessageError("expected nothing behind a request for TLS before it is answered, was more")
         transport.write(b"S")
         self._is_encrypted = True
@@ -221,21 +221,21 @@ class _Connection(Protocol):
         self.close()
 
     def _greeted(self, code: int, content: bytes) -> None:
-        fields, said = Fields(content, "the startup message"), dict[str, str]()
+        fields, parameters = Fields(content, "the startup message"), dict[str, str]()
         while name := fields.text():
-            said[name] = fields.text()
+            parameters[name] = fields.text()
         fields.end()
         factory = self._factory
         transport: Any = self.transport
         if factory.tls is not None and not self._is_encrypted:
             raise FatalError("28000", "expected a connection with TLS, was one without (sslmode=require)")
-        if not said.get("user"):
+        if not parameters.get("user"):
             raise FatalError("28000", "expected the name of a user, was none")
-        unknown = [name for name in said if name.startswith("_pq_.")]
+        unknown = [name for name in parameters if name.startswith("_pq_.")]
         if code != messages.PROTOCOL_3 or unknown:
             transport.write(messages.negotiate_version(unknown))
-        self._said = {name: value for name, value in said.items() if not name.startswith("_pq_.")}
-        if said.get("replication", "false").lower() not in ("false", "off", "0", "no"):
+        self._parameters = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
+        if parameters.get("replication", "false").lower() not in ("false", "off", "0", "no"):
             raise FatalError("0A000", "expected a session, was one for replication")
         self._buffer = MessageBuffer(_LONGEST_ANSWER)
         if self._factory.verifier is not None:
@@ -250,12 +250,12 @@ class _Connection(Protocol):
         self._pump()
 
     def _authenticate(self, code: bytes, content: bytes) -> None:
-        """A message of SCRAM."""
+        """Handle a message of SCRAM."""
         transport: Any = self.transport
         if code != b"p":
             raise UnreadableMessageError(f"expected a password, was the message {code!r}")
         assert self._scram is not None
-        if self._said.pop("first message", "") != "was read":
+        if self._parameters.pop("first message", "") != "was read":
             fields = Fields(content, "SASLInitialResponse")
             mechanism = fields.text()
             first = fields.value()
@@ -263,30 +263,30 @@ class _Connection(Protocol):
             if mechanism != MECHANISM or first is None:
                 raise FatalError("28000", f"expected {MECHANISM}, was {mechanism[:80]!r}")
             transport.write(messages.authentication(_SASL_CONTINUE, self._scram.first(first)))
-            self._said["first message"] = "was read"
+            self._parameters["first message"] = "was read"
             return
         answer = self._scram.final(content)
         if answer is None:
-            user = self._said["user"][:_LONGEST_USER]
+            user = self._parameters["user"][:_LONGEST_USER]
             raise FatalError("28P01", f"expected the token as the password of user {user!r}, was another")
         transport.write(messages.authentication(_SASL_FINAL, answer))
         self._scram = None
         self._let_in()
 
     def _let_in(self) -> None:
-        """The client is known: tell it the settings and that it may ask."""
+        """Start the session of an authenticated client: send the settings, and that it is ready."""
         self._stop_timer()
         assert self._buffer is not None
         self._buffer.longest_bytes = self._limits.body_bytes
         transport: Any = self.transport
-        factory, said = self._factory, self._said
-        user = said.pop("user")[:_LONGEST_USER]
-        said.pop("database", None)
-        said.pop("replication", None)
-        options = _options(said.pop("options", ""))
+        factory, parameters = self._factory, self._parameters
+        user = parameters.pop("user")[:_LONGEST_USER]
+        parameters.pop("database", None)
+        parameters.pop("replication", None)
+        options = _options(parameters.pop("options", ""))
         run = factory.shared.parts.hub.committed.run if factory.shared.parts.hub.committed is not None else ""
         settings = Settings(user, run)
-        settings.start({**options, **said})
+        settings.start({**options, **parameters})
         self._number, secret = factory.numbered()
         self._session = Session(factory.shared, self, settings, (user, self._number))
         factory.sessions[self._number] = (secret, self._session)
@@ -301,19 +301,19 @@ class _Connection(Protocol):
     # Messages
 
     def _pump(self) -> None:
-        """Do one message after the other, as long as none has to be waited for and the client takes its answers."""
+        """Handle messages one after the other until one is asynchronous or the send buffer is full."""
         buffer = self._buffer
         assert buffer is not None
         done = 0
         while not (self._is_busy or self._is_closed or self._is_full):
-            found = buffer.next()
-            if found is None:
+            message = buffer.next()
+            if message is None:
                 break
             if self._session is None:
-                self._authenticate(*found)
+                self._authenticate(*message)
                 continue
             self._is_busy = self._is_pumping = True
-            handled = Deferred.fromCoroutine(self._paced(found))
+            handled = Deferred.fromCoroutine(self._paced(message))
             handled.addBoth(self._handled)
             self._is_pumping = False
             done += 1
@@ -323,7 +323,7 @@ class _Connection(Protocol):
         self._count_arriving()
 
     async def _paced(self, message: tuple[bytes, bytes]) -> None:
-        """Do what a message asks, not sooner than the client's rate allows."""
+        """Handle a message, delayed by the client's rate limit."""
         while message[0] in _COUNTED and (wait_s := self._factory.rates.wait_s(self._client)):
             await deferLater(self._factory.clock, wait_s)
         if self._session is not None and not self._is_closed:
@@ -353,15 +353,15 @@ class _Connection(Protocol):
             self._pump_again()
 
     def _count_arriving(self) -> None:
-        """Read no more of a client that is far ahead; raises `FatalError` if all of them together send too much."""
+        """Pause reading from a client that is far ahead; raises `FatalError` if all clients together send too much."""
         if self._is_closed or self._buffer is None:
             return
-        held, factory = len(self._buffer), self._factory
-        factory.arriving_bytes += held - self._arriving_bytes
-        self._arriving_bytes = held
+        buffered, factory = len(self._buffer), self._factory
+        factory.arriving_bytes += buffered - self._arriving_bytes
+        self._arriving_bytes = buffered
         if factory.arriving_bytes > self._limits.bodies_bytes:
             raise FatalError("53200", "expected fewer long messages at once: try later")
-        rests = (self._is_busy or self._is_full) and held > _AHEAD_BYTES
+        rests = (self._is_busy or self._is_full) and buffered > _AHEAD_BYTES
         if rests != self._rests:
             self._rests = rests
             transport: Any = self.transport
@@ -400,7 +400,7 @@ class _Connection(Protocol):
         if self._session is not None:
             transport.unregisterProducer()
         transport.loseConnection()
-        # A client that takes nothing keeps its connection no longer than this.
+        # A client that reads nothing is disconnected after this time.
         self._timer = self._factory.clock.callLater(self._limits.stalled_s, self._abort)
 
     def _fatal(self, error: PostgresError) -> None:
@@ -413,7 +413,7 @@ class _Connection(Protocol):
     # As a producer
 
     def pauseProducing(self) -> None:
-        """The client does not take what is sent."""
+        """Pause: the send buffer is full."""
         self._is_full = True
         if self._subscription is not None:
             self._subscription.pause()
@@ -421,7 +421,7 @@ class _Connection(Protocol):
         self._timer = self._factory.clock.callLater(self._limits.stalled_s, self._abort)
 
     def resumeProducing(self) -> None:
-        """It does again."""
+        """Resume: the send buffer has room."""
         self._is_full = False
         self._stop_timer()
         waiting, self._waiting = self._waiting, None
@@ -432,7 +432,7 @@ class _Connection(Protocol):
         self._safely_pump()
 
     def stopProducing(self) -> None:
-        """The transport is gone."""
+        """Do nothing: `connectionLost` follows."""
 
     def _too_late(self) -> None:
         self._timer = None
@@ -451,8 +451,8 @@ class _Connection(Protocol):
 
 
 def _options(text: str) -> dict[str, str]:
-    """Settings of ``-c name=value`` and ``--name=value``, as libpq's ``options`` has them."""
-    found: dict[str, str] = {}
+    """Return the settings ``-c name=value`` and ``--name=value`` of libpq's ``options``."""
+    options: dict[str, str] = {}
     words = text.replace("\\ ", "\0").split()
     while words:
         word = words.pop(0).replace("\0", " ")
@@ -461,5 +461,5 @@ def _options(text: str) -> dict[str, str]:
         word = word.removeprefix("-c").removeprefix("--")
         name, is_given, value = word.partition("=")
         if is_given:
-            found[name.replace("-", "_")] = value
-    return found
+            options[name.replace("-", "_")] = value
+    return options

@@ -37,7 +37,7 @@ from runtime.service.postgres.types import literal, typed_expression
 __all__ = ["Outlet", "Session", "SharedParts"]
 
 _LONG_TEXT: Final = 8_192
-"""Characters; a longer text is parsed on another thread."""
+"""Length in characters above which a text is parsed on another thread."""
 
 
 class Session:
@@ -52,7 +52,7 @@ class Session:
         """True after an error, until Sync."""
         self._block = TransactionBlock()
         self._prepared = PreparedTable()
-        self._portals = PortalTable(shared.held)
+        self._portals = PortalTable(shared.held_bytes)
         self._execution = Execution(shared, outlet, settings, self._block, facts)
         self._read: dict[bytes, Callable[[bytes], Any]] = {
             b"Q": self._query, b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute,
@@ -144,13 +144,13 @@ class Session:
             return
         self._block.check(statement)
         rows = await self._execution.ask(statement, ())
-        self._shared.held.take(rows.nbytes)
+        self._shared.held_bytes.take(rows.nbytes)
         try:
             formats = [0] * len(rows.fields)
             self._outlet.write(messages.row_description(rows.fields, formats))
             await self._execution.send(rows, [range(len(rows))], formats)
         finally:
-            self._shared.held.give(rows.nbytes)
+            self._shared.held_bytes.give(rows.nbytes)
         self._complete(_tag(statement, len(rows)))
 
     async def _parse(self, content: bytes) -> None:
@@ -287,7 +287,7 @@ class Session:
             self._complete(self._done(statement))
 
     def _done(self, statement: Statement) -> str:
-        """Execute a command that waits for nothing; returns its tag."""
+        """Execute a synchronous command; return its tag."""
         if isinstance(statement, st.Begin):
             return self._begin(statement)
         if isinstance(statement, st.End):
@@ -394,7 +394,7 @@ class Session:
         self._complete(f"{'MOVE' if statement.moves else 'FETCH'} {count}")
 
     def _known_rows(self, statement: Statement | None) -> ShownRows | None:
-        """All rows of a SHOW, or of the cursor of a FETCH; None for every other statement."""
+        """Return all rows of a SHOW, or of the cursor of a FETCH; None for every other statement."""
         if isinstance(statement, st.Show):
             if statement.name == "all":
                 lines = [(name, value, "") for name, value in self._settings.all().items()]
@@ -405,7 +405,7 @@ class Session:
         return None
 
     def _resolved(self, statement: Statement) -> Statement:
-        """The statement, or for EXECUTE the question with its values; raises `PostgresError`."""
+        """Return the statement, or for EXECUTE the question with its values; raises `PostgresError`."""
         if not isinstance(statement, st.Execute):
             return statement
         try:
@@ -426,7 +426,7 @@ class Session:
         )
 
     async def _run(self, portal: Portal) -> Cursor:
-        """The rows of a portal, whose question is asked the first time."""
+        """Return the rows of a portal; the first call asks its question."""
         if portal.cursor is None:
             question = portal.question
             assert question is not None
@@ -450,7 +450,7 @@ class Session:
         self._outlet.write(messages.command_complete(tag))
 
     def _report(self, changed: Iterable[tuple[str, str]]) -> None:
-        """Send the settings that clients follow and that have changed."""
+        """Send changed settings that clients track."""
         for name, value in changed:
             self._outlet.write(messages.parameter_status(name, value))
 
@@ -466,7 +466,7 @@ def _format(code: int) -> int:
 
 
 def _formats(wanted: Sequence[int], count: int) -> list[int]:
-    """A format for each column, from none, one or all of them; raises `PostgresError`."""
+    """Return a format for each column, given none, one or all of them; raises `PostgresError`."""
     if len(wanted) not in (0, 1, count):
         raise PostgresError("08P01", f"expected formats of {count} columns, was {len(wanted)}")
     return list(wanted) * count if len(wanted) == 1 else list(wanted) or [0] * count

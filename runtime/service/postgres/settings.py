@@ -1,4 +1,4 @@
-"""Settings of a session: what SET, SHOW and RESET know, and which of them the client is told of."""
+"""Settings of a session: those of SET, SHOW and RESET, and those that are reported to the client."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from runtime.service.postgres.errors import PostgresError
 __all__ = ["REPORTED", "SERVER_VERSION", "Settings"]
 
 SERVER_VERSION: Final = "15.0"
-"""The PostgreSQL whose catalogue is imitated."""
+"""Version of PostgreSQL whose catalogue is imitated."""
 _LONGEST_VALUE: Final = 1_000
 _MOST_OWN: Final = 100
-"""Settings with a dot in their names, which a client may make up."""
+"""Limit of settings with a dot in their names, which a client may create."""
 
 REPORTED: Final = {
     "server_version": "server_version",
@@ -32,7 +32,7 @@ REPORTED: Final = {
     "integer_datetimes": "integer_datetimes",
     "standard_conforming_strings": "standard_conforming_strings",
 }
-"""Those of which the client is told at once, and as what."""
+"""Settings whose changes are reported to the client → their reported names."""
 _FIXED: Final = {
     "server_version": f"{SERVER_VERSION} (Deltabook {version('deltabook')})",
     "server_version_num": "150000",
@@ -50,7 +50,7 @@ _FIXED: Final = {
     "deltabook.epoch": "",
     "deltabook.run": "",
 }
-"""Cannot be set."""
+"""Settings that cannot be changed."""
 _CHOICES: Final = {
     "client_encoding": {"utf8": "UTF8", "utf-8": "UTF8", "unicode": "UTF8", "sql_ascii": "UTF8"},
     "standard_conforming_strings": {"on": "on", "true": "on", "1": "on"},
@@ -59,7 +59,7 @@ _CHOICES: Final = {
     "intervalstyle": {"postgres": "postgres"},
     "bytea_output": {"hex": "hex"},
 }
-"""Those that have one value here, and the ways to write it."""
+"""Settings with a single value here → its spellings."""
 _DEFAULTS: Final = {
     "application_name": "",
     "backslash_quote": "safe_encoding",
@@ -111,24 +111,24 @@ _UNITS_MS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3
 
 
 class Settings:
-    """All of one session's; a transaction that is rolled back takes its own back."""
+    """Settings of one session; a transaction that is rolled back reverts its changes."""
 
     def __init__(self, user: str, run: str = "") -> None:
-        """``run`` is whose epochs are told, see ``SHOW deltabook.run``."""
+        """``run`` is the identity of the run, see ``SHOW deltabook.run``."""
         self._defaults = {**_DEFAULTS, "session_authorization": user}
         self._values = dict(self._defaults)
         self._before: dict[str, str] | None = None
         self._local: dict[str, str | None] = {}
         self.epoch = ""
-        """Of the last answer: what SHOW deltabook.epoch says."""
+        """Epoch of the last answer, the value of SHOW deltabook.epoch."""
         self.run = run
 
     def begin(self) -> None:
-        """A transaction block begins."""
+        """Begin a transaction block."""
         self._before, self._local = dict(self._values), {}
 
     def end(self, *, commits: bool) -> dict[str, str]:
-        """It ends; gives what a client is told of that has changed by that."""
+        """End the transaction block; return the reported settings that this has changed."""
         before, self._before = self._before, None
         was = dict(self._values)
         if before is not None and not commits:
@@ -142,7 +142,7 @@ class Settings:
         return {REPORTED[name]: self._values[name] for name in REPORTED if self._values.get(name) != was.get(name)}
 
     def start(self, values: Mapping[str, str]) -> None:
-        """Take what a client says when it connects as its defaults; what is not known it may say for nothing."""
+        """Take the settings of a startup message as defaults; unknown ones are ignored."""
         for name, value in values.items():
             try:
                 self._defaults[name.lower()] = self._checked(name.lower(), value.strip("'"))
@@ -152,7 +152,7 @@ class Settings:
         self._values = dict(self._defaults)
 
     def set(self, name: str, value: str | None, *, is_local: bool = False) -> tuple[str, str] | None:
-        """Change one; gives the name and the value that the client is told; raises `PostgresError`."""
+        """Change a setting; return name and value to be reported, or None; raises `PostgresError`."""
         name = _ALIASES.get(name, name)
         if is_local and self._before is None:
             return None
@@ -166,7 +166,7 @@ class Settings:
         return (REPORTED[name], self._values[name]) if name in REPORTED else None
 
     def reset(self, name: str) -> tuple[str, str] | None:
-        """Give one its default back."""
+        """Restore the default of a setting; return name and value to be reported, or None."""
         self.show(name)
         if name not in _FIXED:
             if name not in self._defaults:
@@ -176,27 +176,27 @@ class Settings:
         return (REPORTED[name], self.show(name)) if name in REPORTED else None
 
     def reset_all(self) -> list[tuple[str, str]]:
-        """The same of all; gives what the client is told."""
+        """Restore all defaults; return the changed settings to be reported."""
         was, self._values = self._values, dict(self._defaults)
         return [(REPORTED[name], self.show(name)) for name in REPORTED if was.get(name) != self._values.get(name)]
 
     def show(self, name: str) -> str:
-        """The value; raises `PostgresError` for one that is not known."""
+        """Return the value of a setting; raises `PostgresError` for an unknown one."""
         if name in ("deltabook.epoch", "deltabook.run"):
             return self.epoch if name == "deltabook.epoch" else self.run
-        found = _FIXED.get(name, self._values.get(name))
-        if found is None:
+        value = _FIXED.get(name, self._values.get(name))
+        if value is None:
             raise _unknown(name)
-        return found
+        return value
 
     def all(self) -> dict[str, str]:
-        """Every one, by name."""
+        """Return all settings, by name."""
         own = {"deltabook.epoch": self.epoch, "deltabook.run": self.run}
         return dict(sorted({**self._values, **_FIXED, **own}.items()))
 
     @property
     def statement_seconds(self) -> float | None:
-        """How long a statement may take; None: as long as a question may."""
+        """Timeout of a statement; None: that of questions."""
         value = self._values["statement_timeout"]
         return _milliseconds(value) / 1000 or None
 
@@ -211,12 +211,12 @@ class Settings:
                 raise _unknown(name)
             return value
         if name in _CHOICES:
-            found = _CHOICES[name].get(value.strip().lower())
-            if found is None:
+            choice = _CHOICES[name].get(value.strip().lower())
+            if choice is None:
                 raise PostgresError(
                     "22023", f"expected {next(iter(_CHOICES[name].values()))} for {name}, was {value!r}"
                 )
-            return found
+            return choice
         if name == "datestyle":
             if not value.upper().replace(" ", "").startswith(("ISO", "MDY", "YMD", "DMY")):
                 raise PostgresError("22023", f"expected ISO for {name}, was {value!r}")
@@ -233,7 +233,7 @@ def _unknown(name: str) -> PostgresError:
 
 
 def _zone(value: str) -> str:
-    """Any zone may be asked for; times are told in UTC, with their offset."""
+    """Check a time zone, and return UTC: any zone is accepted, but times are sent in UTC, with their offset."""
     known = value.strip()
     if known.upper() not in ("UTC", "GMT", "Z", "0", "+00", "ETC/UTC") and known not in available_timezones():
         raise PostgresError("22023", f"expected a time zone, was {value[:80]!r}")
@@ -241,14 +241,14 @@ def _zone(value: str) -> str:
 
 
 def _milliseconds(value: str) -> float:
-    """A duration as PostgreSQL writes it: a number, of milliseconds if there is no unit."""
+    """Return a duration in PostgreSQL's syntax: a number, in milliseconds if it has no unit."""
     text = value.strip().lower()
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip() or "ms"
     try:
-        found = float(digits) * _UNITS_MS[unit]
+        duration_ms = float(digits) * _UNITS_MS[unit]
     except (KeyError, ValueError):
-        found = -1.0
-    if not 0 <= found < 2**31:
+        duration_ms = -1.0
+    if not 0 <= duration_ms < 2**31:
         raise PostgresError("22023", f"expected a duration such as 500, 2s or 1min, was {value[:80]!r}")
-    return found
+    return duration_ms

@@ -1,4 +1,4 @@
-"""Statements of a session: what each kind of them asks for."""
+"""Statements of a session, one record for each kind."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = [
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A SELECT, or what DuckDB has to say is none."""
+    """A SELECT, or a text that DuckDB will refuse."""
 
     sql: str
     begin: int
-    """Where it begins in the text that was sent."""
+    """Offset of the question in the client's text."""
     places: tuple[Token, ...] = ()
-    """Where parameters stand, in ``sql``."""
+    """Parameters in ``sql``."""
     epoch: int | None = None
-    """Epoch of a trailing AS OF EPOCH, which is not in ``sql`` any more."""
+    """Epoch of a trailing AS OF EPOCH, which is removed from ``sql``."""
     explains: bool = False
     """True for EXPLAIN: the answer is the plan of ``sql``."""
     call: int | None = None
@@ -49,7 +49,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> int:
-        """The highest number of a parameter."""
+        """Highest number of a parameter."""
         return max((int(token.text[1:]) for token in self.places), default=0)
 
 
@@ -59,7 +59,7 @@ class Begin(msgspec.Struct, frozen=True):
     tag: str
     begin: int
     writes: bool
-    """Whether it asks for READ WRITE."""
+    """True for READ WRITE."""
 
 
 class End(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ class Execute(msgspec.Struct, frozen=True):
 
     name: str
     values: tuple[str, ...]
-    """SQL of constants."""
+    """SQL of the constants."""
     begin: int
 
 
@@ -133,7 +133,7 @@ class Declare(msgspec.Struct, frozen=True):
     question: Question
     is_binary: bool
     outlives: bool
-    """WITH HOLD."""
+    """True for WITH HOLD."""
 
 
 class Fetch(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class Fetch(msgspec.Struct, frozen=True):
     cursor: str
     direction: Literal["FORWARD", "BACKWARD", "ABSOLUTE", "RELATIVE"]
     count: int | None
-    """None: all."""
+    """Number of rows; None for all."""
     moves: bool
 
 
@@ -153,12 +153,12 @@ class Close(msgspec.Struct, frozen=True):
 
 
 class CopyOptions(msgspec.Struct, frozen=True):
-    """How copied rows are written."""
+    """Format of copied rows."""
 
     format: Literal["text", "csv", "binary"] = "text"
     header: bool = False
     progress: bool = False
-    """Subscriptions: whether epochs without a change are told too."""
+    """True for subscriptions that report epochs without a change too."""
 
 
 class CopyQuestion(msgspec.Struct, frozen=True):
@@ -173,14 +173,14 @@ class CopySubscription(msgspec.Struct, frozen=True):
 
     view: str
     begin: int
-    """Where the view's name stands."""
+    """Offset of the view's name."""
     epoch: int | None
-    """The newest epoch that is known already; None: it begins with the rows that there are."""
+    """Newest epoch that the client has; None to start with all rows."""
     options: CopyOptions
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """A statement that needs nothing to be done."""
+    """A statement without an effect here."""
 
     tag: str
 
@@ -192,7 +192,7 @@ Statement = (
 
 
 def question_of(statement: Statement | None) -> Question | None:
-    """The SELECT of a statement, whose parameters are the statement's; None if it has none."""
+    """Return the SELECT of a statement, whose parameters are the statement's; None if it has none."""
     if isinstance(statement, Question):
         return statement
     return statement.question if isinstance(statement, Declare | CopyQuestion) else None

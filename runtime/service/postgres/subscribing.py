@@ -1,8 +1,8 @@
-"""COPY (SUBSCRIBE view) TO STDOUT: the changes of a view, as rows with their epoch and their weight before them.
+"""COPY (SUBSCRIBE view) TO STDOUT: changes of a view as rows that begin with their epoch and their weight.
 
 ```
 hub ──Message──▶ CopyingListener ──line_encoder, once for all of one format──▶ connection
-      ▲ pause, resume: as over HTTP, what a slow reader lacks waits in the view's one bounded queue
+      ▲ pause, resume: as over HTTP, changes for slow readers wait in the view's one bounded queue
 ```
 """
 
@@ -38,11 +38,11 @@ __all__ = ["CopyingListener", "copy_begin", "encoded_rows", "line_encoder", "wit
 
 _INT8: Final = ResultType(BY_NAME["int8"])
 _ROWS: Final = 32 * 1024
-"""Rows that are encoded together."""
+"""Number of rows that are encoded together."""
 
 
 def encoded_rows(table: pa.Table, kinds: list[ResultType], form: str) -> bytes | memoryview:
-    """The rows of a part of a table as messages of COPY; ``form`` is text, csv or binary."""
+    """Return rows as messages of COPY; ``form`` is text, csv or binary."""
     columns = [_whole(column) for column in table.columns]
     if form == "binary":
         values = [binary_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
@@ -52,7 +52,7 @@ def encoded_rows(table: pa.Table, kinds: list[ResultType], form: str) -> bytes |
 
 
 def with_header(rows: bytes | memoryview) -> bytes:
-    """Messages of binary rows, with the header in the first of them, where clients look for it."""
+    """Return messages of binary rows with the header in the first of them, where clients expect it."""
     if not rows:
         return messages.copy_data(BINARY_HEADER + BINARY_TRAILER)
     (length,) = struct.unpack_from("!i", rows, 1)
@@ -60,7 +60,7 @@ def with_header(rows: bytes | memoryview) -> bytes:
 
 
 def copy_begin(names: list[str], options: CopyOptions) -> list[bytes]:
-    """What comes before the rows and is none of their messages."""
+    """Return the messages that precede those of the rows."""
     begin = [messages.copy_out(len(names), is_binary=options.format == "binary")]
     if options.header and options.format != "binary":
         titles = [pa.array([name.encode()], pa.binary()) for name in names]
@@ -71,17 +71,17 @@ def copy_begin(names: list[str], options: CopyOptions) -> list[bytes]:
 
 @lru_cache(maxsize=256)
 def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], bytes]:
-    """What writes a view's messages in a format: the same for all who want it, so that it is done once."""
+    """Return the encoder of a view's messages in a format; cached, so that all subscribers share encoded messages."""
     kinds = [_INT8, _INT8, *(result_type(duckdb_type(column)) for column in columns)]
 
     def encode(message: Message) -> bytes:
         rows = message.rows
         assert rows is not None
-        *values, weights = rows.columns
+        *value_columns, weights = rows.columns
         epochs = pa.chunked_array([pa.array(np.full(rows.num_rows, message.header.to_epoch, np.int64))])
         shown = [
-            with_point(held, column.scale) if column.scale else held
-            for column, held in zip(columns, values, strict=True)
+            with_point(values, column.scale) if column.scale else values
+            for column, values in zip(columns, value_columns, strict=True)
         ]
         table = pa.Table.from_arrays([epochs, weights, *shown], names=[str(place) for place in range(len(shown) + 2)])
         pieces = [encoded_rows(table.slice(at, _ROWS), kinds, form) for at in range(0, table.num_rows, _ROWS)]
@@ -91,7 +91,7 @@ def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], 
 
 
 class CopyingListener:
-    """A subscriber's connection; ``ended`` fails when there will be no more."""
+    """Connection of a subscriber; ``ended`` fails when the subscription ends."""
 
     def __init__(
         self, columns: tuple[Column, ...], options: CopyOptions, epoch: int | None, write: Callable[[bytes], None]
@@ -102,7 +102,7 @@ class CopyingListener:
         self._has_header = options.format != "binary"
         self.ended: Deferred[None] = Deferred()
         self.rows = 0
-        """That were sent."""
+        """Number of rows sent."""
 
     def write(self, message: Message) -> None:
         """See `Listener`."""
@@ -132,12 +132,12 @@ class CopyingListener:
         """The transport writes once a turn."""
 
     def finish(self) -> None:
-        """See `Listener`: an error was written before."""
+        """See `Listener`; an error has been written before."""
         if not self.ended.called:
             self.ended.errback(PostgresError("55000", "the view is no more"))
 
     def _progress(self, epoch: int) -> bytes:
-        """A row of weight 0 that says how far the view is."""
+        """Return a row of weight 0 with an epoch that the view has reached."""
         arrays = [pa.array([epoch]), pa.array([0]), *(pa.nulls(1) for _ in self._columns)]
         kinds = [_INT8, _INT8, *(result_type(duckdb_type(column)) for column in self._columns)]
         table = pa.Table.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])

@@ -1,4 +1,4 @@
-"""The tables of ``pg_catalog`` and ``information_schema`` by name and columns, and PostgreSQL's functions over them."""
+"""Tables of ``pg_catalog`` and ``information_schema`` by name and columns, and PostgreSQL's functions over them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["MACROS", "SYSTEM_TABLES", "TYPE_NAMES"]
 
 TYPE_NAMES: Final = "pg_catalog.type_names"
-"""Type → what SQL calls it: no table of PostgreSQL's, read by `format_type`."""
+"""Table of types and their names in SQL: not one of PostgreSQL's, read by `format_type`."""
 _TABLES: Final = """
 pg_catalog.pg_aggregate aggfnoid:o aggkind:n aggnumdirectargs:s
 pg_catalog.pg_am oid:o amname:n amhandler:n amtype:n
@@ -156,19 +156,19 @@ The letters: o oid, n name or text, b bool, i int4, s int2, f float4, x int8, z 
 """
 
 
-def _found(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
-    """What a row of a table has in a column.
+def _value_of(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
+    """Return the SQL of the value of a column in the row with a key.
 
-    Both have names in it that no argument has: DuckDB puts the text of an argument in place of its name, so that a
-    column of the caller's would become one of the table's.
+    Columns are renamed to names that no argument has: DuckDB replaces the name of an argument by its text, so that a
+    column of the caller would become one of the table.
     """
     renamed = f'SELECT {key} AS "@key", {column} AS "@found" FROM "{table}"'
     return f'(SELECT min(k."@found") FROM ({renamed}) k WHERE k."@key" = {sought})'
 
 
 def _named(column: str, table: str) -> str:
-    """The name of what has the number ``o``, ``-`` for none."""
-    return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_found(column, table)}, o::VARCHAR) END"
+    """Return the SQL of the name of the object with the number ``o``, ``-`` for 0."""
+    return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_value_of(column, table)}, o::VARCHAR) END"
 
 
 MACROS: Final[dict[str, str]] = {
@@ -176,7 +176,7 @@ MACROS: Final[dict[str, str]] = {
     "array_upper(a, d)": "nullif(len(a), 0)",
     "col_description(o, n)": "NULL::VARCHAR",
     "format_type(o, m)": "CASE WHEN o = 1700 AND m > 0 THEN 'numeric(' || ((m::INTEGER - 4) >> 16) || ',' || "
-    f"((m::INTEGER - 4) & 65535) || ')' ELSE {_found('sql_name', TYPE_NAMES)} END",
+    f"((m::INTEGER - 4) & 65535) || ')' ELSE {_value_of('sql_name', TYPE_NAMES)} END",
     "has_any_column_privilege(a, b := '', c := '')": "true",
     "has_column_privilege(a, b, c := '', d := '')": "true",
     "has_database_privilege(a, b, c := '')": "true",
@@ -205,8 +205,8 @@ MACROS: Final[dict[str, str]] = {
     "pg_get_statisticsobjdef_columns(o)": "NULL::VARCHAR",
     "pg_get_triggerdef(o, p := false)": "NULL::VARCHAR",
     "pg_get_userbyid(o)": "'deltabook'",
-    "pg_get_viewdef(o, p := false)": _found(
-        "definition", "pg_catalog.pg_views", "viewname", _found("relname", "pg_catalog.pg_class")
+    "pg_get_viewdef(o, p := false)": _value_of(
+        "definition", "pg_catalog.pg_views", "viewname", _value_of("relname", "pg_catalog.pg_class")
     ),
     "pg_has_role(a, b, c := '')": "true",
     "pg_indexes_size(o)": "0::BIGINT",
@@ -221,7 +221,7 @@ MACROS: Final[dict[str, str]] = {
     "pg_size_pretty(n)": "n || ' bytes'",
     "pg_statistics_obj_is_visible(o)": "true",
     "pg_stat_get_numscans(o)": "0::BIGINT",
-    "pg_table_is_visible(o)": _found("relnamespace", "pg_catalog.pg_class") + " <> 13000",
+    "pg_table_is_visible(o)": _value_of("relnamespace", "pg_catalog.pg_class") + " <> 13000",
     "pg_table_size(o)": "0::BIGINT",
     "pg_tablespace_location(o)": "''",
     "pg_total_relation_size(o)": "0::BIGINT",
@@ -234,10 +234,12 @@ MACROS: Final[dict[str, str]] = {
     "regnamespace_name(o)": _named("nspname", "pg_catalog.pg_namespace"),
     "regtype_name(o)": _named("sql_name", TYPE_NAMES),
     "shobj_description(o, c := '')": "NULL::VARCHAR",
-    "to_regclass(n)": _found("oid", "pg_catalog.pg_class", "relname", "replace(regexp_extract(n, '[^.]+$'), '\"', '')"),
-    "to_regnamespace(n)": _found("oid", "pg_catalog.pg_namespace", "nspname", "replace(n, '\"', '')"),
-    "to_regtype(n)": f"coalesce({_found('oid', TYPE_NAMES, 'sql_name', 'n')}, "
-    f"{_found('oid', TYPE_NAMES, 'name', 'n')})",
+    "to_regclass(n)": _value_of(
+        "oid", "pg_catalog.pg_class", "relname", "replace(regexp_extract(n, '[^.]+$'), '\"', '')"
+    ),
+    "to_regnamespace(n)": _value_of("oid", "pg_catalog.pg_namespace", "nspname", "replace(n, '\"', '')"),
+    "to_regtype(n)": f"coalesce({_value_of('oid', TYPE_NAMES, 'sql_name', 'n')}, "
+    f"{_value_of('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
-"""Functions of PostgreSQL's, each what it is with the catalogue above."""
+"""Functions of PostgreSQL → their definitions over the catalogue above."""

@@ -1,6 +1,6 @@
-"""The tables of ``pg_catalog`` and ``information_schema``: relations and views as clients of PostgreSQL look for them.
+"""Rows of ``pg_catalog`` and ``information_schema``: relations and views as clients of PostgreSQL expect them.
 
-Most tables are empty, as there is nothing that they could tell of: clients join them all the same.
+Most tables are empty, as a runtime has no such objects; they exist because clients join them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "o": pa.uint32(), "n": pa.string(), "b": pa.bool_(), "i": pa.int32(), "s": pa.int16(), "f": pa.float32(),
     "l": pa.list_(pa.uint32()), "a": pa.list_(pa.string()), "z": pa.timestamp("us", "UTC"), "x": pa.int64(),
 }  # fmt: skip
-"""The letters of `SYSTEM_TABLES`."""
+"""Arrow's types of the letters in `SYSTEM_TABLES`."""
 _SQL_NAMES: Final = {
     "o": "oid", "n": "text", "b": "bool", "i": "int4", "s": "int2", "f": "float4", "l": "_oid", "a": "_text",
     "z": "timestamptz", "x": "int8",
@@ -46,17 +46,17 @@ _FIXED_OIDS: Final = {
 
 
 class ShownTable(msgspec.Struct, frozen=True):
-    """A relation or a view as the catalogue shows it."""
+    """Relation or view in the catalogue."""
 
     name: str
     columns: tuple[Column, ...]
     kind: Literal["r", "v"]
     sql: str = ""
-    """Of a view."""
+    """SELECT of a view."""
 
 
 def duckdb_type(column: Column) -> str:
-    """The type of a column as a question sees it."""
+    """Return the type of a column in questions."""
     if column.scale:
         return f"DECIMAL(38,{column.scale})"
     names = {"int64": "BIGINT", "int128": "HUGEINT", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN",
@@ -65,18 +65,18 @@ def duckdb_type(column: Column) -> str:
 
 
 class SystemCatalogue:
-    """The catalogue's tables over some relations and views; made once for each set of them."""
+    """Tables of the catalogue for a set of relations and views."""
 
     def __init__(self, shown: Sequence[ShownTable], settings: Mapping[str, str]) -> None:
         self.shown = tuple(shown)
         self.columns = {table.name: {column.name: duckdb_type(column) for column in table.columns} for table in shown}
-        """Relation or view → its columns and their types."""
+        """Relation or view → its columns, with their types."""
         self._oids = _oids(table.name for table in shown)
         self._settings = settings
         self._made: dict[str, pa.Table] = {}
 
     def beside(self, sql: str) -> Beside:
-        """The tables and functions of the catalogue that a question names; tables as `SYSTEM_TABLES` calls them."""
+        """Return the tables and functions of the catalogue that a question names, by the names of `SYSTEM_TABLES`."""
         lower = sql.lower()
         macros = []
         wanted = lower
@@ -99,7 +99,7 @@ class SystemCatalogue:
             self._made[name] = pa.Table.from_pylist(listed, schema)
         return self._made[name]
 
-    # Rows; what is not said is 0, false, empty or, in arrays, NULL
+    # Rows; missing columns are 0, false, empty or, for arrays, NULL
 
     def _namespaces(self) -> Iterable[dict[str, Any]]:
         return ({"oid": oid, "nspname": name, "nspowner": _OWNER} for name, oid in _NAMESPACES.items())
@@ -251,7 +251,7 @@ _ROWS: Final = {
     "information_schema.views": SystemCatalogue._information_views,
     TYPE_NAMES: SystemCatalogue._type_names,
 }
-"""Table → its rows; those that are not here have none."""
+"""Table → its rows; missing tables are empty."""
 
 
 def _schema(columns: str) -> pa.Schema:
@@ -265,18 +265,18 @@ def _nothing(field: pa.Field) -> Any:
 
 
 def _oids(names: Iterable[str]) -> dict[str, int]:
-    """A number for each name, the same as long as there is no other name that has it."""
-    found: dict[str, int] = {}
+    """Return a number for each name, which is stable unless another name has the same hash."""
+    oids: dict[str, int] = {}
     taken = set[int]()
     for name in sorted(names):
         oid = _FIRST_OID + zlib.crc32(name.encode()) % (2**31 - _FIRST_OID - 1)
         while oid in taken:
             oid += 1
         taken.add(oid)
-        found[name] = oid
-    return found
+        oids[name] = oid
+    return oids
 
 
 def _system_oid(name: str) -> int:
-    """The number of one of `SYSTEM_TABLES`."""
+    """Return the number of one of `SYSTEM_TABLES`."""
     return _FIXED_OIDS.get(name.partition(".")[2], _FIRST_SYSTEM_OID + list(SYSTEM_TABLES).index(name))

@@ -1,4 +1,4 @@
-"""Tokens of a text of SQL, as PostgreSQL reads it; linear in the length of the text."""
+"""Tokens of SQL in PostgreSQL's syntax; linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMMENT: Final = re.compile(r"/\*|\*/")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A word, a sign or a literal of a text, comments and blanks left out."""
+    """A word, a sign or a literal of a text; comments and blanks are no tokens."""
 
     kind: Kind
     text: str
@@ -37,13 +37,13 @@ class Token(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """A word in upper case; empty for everything else."""
+        """Text of a word in upper case; empty for other kinds."""
         return self.text.upper() if self.kind == "word" else ""
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text; raises `PostgresError` for a string or a comment that does not end."""
-    found: list[Token] = []
+    """Return the tokens of a text; raises `PostgresError` for a string or a comment that does not end."""
+    result: list[Token] = []
     at = 0
     while match := _TOKEN.match(text, at):
         kind, begin, at = str(match.lastgroup), at, match.end()
@@ -61,12 +61,12 @@ def tokens(text: str) -> list[Token]:
             raise syntax_error(
                 f"expected {text[at] if kind == 'word' else match[0]} at the end of a string, was none", begin
             )
-        found.append(Token(kind, text[begin:at], begin, at))  # type: ignore[arg-type]  # the names of the groups
-    return found
+        result.append(Token(kind, text[begin:at], begin, at))  # type: ignore[arg-type]  # the names of the groups
+    return result
 
 
 def unquoted(token: Token) -> str:
-    """The name or the text that a token stands for."""
+    """Return the name or the text that a token denotes."""
     text = token.text
     if token.kind == "word":
         return text.lower()
@@ -90,5 +90,5 @@ def _end_of_comment(text: str, begin: int) -> int:
 
 
 def syntax_error(message: str, begin: int) -> PostgresError:
-    """The error that says this about an offset of the text."""
+    """Return a syntax error at an offset of the text."""
     return PostgresError("42601", message, position=begin + 1)

@@ -1,4 +1,4 @@
-"""Types: what DuckDB's are called and numbered in PostgreSQL, and how values of parameters are read."""
+"""Types: PostgreSQL's names and numbers of DuckDB's types, and decoding of the values of parameters."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = [
 
 
 class PgType(msgspec.Struct, frozen=True):
-    """A type of PostgreSQL's."""
+    """A type of PostgreSQL."""
 
     name: str
     oid: int
     array_oid: int
     size: int
-    """Bytes of a value, -1 where they vary."""
+    """Size of a value in bytes, -1 if it varies."""
     category: str
-    """As in ``pg_type.typcategory``."""
+    """Category as in ``pg_type.typcategory``."""
     duckdb: str
-    """What DuckDB calls it."""
+    """Name in DuckDB."""
     sql: str = ""
-    """What SQL calls it, where that is not its name."""
+    """Name in SQL, if it differs."""
 
 
 TYPES: Final = (
@@ -91,7 +91,7 @@ _SQL_NAMES: Final = {
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 _EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
 _WEIGHTS: Final = 4
-"""Decimal digits in each of a binary numeric's."""
+"""Number of decimal digits in each digit of a binary numeric."""
 _SPECIAL_NUMERIC: Final = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}
 
 
@@ -105,17 +105,17 @@ class ResultType(msgspec.Struct, frozen=True):
 
     @property
     def oid(self) -> int:
-        """Its number."""
+        """OID of the type."""
         return self.element.array_oid if self.is_array else self.element.oid
 
 
 def array_name(kind: PgType) -> str:
-    """The name of the type of its arrays."""
+    """Return the name of the type of arrays of a type."""
     return f"_{kind.name}"
 
 
 def result_type(duckdb: str) -> ResultType:
-    """PostgreSQL's type for one of DuckDB's; what it has no type for is text."""
+    """Return PostgreSQL's type for one of DuckDB's; text if it has none."""
     if duckdb.endswith("[]"):
         element = result_type(duckdb[:-2])
         if not element.is_array and duckdb[:-2] in _OF_DUCKDB:
@@ -127,13 +127,13 @@ def result_type(duckdb: str) -> ResultType:
 
 
 def result_field(name: str, duckdb: str) -> Field:
-    """A column of an answer as it is described."""
+    """Return the description of a column of an answer."""
     kind = result_type(duckdb)
     return Field(name, kind.oid, -1 if kind.is_array else kind.element.size, kind.modifier)
 
 
 def type_oid(name: str) -> int | None:
-    """The number of the type that SQL calls so, in lower case and without a length; None for an unknown name."""
+    """Return the OID of the type with this name in SQL, in lower case without a length; None for an unknown name."""
     kind = _SQL_NAMES.get(name.removesuffix("[]").strip())
     if kind is None:
         return None
@@ -141,7 +141,7 @@ def type_oid(name: str) -> int | None:
 
 
 def typed_expression(sql: str, oid: int) -> str:
-    """An expression cast to the type of this number; 0 leaves it as it is. Raises `PostgresError`."""
+    """Return an expression cast to the type of this OID, unchanged for 0; raises `PostgresError`."""
     element, kind = _BY_ARRAY_OID.get(oid), BY_OID.get(oid)
     if not oid:
         return f"({sql})"
@@ -154,9 +154,9 @@ def typed_expression(sql: str, oid: int) -> str:
 
 
 def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
-    """A parameter's value as SQL: a literal in its type; raises `PostgresError`.
+    """Return the value of a parameter as a literal of its type in SQL; raises `PostgresError`.
 
-    A value of no given type is a string literal, which DuckDB reads as the type that its place wants.
+    A value without a type is a string literal, to which DuckDB gives the type required by its context.
     """
     element = _BY_ARRAY_OID.get(oid)
     kind = BY_OID.get(oid or TEXT.oid)
@@ -182,7 +182,7 @@ def _typed(text: str, kind: PgType | None) -> str:
             return f"unhex('{_hexadecimal(text[2:])}')"
         return f"encode({quoted})"
     if kind.name == "numeric":
-        # As many digits behind the point as the value has: its own type, not one that rounds.
+        # The scale is that of the value, so that nothing is rounded.
         if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text):
             return f"CAST({quoted} AS DOUBLE)"
         scale = len(text.partition(".")[2])
@@ -207,18 +207,18 @@ def _utf8(value: bytes) -> str:
 
 
 def _text_array(text: str, element: PgType) -> list[str]:
-    """The elements of ``{…}``, of one dimension."""
+    """Return the elements of a one-dimensional array ``{…}``."""
     if not (text.startswith("{") and text.endswith("}")):
         raise PostgresError("22P02", f"expected an array {{…}}, was {text[:80]!r}")
-    found: list[str] = []
+    elements: list[str] = []
     for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', text[1:-1]):
         if plain.strip().upper() == "NULL":
-            found.append("NULL")
+            elements.append("NULL")
         else:
-            found.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
+            elements.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
     if "{" in text[1:-1].replace('\\"', "") and '"' not in text:
         raise PostgresError("0A000", "expected an array of one dimension, was one of more")
-    return found
+    return elements
 
 
 def _binary_array(value: bytes, element: PgType) -> list[str]:
@@ -229,20 +229,20 @@ def _binary_array(value: bytes, element: PgType) -> list[str]:
         if dimensions != 1:
             raise PostgresError("0A000", f"expected an array of one dimension, was one of {dimensions}")
         (count,) = struct.unpack_from("!i", value, 12)
-        at, found = 20, list[str]()
+        at, elements = 20, list[str]()
         for _ in range(count):
             (length,) = struct.unpack_from("!i", value, at)
             at += 4
             if length < 0:
-                found.append("NULL")
+                elements.append("NULL")
                 continue
             if at + length > len(value):
                 raise struct.error
-            found.append(_typed(_BINARY[element.name](value[at : at + length]), element))
+            elements.append(_typed(_BINARY[element.name](value[at : at + length]), element))
             at += length
     except struct.error:
         raise PostgresError("22P03", f"expected a binary array of {element.name}, was one that is cut off") from None
-    return found
+    return elements
 
 
 def _unpacked(form: str, value: bytes, name: str) -> tuple[int | float, ...]:
@@ -294,7 +294,7 @@ def _interval(value: bytes) -> str:
 
 
 def _numeric(value: bytes) -> str:
-    """Base 10,000 digits, the first of them of weight ``10000**weight``."""
+    """Decode digits of base 10,000, the first of them of weight ``10000**weight``."""
     if len(value) < 8:
         raise PostgresError("22P03", f"expected 8 bytes or more for a binary numeric, was {len(value)}")
     count, weight, sign, scale = struct.unpack_from("!HhHH", value)
@@ -344,4 +344,4 @@ _BINARY: Final = {
     "uuid": _uuid,
     "jsonb": _jsonb,
 }
-"""Type → its binary value as text."""
+"""Type → decoder of a binary value to text."""

@@ -1,10 +1,10 @@
-"""Readers at run time: what a runtime reads beside its own feed, as data, and what views may use of it.
+"""Readers: inputs that are added to a running runtime beside its feed, and the relations that views may use.
 
 ```
 NewReader ──▶ kinds: adaptor, source (places, foreign) ──▶ Origin ──▶ Ingest.begin_origin ─┐ one cut,
 ReaderService ────────────────────────────────────────────▶ kept: an object of the space ──┘ one epoch
 foreign: installed adaptors ──▶ adaptorstate: objects of the space, in the epoch of their rows
-   └──▶ Catalogue.relations (service.viewed)      leaving: rows of a dropped one, out of the log
+   └──▶ Catalogue.relations                       leaving: rows of a dropped reader, read from the log
 ```
 """
 

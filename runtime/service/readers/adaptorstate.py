@@ -1,12 +1,12 @@
-"""State of installed adaptors: named objects of the object space, committed with the epoch that their rows are in.
+"""State of installed adaptors: named objects of the object space, committed with the epoch of their rows.
 
 ```
 Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NAME"──▶ ObjectSpace ──edits──▶ the epoch's commit
 ```
 
 A call that raises may have changed some of its objects and not others, and its rows are in no epoch. The state then
-keeps the reason, and every later call, also after a restart, raises it: the rows would be applied to state that they
-have changed before.
+keeps the reason, and every later call raises it, even after a restart: otherwise rows would be applied to state that
+they have changed before.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ _MOST_OBJECTS: Final = 1_000
 class AdaptorState:
     """Persisted objects of one installed adaptor: values, lists, queues, sets, dictionaries and the others.
 
-    Usable within `Adaptor.apply` alone, the only time at which the object space belongs to the adaptor; elsewhere every
-    method raises `AdaptorError`. The adaptor gets its objects in each call and keeps none of them: an object that is
-    used between two calls may be in the middle of a checkpoint. How much it puts into them is the adaptor's to bound;
-    there are at most 1,000 of them.
+    Usable within `Adaptor.apply` only, while the object space belongs to the adaptor; elsewhere every method raises
+    `AdaptorError`. The adaptor must get its objects in each call and keep no reference to them: between two calls an
+    object may be in the middle of a checkpoint. There are at most 1,000 objects; the adaptor must bound their size.
     """
 
     def __init__(self) -> None:
@@ -66,16 +65,16 @@ class AdaptorState:
         return f"{self._prefix}{name}" in self._touched()
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the objects."""
+        """Iterate over the names of the objects."""
         return iter([name.removeprefix(self._prefix) for name in self._touched() if name.startswith(self._prefix)])
 
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = _PLAIN, *, length: int = 0, initial: object = None
     ) -> P:
-        """The object of this name, made if it was not there; see `ObjectSpace.get_or_create` for what it raises.
+        """Return the object of this name, created if it is missing; raises the errors of `ObjectSpace.get_or_create`.
 
-        ``kind`` is one of the persisted types of `runtime.state`; ``length``: of an array; ``initial``: its items, or
-        the value.
+        ``kind`` is one of the persisted types of `runtime.state`, ``length`` the length of an array, and ``initial``
+        its items, or the value.
         """
         space = self._touched()
         full = f"{self._prefix}{name}"

@@ -1,12 +1,12 @@
-"""Adaptors that are installed beside the runtime: by the name of an entry point, never as code over the wire.
+"""Installed adaptors: loaded by the name of an entry point, never as code over the wire.
 
 A package that has such an adaptor declares it in its ``pyproject.toml``::
 
     [project.entry-points."deltabook.adaptors"]
     prices = "my_package.adaptors:prices"
 
-``prices`` is called with an `AdaptorRequest` and gives an `Adaptor`. What the adaptor must remember from one call of
-`apply` to the next lies in `AdaptorRequest.state`, and nowhere else: it is committed with the rows, and recovered.
+``prices`` is called with an `AdaptorRequest` and returns an `Adaptor`. State that the adaptor needs from one call of
+`apply` to the next must be in `AdaptorRequest.state` and nowhere else: it is committed with the rows, and recovered.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ _GROUP: Final = "deltabook.adaptors"
 
 
 class AdaptorRequest(msgspec.Struct, frozen=True):
-    """What an adaptor is made of."""
+    """Arguments of an adaptor's factory."""
 
     relation: Relation
-    """What it is to fill, and nothing else."""
+    """The only relation that the adaptor may fill."""
     format: str
-    """As the reader says it; empty: it is the adaptor's to choose."""
+    """Format that the reader requests; empty if the adaptor may choose."""
     options: Mapping[str, str]
-    """As the reader says them; those that the adaptor does not know are its to refuse, by `ValueError`."""
+    """Options of the reader; the adaptor must refuse unknown ones with `ValueError`."""
     state: AdaptorState = msgspec.field(default_factory=AdaptorState)
-    """What the adaptor remembers: persisted objects, for `Adaptor.apply` alone."""
+    """Persisted objects, usable in `Adaptor.apply` only."""
 
 
 def foreign_names() -> list[str]:
-    """The names of those that are installed."""
+    """Return the names of the installed adaptors."""
     return sorted(entry.name for entry in entry_points(group=_GROUP))
 
 
 def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
-    """An installed adaptor; raises `CatalogueError` if there is none of this name, or it cannot be made."""
+    """Return an installed adaptor; raises `CatalogueError` if there is none of this name, or it cannot be created."""
     for entry in entry_points(group=_GROUP, name=name):
         try:
             make: Callable[[AdaptorRequest], Adaptor] = entry.load()
             return ForeignAdaptor(name, make(request), request.state)
-        except Exception as error:  # noqa: BLE001 (it is not ours, and others go on whatever it does)
+        except Exception as error:  # noqa: BLE001 (foreign code may raise anything, and must not stop others)
             raise CatalogueError(f"adaptor {name}: {type(error).__name__}: {error}") from None
     known = ", ".join(["orderbook", "rows", *foreign_names()])
     raise CatalogueError(f"expected an adaptor out of {known}, was {name!r}")
 
 
 class ForeignAdaptor(Adaptor):
-    """An adaptor that is not ours: whatever it raises, and whatever it gives that is no row, is its reader's failure.
+    """Wrapper of an installed adaptor: any error it raises, or invalid rows it returns, fail its reader alone.
 
     State that is half changed then is not used again, see `runtime.service.readers.adaptorstate`.
     """
 
     def __init__(self, name: str, adaptor: Adaptor, state: AdaptorState | None = None) -> None:
-        """``state`` is what ``adaptor`` was given. Raises `AdaptorError` if it does not say what it reads and fills."""
+        """``state`` is the one that ``adaptor`` was given. Raises `AdaptorError` if it has no schema or relations."""
         self._name = name
         self._adaptor = adaptor
         self._state = state or AdaptorState()
@@ -81,7 +81,7 @@ class ForeignAdaptor(Adaptor):
             for relation in self._relations
         }
         self.pushdown: Pushdown = getattr(adaptor, "pushdown", Pushdown())
-        """What it reads of its rows."""
+        """Columns that the adaptor reads."""
 
     def bind(self, space: ObjectSpace, reader: str) -> None:
         """Keep the adaptor's state in ``space`` under names that begin with ``reader``."""

@@ -1,4 +1,4 @@
-"""What of the readers is durable: an object of the space, whose edits are of the epoch in which they came or went."""
+"""Durable list of readers: an object of the space, edited in the epoch in which a reader is added or dropped."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ __all__ = ["OWN_ADAPTOR", "KeptReader", "KeptReaders", "Left", "load", "own_rela
 
 _NAME: Final = "readers"
 OWN_ADAPTOR: Final = "orderbook"
-"""Fills the market's relations; all other adaptors fill one of their own."""
+"""Adaptor that fills the market's relations; all other adaptors fill one of their own."""
 
 
 class KeptReader(msgspec.Struct, frozen=True):
     """A reader that was added."""
 
     number: int
-    """Its origin's; never given again."""
+    """Number of its origin; never reused."""
     wanted: NewReader
-    """As it was asked for."""
+    """Request with which it was added."""
     since: int
-    """The epoch from which on it is there."""
+    """First epoch in which it exists."""
     is_leaving: bool = False
-    """It was dropped and reads no more; the rows of its relation have yet to go."""
+    """True once it was dropped and reads no more, while the rows of its relation have yet to be deleted."""
 
 
 class Left(msgspec.Struct, frozen=True):
     """A relation that no reader fills any more."""
 
     relation: Relation
-    """Its columns are its own for good: the log has rows of it."""
+    """The relation, whose columns cannot change: the log has rows of it."""
     stays: bool
-    """Whether its rows are still there."""
+    """True if its rows still exist."""
 
 
 class KeptReaders(msgspec.Struct, frozen=True):
-    """All readers but the runtime's own feed."""
+    """All readers except the runtime's own feed."""
 
     readers: tuple[KeptReader, ...] = ()
-    """In the order in which they came."""
+    """Readers in the order of their creation."""
     left: tuple[Left, ...] = ()
-    """Relations of those that have gone."""
+    """Relations of dropped readers."""
     next: int = 1
-    """The number of the next one; the feed is 0."""
+    """Number of the next reader; the feed is 0."""
 
     def find(self, name: str) -> KeptReader | None:
-        """The reader of this name."""
+        """Return the reader of this name; None if there is none."""
         return next((reader for reader in self.readers if reader.wanted.name == name), None)
 
     def with_reader(self, reader: KeptReader) -> KeptReaders:
-        """With one more."""
+        """Return a copy with another reader."""
         return msgspec.structs.replace(self, readers=(*self.readers, reader), next=reader.number + 1)
 
     def leaving(self, name: str) -> KeptReaders:
-        """With a reader that reads no more."""
+        """Return a copy in which a reader is leaving."""
         changed = [
             msgspec.structs.replace(reader, is_leaving=True) if reader.wanted.name == name else reader
             for reader in self.readers
@@ -70,7 +70,7 @@ class KeptReaders(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, readers=tuple(changed))
 
     def without(self, name: str, *, stays: bool) -> KeptReaders:
-        """Without a reader; ``stays``: the rows of its relation do."""
+        """Return a copy without a reader; ``stays`` says whether the rows of its relation stay."""
         gone = self.find(name)
         relation = own_relation(gone.wanted) if gone is not None else None
         left = self.left
@@ -81,37 +81,39 @@ class KeptReaders(msgspec.Struct, frozen=True):
         )
 
     def relations(self) -> tuple[Relation, ...]:
-        """What views may use: the market's, those of readers that are not leaving, and those whose rows have stayed."""
+        """Return the relations that views may use: the market's, those of readers, and those whose rows have stayed."""
         own = [own_relation(reader.wanted) for reader in self.readers if not reader.is_leaving]
         stayed = [left.relation for left in self.left if left.stays]
-        found = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
-        return tuple(found.values())
+        relations_by_name = {
+            relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None
+        }
+        return tuple(relations_by_name.values())
 
     def inputs(self) -> tuple[DerivedInput, ...]:
-        """What derived streams may read: trades and touches, and what readers that are not leaving fill."""
-        found = list(MARKET_INPUTS)
+        """Return the relations that derived streams may read: trades, touches, and those of readers not leaving."""
+        readable = list(MARKET_INPUTS)
         for reader in self.readers:
             own = own_relation(reader.wanted)
             if own is not None and not reader.is_leaving:
                 wanted = reader.wanted
                 deletes = "deletions" in wanted.options
                 kept = wanted.keep.time_column if wanted.keep is not None else None
-                found.append(DerivedInput(own, "" if deletes else time_of(own, wanted.options, kept)))
-        return tuple(found)
+                readable.append(DerivedInput(own, "" if deletes else time_of(own, wanted.options, kept)))
+        return tuple(readable)
 
     def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
-        """Reader → the relations that it fills; ``inputs``, which the runtime was started with, are among them."""
+        """Return reader → the relations that it fills, including ``inputs`` that the runtime was started with."""
         market = frozenset(relation.name for relation in MARKET_RELATIONS)
-        found = dict.fromkeys(inputs, market)
+        filled = dict.fromkeys(inputs, market)
         for reader in self.readers:
             if not reader.is_leaving:
                 own = own_relation(reader.wanted)
-                found[reader.wanted.name] = market if own is None else frozenset({own.name})
-        return found
+                filled[reader.wanted.name] = market if own is None else frozenset({own.name})
+        return filled
 
 
 def own_relation(wanted: NewReader) -> Relation | None:
-    """The relation that a reader alone fills; None for a feed, which fills the market's."""
+    """Return the relation that a reader alone fills; None for a feed, which fills the market's."""
     if wanted.adaptor == OWN_ADAPTOR:
         return None
     columns = tuple(Column(each.name, each.type, each.nullable, each.scale) for each in wanted.columns)
@@ -119,16 +121,16 @@ def own_relation(wanted: NewReader) -> Relation | None:
 
 
 def space_of(number: int) -> str:
-    """What the names of a reader's objects in the space begin with."""
+    """Return the prefix of the names of a reader's objects in the space."""
     return f"reader/{number}"
 
 
 def load(space: ObjectSpace) -> KeptReaders:
-    """What is kept; of a directory that knows of no readers, nothing."""
+    """Return the readers in the space; none for a directory that has not recorded any."""
     kept: KeptReaders = space.get_or_create(PersistedValue, _NAME, Schema(KeptReaders), initial=KeptReaders()).value
     return kept
 
 
 def store(space: ObjectSpace, kept: KeptReaders) -> None:
-    """Keep this from the epoch on that is open."""
+    """Record the readers in the open epoch."""
     space.get(PersistedValue[KeptReaders], _NAME, Schema(KeptReaders)).value = kept

@@ -1,4 +1,4 @@
-"""From what is asked of a reader to its source, its adaptor and its origin."""
+"""Kinds of readers: makes source, adaptor and origin from the request for a reader."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _FEED_OPTIONS: Final = ("midnight_ns", "tick_units")
 _LARGEST: Final = 1 << 62
 _PATIENCE: Final = Backoff(longest_s=5.0, attempts=1 << 30)
-"""The server of a reader may come long after it."""
+"""Back-off of a reader, whose server may start long after it."""
 
 
 class Surroundings(NamedTuple):
-    """What readers find in a runtime."""
+    """Parts of a runtime that readers use."""
 
     reactor: Any
-    """Connects."""
+    """Reactor that opens connections."""
     directories: Sequence[Path]
-    """Where files may be."""
+    """Directories whose files may be read."""
     retention: Retention
-    """How long the trades of a feed stay if its reader does not say."""
+    """Default retention of the trades of a feed."""
 
 
 def check_name(name: str, what: str) -> None:
-    """Raise `CatalogueError` for a name that SQL would have to quote."""
+    """Raise `CatalogueError` for a name that needs quotes in SQL."""
     if not _NAME.fullmatch(name):
         raise CatalogueError(f"expected {what} of lower-case letters, digits and _, was {name!r}")
 
@@ -58,10 +58,10 @@ def check_name(name: str, what: str) -> None:
 def make_origin(
     kept: KeptReader, space: ObjectSpace, around: Surroundings, cut: Cut, foreign: ForeignAdaptor | None = None
 ) -> tuple[Origin, Gate]:
-    """The origin of a reader whose rows up to the cut are in the space, and the gate before its source.
+    """Return the origin of a reader whose rows up to the cut are in the space, and the gate before its source.
 
-    ``foreign`` is its adaptor, if that is made already. Raises `ServiceError` for a reader that `try_out` would have
-    refused.
+    ``foreign`` is its adaptor if that has been created already. Raises `ServiceError` for a reader that `try_out` would
+    have refused.
     """
     wanted, number = kept.wanted, kept.number
     adaptor, codec = (foreign, None) if foreign is not None else _adaptor(wanted, number, space, around, cut)
@@ -75,9 +75,9 @@ def make_origin(
 
 
 def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
-    """Raise `ServiceError` for a reader that cannot be: nothing of it is kept, and nothing is opened.
+    """Raise `ServiceError` for an invalid reader; nothing is opened or kept.
 
-    Gives the adaptor that was made for it, if that is not ours: it might not be made a second time.
+    Return its adaptor if that is an installed one, which might not be created a second time.
     """
     relation = own_relation(wanted)
     if relation is not None:
@@ -129,7 +129,7 @@ def _adaptor(
             raise CatalogueError(f"expected nothing to keep of adaptor {wanted.adaptor}, was {wanted.keep.rows} rows")
         request = AdaptorRequest(relation, wanted.format, wanted.options)
         return foreign_adaptor(wanted.adaptor, request), None
-    except (ValueError, OverflowError) as error:  # of formats, of adaptors, of what options say
+    except (ValueError, OverflowError) as error:  # of formats, adaptors and values of options
         raise CatalogueError(f"reader {wanted.name}: {error}") from None
 
 
@@ -196,7 +196,7 @@ def _rows(
 
 
 def _declared(wanted: NewReader, relation: Relation) -> StreamDeclaration:
-    """As a script would declare it."""
+    """Return the declaration of the same input in a script."""
     connection = wanted.connection
     source: DeclaredFile | DeclaredSocket
     if isinstance(connection, SocketConnection):

@@ -1,4 +1,4 @@
-"""The rows that leave with a dropped reader: all that its relation holds, out of the log."""
+"""Deltas that delete all rows of a dropped reader's relation, read from the log."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add
 __all__ = ["rows_that_leave"]
 
 _TRIES: Final = 3
-"""The log may lose its beginning while it is read: then a newer snapshot stands for it."""
+"""Attempts to read the log, whose beginning may be retired meanwhile; a newer snapshot then replaces it."""
 
 
 def rows_that_leave(
     log: EpochLogReader, snapshots: SnapshotDirectory, relation: str, epoch: int
 ) -> list[pa.RecordBatch]:
-    """The deltas that empty a relation which nobody has filled since this epoch; on any thread. Takes memory for them.
+    """Return the deltas that empty a relation which has not changed since this epoch. May run on any thread.
 
-    Raises `EpochLogError` if the log cannot be read.
+    All rows are in memory at once. Raises `EpochLogError` if the log cannot be read.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -28,14 +28,14 @@ def rows_that_leave(
             if base is not None and not has_snapshot_of(base, relation):
                 base = None
             begin = 0 if base is None else base.footer.to_epoch
-            held = add_up(log, relation, begin, epoch, base=base)
+            rows = add_up(log, relation, begin, epoch, base=base)
             break
         except EpochLogError:
             if not tries_left:
                 raise
-    if held is None or not held.num_rows:
+    if rows is None or not rows.num_rows:
         return []
-    weight = pa.array(-held.column(held.num_columns - 1).to_numpy().astype(np.int64))
-    last = held.num_columns - 1
-    batches: list[pa.RecordBatch] = held.set_column(last, held.schema.field(last), weight).to_batches()
+    weight = pa.array(-rows.column(rows.num_columns - 1).to_numpy().astype(np.int64))
+    last = rows.num_columns - 1
+    batches: list[pa.RecordBatch] = rows.set_column(last, rows.schema.field(last), weight).to_batches()
     return batches

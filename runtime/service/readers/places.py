@@ -1,4 +1,4 @@
-"""Where readers may read: files below some directories, and nothing that a name or a link leads out of them to."""
+"""Sources of readers: files inside configured directories, which names and links cannot leave, and plain streams."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _AGAIN_SECONDS = 1.0
 
 
 def file_below(given: str, directories: Sequence[Path]) -> Path:
-    """The file of this name, absolute or from the first directory on, with all links followed.
+    """Return the path of a file, given absolutely or relative to the first directory, with all links resolved.
 
-    Raises `CatalogueError` for one that is not a file below one of them.
+    Raises `CatalogueError` for a path that is not a file below one of the directories.
     """
     if not directories:
         raise CatalogueError(f"expected a runtime with --reader-dir to read files, was one without: {given!r}")
@@ -27,19 +27,19 @@ def file_below(given: str, directories: Sequence[Path]) -> Path:
         raise CatalogueError(f"expected the name of a file without .., was {given!r}")
     known = " or ".join(map(str, directories))
     try:
-        found = (directories[0] / path).resolve(strict=True)
-        is_below = any(found.is_relative_to(directory.resolve()) for directory in directories)
-        is_file = found.is_file()
+        resolved = (directories[0] / path).resolve(strict=True)
+        is_below = any(resolved.is_relative_to(directory.resolve()) for directory in directories)
+        is_file = resolved.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CatalogueError(f"expected a file below {known}, was {given!r}: {reason}") from None
     if not is_below or not is_file:
         raise CatalogueError(f"expected a file below {known}, was {given!r}")
-    return found
+    return resolved
 
 
 class FileBelow(FileSource):
-    """A file of a reader: where it is, is looked at each time that it is opened."""
+    """File of a reader; its path is checked each time that it is opened."""
 
     def __init__(self, given: str, directories: Sequence[Path], origin_id: int, codec: Codec | None) -> None:
         super().__init__(Path(given), origin_id, codec=codec)
@@ -47,13 +47,13 @@ class FileBelow(FileSource):
         self._directories = tuple(directories)
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """See `FileSource`; raises `CatalogueError` for a file that is not, or no more, where it may be."""
+        """See `FileSource`; raises `CatalogueError` if the file is no longer inside the directories."""
         self._path = file_below(self._given, self._directories)
         super().open(sink, position)
 
 
 class PlainStream(TcpSource):
-    """A stream that is read as long as it goes on: a connection that breaks is made again, after a while."""
+    """Stream of a TCP server, read until the server ends it; a lost connection is made again after a second."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class PlainStream(TcpSource):
         super().__init__(reactor, host, port, origin_id, reconnects=True, **options)
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
-        """See `ConnectingSource`: a server that closes has said all."""
+        """See `ConnectingSource`; a clean close by the server is the end of the stream."""
         if is_clean:
             if self._sink is not None:
                 self._sink.end_of_stream(self._origin_id)

@@ -1,9 +1,9 @@
-"""The readers of a running runtime: they come and go, each at a cut of everything that is read.
+"""Service that adds and drops readers of a running runtime, each at a cut of all inputs.
 
-What there is stands in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins or
-ends the origin: one epoch has both, or neither. A reader that is dropped with its rows goes in two steps. At the first
-cut it reads no more and its relation is gone from SQL; then, with nobody filling it any more, its rows are read out of
-the log, and at a second cut they leave. A process that is killed in between goes on there.
+The list of readers is in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins
+or ends the origin: one epoch has both, or neither. A reader is dropped with its rows in two steps. At a first cut it
+stops reading and its relation disappears from SQL; then the relation's rows, which no reader changes any more, are read
+from the log and deleted at a second cut. A process that is killed in between resumes at the second step.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, 
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
-from runtime.service.readers.waiting import in_time, told
+from runtime.service.readers.waiting import epoch_of, in_time
 from runtime.sources import Gate
 
 __all__ = ["ReaderService"]
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
-"""Relations that readers have left behind, whose names and columns are remembered."""
+"""Limit of relations of dropped readers, whose names and columns are remembered."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 
 
 class ReaderService:
-    """Adds, drops and lists readers; on the reactor's thread.
+    """Adds, drops and lists readers. Belongs to the reactor's thread.
 
-    A change goes on when nobody waits for it any more. What it cannot do it raises as `ServiceError`.
+    A change continues if its caller stops waiting. Changes raise `ServiceError`.
     """
 
     _log = Logger()
@@ -59,7 +59,7 @@ class ReaderService:
         inputs: Inputs,
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """With what the writer's newest epoch knows of; ``in_thread`` runs what takes long."""
+        """Recover the readers of the writer's newest epoch; ``in_thread`` runs slow calls."""
         self._reactor = reactor
         self._config = config
         self._writer = writer
@@ -70,63 +70,63 @@ class ReaderService:
         self._origins: dict[str, tuple[Origin, Gate]] = {}
         self._is_paused = False
         self.losses: Counter[str] = Counter()
-        """How often the connection of an origin that is read broke, by its name, the feed's among them."""
+        """Number of lost connections of each origin, by its name, including the feed."""
         self._ingest: Ingest | None = None
         self._catalogue: Catalogue | None = None
         self.kept = keeping.load(writer.space)
-        """As of the newest change that is sealed."""
+        """Readers as of the newest sealed change."""
         cuts = writer.recovered.cuts if writer.recovered else {}
         for reader in self.kept.readers:
             if not reader.is_leaving:
                 name = reader.wanted.name
-                if name in inputs.names:  # the cuts of the two would be one
+                if name in inputs.names:  # the two would share one cut
                     raise ServiceError(
                         f"expected an upstream that is not called as a reader in {config.directory}, was {name}"
                     )
                 self._origins[name] = make_origin(reader, writer.space, self._around, cuts.get(name, Cut("", 0, 0)))
 
     def origins(self) -> dict[int, Origin]:
-        """Those that go on where the last epoch ended, by number."""
+        """Return the origins that resume at the end of the last epoch, by number."""
         return {origin.origin_id: origin for origin, _ in self._origins.values()}
 
     def begin(self, ingest: Ingest, catalogue: Catalogue) -> None:
-        """What is read and what views may use, once both are there; what was leaving goes on."""
+        """Connect to the ingest and the catalogue, and resume the deletion of rows that were leaving."""
         self._ingest, self._catalogue = ingest, catalogue
-        self._tell(self.kept)
+        self._show(self.kept)
         for reader in self.kept.readers:
             if reader.is_leaving:
                 self._empty(reader, self._writer.epoch)
 
     def gates(self) -> dict[str, Gate]:
-        """What stands before each origin, by its name, the feed's among them."""
+        """Return the gates of all origins, by name, including the feed's."""
         own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
         return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
 
     def pause(self, is_paused: bool) -> None:
-        """Let nothing more in, or go on: the disk is full, or has room again."""
+        """Pause or resume all readers, when the disk is full or has room again."""
         self._is_paused = is_paused
         for _, gate in self._origins.values():
             gate.shut() if is_paused else gate.let_in()
 
     def pause_replayed(self) -> None:
-        """Let nothing more in of the readers whose places can be read again."""
+        """Pause the readers whose sources can be read again."""
         for origin, gate in self._origins.values():
             if origin.source.replays:
                 gate.shut()
 
     def unrepeatable(self) -> list[Gate]:
-        """What stands before the readers whose places cannot be read again."""
+        """Return the gates of the readers whose sources cannot be read again."""
         return [gate for origin, gate in self._origins.values() if not origin.source.replays]
 
     def lost(self, number: int, reason: str) -> None:
-        """The connection of an origin broke, the feed's or a reader's; it is made again."""
+        """Record the loss of an origin's connection, the feed's or a reader's; it is made again."""
         names = {FEED_ID: FEED, **{origin.origin_id: name for name, (origin, _) in self._origins.items()}}
         if number in names:
             self.losses[names[number]] += 1
         self._log.warn("{name} lost, connecting again: {reason}", name=self._called(number), reason=reason)
 
     def failed(self, number: int, reason: str) -> None:
-        """An origin goes no further; the others do."""
+        """Log that an origin has failed; the others continue."""
         self._log.error("{name} has failed, others go on: {reason}", name=self._called(number), reason=reason)
 
     def _called(self, number: int) -> str:
@@ -134,7 +134,7 @@ class ReaderService:
         return names[0] if names else "feed" if number == FEED_ID else "a dropped reader"
 
     def list(self) -> Readers:
-        """The feed first, then readers in the order in which they came."""
+        """Return the status of the inputs, the feed first, then of the readers in the order of their creation."""
         return Readers(
             (
                 *input_status(self._inputs, self._config),
@@ -143,20 +143,20 @@ class ReaderService:
         )
 
     async def add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
-        """Add one; gives HTTP's status and what became of it."""
+        """Add a reader; return the HTTP status and the reader's status."""
         return await self._parts()[1].exclusively(lambda: self._add(wanted))
 
     async def drop(
         self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
     ) -> tuple[int, ChangedReader]:
-        """Drop one; that its rows have left is waited for so long."""
+        """Drop a reader; wait at most ``timeout_s`` until its rows have left."""
         changed, emptied = await self._parts()[1].exclusively(lambda: self._drop(name, rows))
         if emptied is None:
             return _DONE, changed
         epoch = await in_time(self._reactor, emptied, timeout_s)
         return (_LATER, changed) if epoch is None else (_DONE, msgspec.structs.replace(changed, epoch=epoch))
 
-    # Changes; while one is made, there is no other of readers or views
+    # Changes of readers, which exclude each other and changes of views
 
     async def _add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
         ingest, _ = self._parts()
@@ -174,7 +174,7 @@ class ReaderService:
             return origin
 
         since = await self._sealed(
-            lambda at_cut, told_epoch: ingest.begin_origin(make, at_cut, told_epoch),
+            lambda at_cut, on_epoch: ingest.begin_origin(make, at_cut, on_epoch),
             lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
         )
         self._origins[wanted.name] = made[0]
@@ -186,7 +186,7 @@ class ReaderService:
     async def _drop(
         self, name: str, rows: Literal["leave", "stay"]
     ) -> tuple[ChangedReader, Deferred[int | None] | None]:
-        """What became of it, and what `_empty` gives if its rows have yet to leave."""
+        """Return the outcome, and the Deferred of `_empty` if the rows have yet to leave."""
         ingest, _ = self._parts()
         reader = self._droppable(name)
         own = own_relation(reader.wanted)
@@ -201,12 +201,12 @@ class ReaderService:
 
         def leave() -> Mapping[str, pa.RecordBatch]:
             deltas = origin.adaptor.leave() if rows == "leave" else _NOTHING
-            for held in [each for each in self._writer.space if each.startswith(f"{space_of(reader.number)}/")]:
-                self._writer.space.delete(held)
+            for key in [each for each in self._writer.space if each.startswith(f"{space_of(reader.number)}/")]:
+                self._writer.space.delete(key)
             return deltas
 
         epoch = await self._sealed(
-            lambda at_cut, told_epoch: ingest.end_origin(name, at_cut, told_epoch),
+            lambda at_cut, on_epoch: ingest.end_origin(name, at_cut, on_epoch),
             lambda kept, _: kept.leaving(name) if leaves_later else kept.without(name, stays=rows == "stay"),
             leave,
         )
@@ -216,9 +216,9 @@ class ReaderService:
         return ChangedReader(epoch, status), emptied
 
     def _empty(self, reader: KeptReader, epoch: int) -> Deferred[int | None]:
-        """Have the rows of a reader's relation leave, which nobody has filled since this epoch.
+        """Delete the rows of a reader's relation, which has not changed since this epoch.
 
-        Fires with the first epoch without them, or with None if they cannot be read.
+        The Deferred fires with the first epoch without them, or with None if they cannot be read.
         """
 
         def failed(failure: Failure) -> None:
@@ -247,27 +247,27 @@ class ReaderService:
         change: Callable[[KeptReaders, int], KeptReaders],
         deltas: Callable[[], Mapping[str, pa.RecordBatch]] = lambda: _NOTHING,
     ) -> int:
-        """Make a change of what is kept at a cut; gives its epoch once that is committed."""
+        """Change the kept readers at a cut; return its epoch once that is committed."""
         changed: list[KeptReaders] = []
 
         def at_cut() -> Mapping[str, pa.RecordBatch]:
-            # On the worker that cuts, while nothing else of the runtime touches the space.
+            # Runs on the worker that cuts, while no other part of the runtime uses the space.
             writer = self._writer
             changed.append(change(keeping.load(writer.space), writer.epoch + 1))
             keeping.store(writer.space, changed[0])
             return deltas()
 
-        epoch = await told(self._reactor, lambda told_epoch: begin(at_cut, told_epoch))
-        self._tell(changed[0])
+        epoch = await epoch_of(self._reactor, lambda on_epoch: begin(at_cut, on_epoch))
+        self._show(changed[0])
         return epoch
 
-    def _tell(self, kept: KeptReaders) -> None:
+    def _show(self, kept: KeptReaders) -> None:
         self.kept = kept
         _, catalogue = self._parts()
         catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of(self._inputs.names)
         catalogue.inputs = kept.inputs()
 
-    # What is refused
+    # Checks
 
     def _check(self, wanted: NewReader) -> None:
         check_name(wanted.name, "the name of a reader")
@@ -308,9 +308,9 @@ class ReaderService:
         return reader
 
     def _known(self, reader: KeptReader) -> tuple[Origin | None, tuple[str, ...]]:
-        """The origin of a reader, and the views that need it."""
-        held = self._origins.get(reader.wanted.name)
-        return (None if held is None else held[0]), self._needed(reader)
+        """Return the origin of a reader, None if it has none, and the views that need it."""
+        entry = self._origins.get(reader.wanted.name)
+        return (None if entry is None else entry[0]), self._needed(reader)
 
     def _needed(self, reader: KeptReader) -> tuple[str, ...]:
         own = own_relation(reader.wanted)

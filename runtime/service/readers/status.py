@@ -1,4 +1,4 @@
-"""What is said of readers."""
+"""Status of inputs and readers, as the service reports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKET = tuple(relation.name for relation in MARKET_RELATIONS)
 
 
 def input_status(inputs: Inputs, config: LiveConfig) -> list[ReaderStatus]:
-    """Of what the runtime was started to read, its feed first."""
+    """Return the status of the inputs that the runtime was started with, its feed first."""
     own = [] if inputs.feed is None or config.feed is None else [_feed_status(inputs.feed, *config.feed)]
     return own + [
         ReaderStatus(
@@ -54,13 +54,13 @@ def _feed_status(feed: Feed, host: str, port: int) -> ReaderStatus:
 
 
 def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[str]) -> ReaderStatus:
-    """Of one that was added; without an origin it is leaving."""
+    """Return the status of an added reader; without an origin it is leaving."""
     wanted = reader.wanted
     own = own_relation(wanted)
     connection = wanted.connection
     is_plain = isinstance(connection, SocketConnection) and wanted.adaptor != OWN_ADAPTOR
     source = connection.path if isinstance(connection, FileConnection) else f"{connection.host}:{connection.port}"
-    told = ReaderStatus(
+    status = ReaderStatus(
         name=wanted.name,
         adaptor=wanted.adaptor,
         source=source,
@@ -71,14 +71,14 @@ def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[s
         views=tuple(views),
     )
     if origin is None:
-        return told
+        return status
     cut, counters = origin.cut(), origin.counters()
     reason = origin.failure
     if origin.ended and not reason and counters.tuples and counters.bad == counters.tuples:
         reason = f"expected rows, was none: all {counters.tuples} tuples are malformed; see dead-letters.jsonl"
     return ReaderStatus(
         **{
-            **{name: getattr(told, name) for name in ReaderStatus.__struct_fields__},
+            **{name: getattr(status, name) for name in ReaderStatus.__struct_fields__},
             "state": "failed" if reason else "ended" if origin.ended else "reading",
             "reason": reason,
             "sequence": cut.sequence,

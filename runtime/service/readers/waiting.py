@@ -1,4 +1,4 @@
-"""Waiting for what happens on another thread, or for a while."""
+"""Deferreds for results of other threads, and for timeouts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-__all__ = ["in_time", "told"]
+__all__ = ["epoch_of", "in_time"]
 
 T = TypeVar("T")
 
 
-def told(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferred[int]:
-    """Begin something that tells an epoch on a worker; fires with it on the reactor's thread."""
-    heard: Deferred[int] = Deferred()
-    begin(lambda epoch: reactor.callFromThread(heard.callback, epoch))
-    return heard
+def epoch_of(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferred[int]:
+    """Start an operation that calls back with an epoch on a worker; the Deferred fires with it on the reactor."""
+    result: Deferred[int] = Deferred()
+    begin(lambda epoch: reactor.callFromThread(result.callback, epoch))
+    return result
 
 
 def in_time(reactor: Any, waited_for: Deferred[T | None], timeout_s: float) -> Deferred[T | None]:
-    """Fires with what that fires with, or with None when the time is over; it goes on then, and must not fail."""
+    """Return a Deferred with the result of ``waited_for``, which must not fail, or with None after the timeout.
+
+    The operation continues after the timeout.
+    """
     first: Deferred[T | None] = Deferred()
 
     def give_up() -> None:

@@ -1,8 +1,8 @@
-"""Results of views at their newest version, and their rows page by page.
+"""Results of views at their newest version, and their rows in pages.
 
 ```
 lanes ─changes▶ hub.py (full result of each view) ─▶ subscriptions/ (changes) and http/, postgres/ (rows)
-                 materialised.py: rows as they are shown      cursors.py: one version, page by page
+                 materialised.py: rows for clients            cursors.py: one version, page by page
                  full_results.py: the version in one segment, from which a restart resumes
 ```
 """

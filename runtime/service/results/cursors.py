@@ -1,7 +1,7 @@
-"""Cursors: results of views that are kept as they were at one version, to be looked at page by page.
+"""Cursors: results of views, kept at one version and read page by page.
 
-A result that several cursors of one version look at is kept once. What is kept is bounded in number, bytes and age: who
-does not come back is forgotten, and told so if he does.
+Cursors of one version share one result. Cursors are bounded in number, bytes and age; a client that uses an expired or
+evicted cursor gets an error with the reason.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 _MOST_REASONS: Final = 1_000
-"""Cursors that are closed of which it is known why."""
+"""Number of closed cursors whose reason is remembered."""
 _MARK_BYTES: Final = 12
 
 
 class ClosedCursorError(ServiceError):
-    """A cursor that was open once."""
+    """The cursor has been closed."""
 
 
 class UnknownCursorError(ServiceError, LookupError):
-    """A cursor that never was."""
+    """There has never been such a cursor."""
 
 
 class TooManyCursorsError(ServiceError):
@@ -47,18 +47,18 @@ class TooManyCursorsError(ServiceError):
 
 
 class CursorLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Bounds of what is kept."""
+    """Bounds of cursors and their results."""
 
     cursors: int = 200
-    """Open at once."""
+    """Number of open cursors."""
     held_bytes: int = 1024 * 1024 * 1024
-    """By all results together, each counted once."""
+    """Size of all results together, each counted once."""
     unused_s: float = 60.0
-    """A cursor that was not used for so long is closed."""
+    """Time without use after which a cursor is closed."""
     longest_s: float = 3_600.0
-    """And one that is so old, used or not."""
+    """Age at which a cursor is closed even if it is used."""
     settled_s: float = 5.0
-    """One that was not used for so long makes room for another where there is none."""
+    """Time without use after which a cursor may be evicted to make room for another."""
 
 
 class Kept(msgspec.Struct, frozen=True, eq=False):
@@ -72,12 +72,12 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it is the result of."""
+        """Key of cursors that share the result."""
         return self.view, self.epoch, self.step, self.is_sorted
 
 
 class OpenCursor(msgspec.Struct, eq=False):
-    """A place in a result."""
+    """An open cursor: a position in a result."""
 
     id: str
     kept: Kept
@@ -85,39 +85,39 @@ class OpenCursor(msgspec.Struct, eq=False):
     opened_s: float
     used_s: float
     next_page: int = 0
-    """What is shown to who asks for the next one."""
+    """Page that a request for the next page gets."""
 
     @property
     def pages(self) -> int:
-        """At least one, which then is empty."""
+        """Number of pages, at least 1: an empty result has one empty page."""
         return max(1, -(-len(self.kept.rows) // self.page_rows))
 
 
 class Cursors:
-    """All cursors of a service; on one thread."""
+    """All cursors of a service. Not thread-safe."""
 
     def __init__(self, limits: CursorLimits, now_s: Callable[[], float], secret: bytes | None = None) -> None:
-        """``secret`` tells names that were given from others; a random one if it is None."""
+        """``secret`` authenticates the names of cursors; it is random if None."""
         self.limits = limits
         self._now_s = now_s
         self._secret = secret or secrets.token_bytes(32)
-        self._open: OrderedDict[str, OpenCursor] = OrderedDict()  # the one that was used longest ago first
-        self._kept: dict[tuple[Any, ...], tuple[Kept, int]] = {}  # by what it is of: how many look at it
+        self._open: OrderedDict[str, OpenCursor] = OrderedDict()  # least recently used first
+        self._kept: dict[tuple[Any, ...], tuple[Kept, int]] = {}  # key → result, number of cursors
         self._reasons: OrderedDict[str, str] = OrderedDict()
         self._held_bytes = 0
         self._opened = self._expired = self._evicted = 0
 
     def figures(self) -> CursorFigures:
-        """Of the moment."""
+        """Return the current figures."""
         return CursorFigures(len(self._open), self._held_bytes, self._opened, self._expired, self._evicted)
 
     def kept(self, view: str, epoch: int, step: int, *, is_sorted: bool) -> Kept | None:
-        """A result of this version that is kept already."""
-        found = self._kept.get((view, epoch, step, is_sorted))
-        return found[0] if found else None
+        """Return the kept result of this version; None if there is none."""
+        entry = self._kept.get((view, epoch, step, is_sorted))
+        return entry[0] if entry else None
 
     def open(self, kept: Kept, page_rows: int) -> OpenCursor:
-        """A new cursor at the beginning of a result; raises `TooManyCursorsError`."""
+        """Open a cursor at the beginning of a result; raises `TooManyCursorsError`."""
         self.expire()
         own_bytes = kept.rows.nbytes
         if own_bytes > self.limits.held_bytes:
@@ -136,7 +136,7 @@ class Cursors:
         return cursor
 
     def used(self, name: str) -> OpenCursor:
-        """The cursor of this name; raises `ClosedCursorError` and `UnknownCursorError`."""
+        """Return the cursor of this name and record its use; raises `ClosedCursorError` and `UnknownCursorError`."""
         self.expire()
         cursor = self._open.get(name)
         if cursor is None:
@@ -149,11 +149,11 @@ class Cursors:
         return cursor
 
     def close(self, name: str) -> None:
-        """Forget a cursor; raises as `used` does."""
+        """Close a cursor; raises the same errors as `used`."""
         self._forget(self.used(name), "it was closed by a request")
 
     def expire(self) -> None:
-        """Forget those whose time is over."""
+        """Close all cursors that are unused for too long or too old."""
         now_s, limits = self._now_s(), self.limits
         for cursor in list(self._open.values()):
             if now_s - cursor.used_s >= limits.unused_s:
@@ -164,7 +164,7 @@ class Cursors:
                 self._expired += 1
 
     def _make_room(self, kept: Kept) -> None:
-        """For a cursor of this result, at the cost of those that rest longest."""
+        """Evict least recently used cursors until one of this result fits; raises `TooManyCursorsError`."""
         limits, now_s = self.limits, self._now_s()
         while True:
             own_bytes = 0 if kept.key in self._kept else kept.rows.nbytes
@@ -195,7 +195,7 @@ class Cursors:
         return f"{number}-{mark[: 2 * _MARK_BYTES]}"
 
     def _is_given(self, name: str) -> bool:
-        """Whether it is the name of a cursor, open or not: nobody guesses one."""
+        """Return True for the name of a cursor that was opened once; names cannot be guessed."""
         number = name.partition("-")[0]
         if not (number.isascii() and number.isdigit() and len(number) < 20):
             return False

@@ -1,7 +1,7 @@
-"""Full results: a version of every view in one segment, from which a restart goes on.
+"""Full results: a version of every view in one segment, from which a restart resumes.
 
-It is made as a restart would make it, of the full result before it and the results since, and holds what a hub knows:
-the catalogue, the rows, which views have failed and why, and since when each is there.
+A full result is built as a restart would build it, from the previous full result and the results since then. It
+contains the state of a hub: the catalogue, the rows, the failed views with their reasons, and the first epoch of each.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _KEPT: Final = "hub"
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What a hub knows beside the views' rows; an attribute of the footer."""
+    """State of a hub without the views' rows; an attribute of the footer."""
 
     since: dict[str, int]
     """View → its first epoch."""
     updates: int
-    """Changes of views until then."""
+    """Number of changes of views so far."""
 
 
 def restore(hub: Hub, results: ResultLog) -> None:
@@ -40,14 +40,14 @@ def restore(hub: Hub, results: ResultLog) -> None:
 
 
 def _record(program: Program, lane: Lane) -> Program:
-    """What Spark has published: the views that subscribers read from the express lane are among it."""
+    """Return what Spark has published, which includes the views that subscribers read from the express lane."""
     part = lane_program(program, lane)
     views = tuple(msgspec.structs.replace(view, lane=lane) for view in part.views)
     return msgspec.structs.replace(part, views=views)
 
 
 def put_full(results: ResultLog, begun_with: Program) -> None:
-    """Put a full result of the newest version into the log; ``begun_with`` is the first program."""
+    """Append a full result of the newest version to the log; ``begun_with`` is the first program."""
     hub = Hub(begun_with, time.time_ns, shown=_record)
     restore(hub, results)
     failed = {f"failed/{view}": reason for view, reason in hub.failed.items()}

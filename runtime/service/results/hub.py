@@ -1,15 +1,15 @@
-"""The hub: every view's full result at the newest version, and who is told of changes.
+"""The hub: every view's full result at the newest version, and the subscribers of changes.
 
-A subscriber gets a snapshot of each of its views, then the changes. One whose connection is full is not sent changes
-any more: they wait in one bounded queue for all slow subscribers of the view, and when the connection drains it gets
-their sum, or a new snapshot if there were too many. So nothing grows with a slow reader. The same happens to all of
-them while the owner holds a lane, because what it knows is stale: they hear nothing of its views, not even heartbeats,
-and whoever needs fresh views can tell from the silence.
+A subscriber receives a snapshot of each of its views, then the changes. While its connection is full, changes wait in
+one bounded queue for all slow subscribers of the view; when the connection drains it receives their sum, or a new
+snapshot if the queue has overrun. Slow subscribers therefore use bounded memory. The same happens to all subscribers
+while the owner holds back a stale lane: nothing is sent of its views, not even heartbeats, and a subscriber that needs
+fresh views recognises stale ones by the silence.
 
-Who follows committed epochs in place of versions is served by `runtime.service.subscriptions.CommittedViews`.
+Subscribers of committed epochs are served by `runtime.service.subscriptions.CommittedViews`.
 
-Each lane has versions of its own. Those of the Spark lane are epochs; those of the express lane are steps, of which an
-epoch has many. Derived streams are shown as if they were views, of a lane of their own whose steps are ends of epochs.
+Each lane has its own versions. Those of the Spark lane are epochs; those of the express lane are steps, many in one
+epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
 """
 
 from __future__ import annotations
@@ -44,48 +44,48 @@ __all__ = ["Hub", "HubConfig"]
 Kind = Literal["snapshot", "changes", "heartbeat", "error"]
 _LANES: Final[tuple[Lane, ...]] = ("spark", "express", "stream")
 _READ_NS: Final = 5_000_000_000
-"""A reader comes again in this time, or is gone."""
+"""Time after a read during which the lane counts as listened to."""
 
 
 class _Version(msgspec.Struct, frozen=True):
-    """How far a lane, or a view of it, has come."""
+    """Version of a lane, or of a view of it."""
 
     epoch: int = 0
-    """The newest epoch inside as a whole."""
+    """Newest epoch that is covered as a whole."""
     step: int = 0
-    """Of the express lane."""
+    """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
-    """Origin → the last message inside."""
+    """Origin → the last message that is covered."""
 
 
 class _Begun(msgspec.Struct, frozen=True, eq=False):
-    """A lane of this process as it is at start."""
+    """State of a lane of this process at start."""
 
     program: Program
     """Its views."""
     rows: Mapping[str, pa.Table]
     """View → its rows with their weights."""
     failed: Mapping[str, str]
-    """View → why it has ended."""
+    """View → the reason why it has ended."""
     epoch: int
     """The newest epoch."""
     cuts: Mapping[str, Cut]
-    """Of that epoch."""
+    """Cuts of that epoch."""
 
 
 class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What subscribers may cost."""
+    """Bounds of subscribers."""
 
     most_subscribers: int = 1000
-    """So many at once."""
+    """Number of subscribers at once."""
     tuple_queues: Literal["shared", "own"] = "shared"
-    """Whether the changes that slow subscribers wait for are kept once for all of them, or for each."""
+    """Queues of changes for slow subscribers: one shared by all of a view, or one for each."""
     queue_kilobytes: int = 4096
-    """What may wait of a view, before a slow subscriber gets a snapshot instead."""
+    """Size of a view's queue beyond which a slow subscriber gets a snapshot instead."""
 
 
 class Hub:
-    """All views of the catalogue and their subscribers; on the reactor's thread."""
+    """All views of the catalogue and their subscribers. Belongs to the reactor's thread."""
 
     def __init__(
         self,
@@ -97,8 +97,8 @@ class Hub:
         *,
         shown: Callable[[Program, Lane], Program] = shown_program,
     ) -> None:
-        """``epochs`` is what committed epochs are read with; without it nobody can follow them. Without ``kernels``
-        the kernel of results is interpreted. ``shown`` chooses the views of a program that are read from a lane.
+        """``epochs`` reads committed epochs; without it there are no subscriptions to them. Without ``kernels`` the
+        kernel of results is interpreted. ``shown`` chooses the views of a program that are read from a lane.
         """
         self._kernels = kernels
         self.program = program
@@ -117,9 +117,9 @@ class Hub:
         self._streams: dict[str, ViewStream] = {}
         self._subscriptions: dict[Subscription, None] = {}
         self.followed: frozenset[str] = frozenset()
-        """Views whose versions somebody follows; replaced as a whole, so that any thread may look at it."""
+        """Views whose versions are followed; replaced as a whole, so that any thread may read it."""
         self.committed: CommittedViews | None = None
-        """The views as of committed epochs."""
+        """Views as of committed epochs."""
         if epochs is not None:
             self.committed = CommittedViews(
                 epochs, self._queue, lambda name: self._results[name].rows(), lambda n: self._failed.get(n, ""), now_ns
@@ -127,22 +127,22 @@ class Hub:
         self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
         self._at: dict[str, _Version] = {}
         self._read_ns: dict[Lane, int] = dict.fromkeys(_LANES, -_READ_NS)
-        self._held: frozenset[Lane] = frozenset()
+        self._held_lanes: frozenset[Lane] = frozenset()
         self.updates = 0
         self._adopt("spark", program, 1)
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Derived streams, then views, each in the order in which they came to be."""
+        """Derived streams, then views, each in the order of their creation."""
         return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
 
     def is_on_spark(self, name: str) -> bool:
-        """Whether a view of the express lane is kept on Spark as well, as of Spark's version."""
+        """Return True if a view of the express lane is also kept on Spark, as of Spark's version."""
         return name in self._recorded
 
     @property
     def failed(self) -> dict[str, str]:
-        """View → why it ended."""
+        """View → the reason why it failed."""
         return dict(self._failed)
 
     @property
@@ -152,27 +152,27 @@ class Hub:
 
     @property
     def cuts(self) -> dict[str, Cut]:
-        """Where the Spark lane's newest version cuts each origin."""
+        """Cuts of the origins at the Spark lane's newest version."""
         return self.cuts_of("spark")
 
     def cuts_of(self, lane: Lane) -> dict[str, Cut]:
-        """The last message of each origin that all views of a lane cover."""
+        """Return the last message of each origin that all views of a lane cover."""
         return dict(self._versions[lane].cuts)
 
     def epoch(self, lane: Lane) -> int:
-        """The newest epoch that a lane's version covers as a whole."""
+        """Return the newest epoch that a lane's version covers as a whole."""
         return self._versions[lane].epoch
 
     def step(self, lane: Lane) -> int:
-        """The express lane's version; 0 for the Spark lane."""
+        """Return the version of the express lane; 0 for the Spark lane."""
         return self._versions[lane].step
 
     def step_of(self, name: str) -> int:
-        """The version of a view of the express lane; 0 for one of the Spark lane; raises `KeyError`."""
+        """Return the version of a view of the express lane; 0 for one of the Spark lane; raises `KeyError`."""
         return self._at[name].step
 
     def result(self, name: str) -> MaterialisedView:
-        """The full result of a view; raises `KeyError`."""
+        """Return the full result of a view; raises `KeyError`."""
         return self._results[name]
 
     def read(self, name: str) -> MaterialisedView:
@@ -181,7 +181,7 @@ class Hub:
         return self._results[name]
 
     def is_listened_to(self, lane: Lane) -> bool:
-        """Whether anybody follows views of a lane, or has read one a few seconds ago."""
+        """Return True if views of a lane have subscribers, or one was read a few seconds ago."""
         if self._now_ns() - self._read_ns[lane] < _READ_NS:
             return True
         if self.committed is not None and self.committed.is_followed(lane):
@@ -189,35 +189,35 @@ class Hub:
         return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def has_version(self, name: str) -> bool:
-        """Whether a view's lane has published a version: false for Spark's views until its first one; `KeyError`."""
+        """Return True once a view's lane has published a version, which Spark does late; raises `KeyError`."""
         return self._views[name].lane != "spark" or self.version > 0
 
     def lane_of(self, name: str) -> Lane:
-        """The lane of a view; raises `KeyError`."""
+        """Return the lane of a view; raises `KeyError`."""
         return self._views[name].lane
 
     def explained(self, name: str) -> Program:
-        """The program that a view belongs to."""
+        """Return the program that a view belongs to."""
         return self._programs[self._views[name].lane]
 
     @property
-    def held(self) -> frozenset[Lane]:
-        """The lanes of whose views nothing is sent."""
-        return self._held
+    def held_lanes(self) -> frozenset[Lane]:
+        """Lanes that are held back."""
+        return self._held_lanes
 
     def hold(self, lanes: Collection[Lane] = _LANES) -> None:
-        """Send nothing of the views of these lanes from now on, as they are stale; of all others again."""
-        self._held = frozenset(lanes)
+        """Hold back the views of these lanes, as they are stale, and release those of all others."""
+        self._held_lanes = frozenset(lanes)
         for subscription in tuple(self._subscriptions):
             subscription.hold()
 
     def release(self) -> None:
-        """All views are fresh again: whoever missed something gets it."""
-        if self._held:
+        """Release all lanes: subscribers receive what was held back."""
+        if self._held_lanes:
             self.hold(())
 
     def restore(self, segment: Segment) -> None:
-        """Take a version of the Spark lane out of the result log, at start."""
+        """Restore a version of the Spark lane from the result log, at start."""
         if segment.footer.control:
             self._adopt("spark", decode_program(segment.footer.control), self.version + 1)
         changes = {name: rows for name in self._views if (rows := segment.rows(name)) is not None}
@@ -236,7 +236,7 @@ class Hub:
         epoch: int,
         cuts: Mapping[str, Cut],
     ) -> None:
-        """Take the express lane as it is at an epoch, at start."""
+        """Take over the express lane at an epoch, at start."""
         self._begin_lane("express", _Begun(program, results, failed, epoch, cuts))
 
     def begin_streams(
@@ -247,7 +247,7 @@ class Hub:
         epoch: int,
         cuts: Mapping[str, Cut],
     ) -> None:
-        """Take the derived streams, see `stream_views`, as they are at an epoch, at start."""
+        """Take over the derived streams, see `stream_views`, at an epoch, at start."""
         self._begin_lane("stream", _Begun(program, rows, failed, epoch, cuts))
 
     def _begin_lane(self, lane: Lane, begun: _Begun) -> None:
@@ -264,21 +264,21 @@ class Hub:
         failed: Mapping[str, str],
         program: Program | None = None,
     ) -> None:
-        """Take a new version of the Spark lane and tell the subscribers; with a program, it is the catalogue."""
+        """Publish a new version of the Spark lane to its subscribers; ``program`` is a new catalogue."""
         before = self.version
         dropped = self._adopt("spark", program, before + 1) if program is not None else ()
         self._apply("spark", changes, failed, footer.to_epoch)
         self._move("spark", footer.to_epoch, footer.cuts)
-        self._tell("spark", before, changes, failed, dropped)
+        self._notify("spark", before, changes, failed, dropped)
         if self.committed is not None:
             self.committed.published(footer, changes, failed)
 
     def publish_express(self, update: Update, bodies: Mapping[str, bytes] = {}) -> None:
-        """Take a new version of the express lane and tell the subscribers; ``bodies``: changes that are encoded."""
+        """Publish a new version of the express lane to its subscribers; ``bodies`` are encoded changes of views."""
         self._publish_update("express", update, bodies)
 
     def publish_streams(self, update: Update) -> None:
-        """Take what an epoch has changed in derived streams and tell the subscribers."""
+        """Publish the changes of derived streams in an epoch to their subscribers."""
         self._publish_update("stream", update)
 
     def _publish_update(self, lane: Lane, update: Update, bodies: Mapping[str, bytes] = {}) -> None:
@@ -286,28 +286,28 @@ class Hub:
         dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
         self._apply(lane, update.changes, update.failed, update.epoch)
         self._move(lane, update.epoch, update.cuts, update.step)
-        self._tell(lane, before, update.changes, update.failed, dropped, bodies=bodies)
+        self._notify(lane, before, update.changes, update.failed, dropped, bodies=bodies)
         if self.committed is not None:
             self.committed.updated(update, lane)
 
     def commit(self, footer: Footer) -> None:
-        """An epoch is committed, after the express lane's version at its end."""
+        """Publish a committed epoch; the express lane's version at its end has been published before."""
         if self.committed is not None:
             self.committed.committed(footer)
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
-        """Nothing more will come of a lane: who follows its views must not believe that nothing changes."""
+        """End the views of a lane that has failed, so that subscribers do not take them for unchanged."""
         part = self._programs.get(lane)
         failed = {view.name: reason for view in part.views if view.name not in self._failed} if part else {}
         self._failed |= failed
-        self._tell(lane, self.epoch(lane), {}, failed, ())
+        self._notify(lane, self.epoch(lane), {}, failed, ())
         if self.committed is not None:
             self.committed.fail_lane(lane, reason)
 
     def subscribe(self, names: Sequence[str], listener: Listener, start: Start | None = None) -> Subscription | None:
-        """A new subscriber of these views, None when there are too many; what is due is sent by its `catch_up`.
+        """Return a subscription to these views, None if there are too many; its `catch_up` sends what is pending.
 
-        With a ``start`` it follows committed epochs, without it versions.
+        With a ``start`` it follows committed epochs, otherwise versions.
         """
         if self.subscribers >= self._config.most_subscribers:
             return None
@@ -320,7 +320,7 @@ class Hub:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Forget a subscriber."""
+        """Remove a subscriber."""
         self._subscriptions.pop(subscription, None)
         self._note_followed()
         if self.committed is not None:
@@ -332,37 +332,37 @@ class Hub:
 
     @property
     def subscribers(self) -> int:
-        """How many there are."""
+        """Number of subscribers."""
         return len(self._subscriptions) + (self.committed.subscribers if self.committed else 0)
 
     def heartbeat(self) -> None:
-        """Tell every subscriber whose views are fresh that the service lives, and how far its epochs are."""
+        """Send a heartbeat with the newest epoch to every subscriber whose views are fresh."""
         message = Message(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(message)
         if self.committed is not None:
             self.committed.heartbeat(message)
 
-    # What subscriptions follow
+    # Calls of subscriptions
 
     def stream(self, name: str) -> ViewStream:
-        """Where a view's changes wait."""
+        """Return the queue in which a view's changes wait."""
         return self._streams[name]
 
     def snapshot(self, name: str) -> Message:
-        """The full result of a view, or why there is none."""
+        """Return a message with the full result of a view, or with the reason why it failed."""
         lane = self._views[name].lane
         if name in self._failed:
             return Message(self._header("error", name, lane, 0, self._failed[name]))
         return Message(self._header("snapshot", name, lane, 0), self._results[name].rows())
 
     def is_held(self, name: str) -> bool:
-        """Whether nothing is sent of a view now."""
+        """Return True while a view is held back."""
         view = self._views.get(name)
-        return view is not None and view.lane in self._held
+        return view is not None and view.lane in self._held_lanes
 
     def _adopt(self, lane: Lane, program: Program, epoch: int) -> tuple[str, ...]:
-        """Take over a lane's part of a catalogue from an epoch on; gives the views that are gone with the old one."""
+        """Take over a lane's part of a catalogue from an epoch on; return the views that it drops."""
         part = self._shown(program, lane)
         if lane == "spark":
             self.program = program
@@ -370,7 +370,7 @@ class Hub:
         self._programs[lane] = part
         views = {view.name: view for view in part.views}
         gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]
-        # A lane may be behind the other, from which the view went before it came here.
+        # A view may arrive from another lane before that lane, which is late, has dropped it.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
             if self.committed is not None:
@@ -399,16 +399,16 @@ class Hub:
         for name, result in self._results.items():
             if self._views[name].lane != lane:
                 continue
-            # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
-            found = None if name in self._failed else changes.get(name)
-            result.apply(found, version)
+            # If one shard of a view has failed, the changes of the other shards are parts of an incomplete result.
+            rows = None if name in self._failed else changes.get(name)
+            result.apply(rows, version)
         due = {id(result.waiting): result for result in self._results.values()}
         for pending in overdue([result.waiting for result in self._results.values()]):
             due[id(pending)].settle()
         self.updates += len(changes)
 
     def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:
-        """All views of the lane are at a version."""
+        """Set the version of all views of the lane."""
         version = self._versions[lane] = _Version(epoch, step, cuts)
         self._at |= {view.name: version for view in self._programs[lane].views if self._is_of(view.name, lane)}
 
@@ -416,7 +416,7 @@ class Hub:
         view = self._views.get(name)
         return view is not None and view.lane == lane
 
-    def _tell(
+    def _notify(
         self,
         lane: Lane,
         before: int,
@@ -432,20 +432,20 @@ class Hub:
             for subscription in tuple(self._subscriptions):
                 if subscription.dropped(name, message):
                     self.unsubscribe(subscription)
-        told = {name for name in (*changes, *failed) if self._is_of(name, lane)}
+        concerned = {name for name in (*changes, *failed) if self._is_of(name, lane)}
         messages = {
             name: Message(self._header("changes", name, lane, before), rows, bodies.get(name, b""))
             for name, rows in changes.items()
-            if rows.num_rows and name in told and name not in self._failed
+            if rows.num_rows and name in concerned and name not in self._failed
         }
-        messages |= {n: Message(self._header("error", n, lane, before, w)) for n, w in failed.items() if n in told}
-        told_to: dict[Subscription, None] = {}
+        messages |= {n: Message(self._header("error", n, lane, before, w)) for n, w in failed.items() if n in concerned}
+        notified: dict[Subscription, None] = {}
         for name, message in messages.items():
             self._streams[name].add(message)
             for subscription in tuple(self._subscriptions):
                 if subscription.changed(name, message):
-                    told_to[subscription] = None
-        for subscription in told_to:
+                    notified[subscription] = None
+        for subscription in notified:
             subscription.flush()
 
     def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:

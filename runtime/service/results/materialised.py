@@ -1,4 +1,4 @@
-"""A view's rows as they are shown: sorted, repeated by weight, as JSON values or with Arrow's decimals."""
+"""Rows of a view for clients: sorted, repeated by weight, as JSON values or with Arrow's decimals."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ _DIGITS: Final = 38
 
 
 class FullRows:
-    """The rows of a view at one version, each as often as it is there; never changed.
+    """Rows of a view at one version, each repeated by its weight; immutable.
 
     Positions count repeated rows: there are ``len(rows)`` of them.
     """
 
     def __init__(self, columns: Sequence[Column], table: pa.Table) -> None:
-        """``table``: the columns, and the weights, all of them above 0, behind them."""
+        """``table`` has the columns, and last the weights, all of them above 0."""
         *values, weights = table.columns
         self.columns = tuple(columns)
-        # Numbers for names: two columns of a view may have the same one.
+        # Columns are named by number: two columns of a view may have the same name.
         self._values = pa.Table.from_arrays(values, names=[str(number) for number in range(len(values))])
         counts = weights.to_numpy()
-        # Up to each row; where no row is repeated a position is a row, and a page is a slice.
+        # Positions up to the end of each row; None if no row is repeated: then a position is a row, a page a slice.
         self._ends = None if (counts == 1).all() else np.cumsum(counts)
         self._counts = counts
         self._rows = len(counts) if self._ends is None else int(self._ends[-1])
 
     def __len__(self) -> int:
-        """Rows, repeated ones counted."""
+        """Return the number of rows, counting repeated ones."""
         return self._rows
 
     @property
     def nbytes(self) -> int:
-        """What is held."""
+        """Bytes in memory."""
         return int(self._values.nbytes + self._counts.nbytes * (1 if self._ends is None else 2))
 
     @property
     def whole_bytes(self) -> int:
-        """What all rows would take with each repeated one written out, about."""
+        """Approximate size of all rows if repeated ones were written out."""
         return int(self._values.nbytes * (self._rows / max(1, self._values.num_rows)))
 
     def sorted(self) -> FullRows:
-        """The same, sorted by the columns from the left, NULL first. May run on any thread."""
+        """Return the rows sorted by the columns from the left, NULL first. May run on any thread."""
         if not self._values.num_columns:
             return self
         keys = self._values
         for name in reversed(self._values.column_names):
-            if (held := self._values[name]).null_count:  # where to put NULL is said otherwise from release to release
-                keys = keys.add_column(keys.column_names.index(name), f"is {name}", pc.is_valid(held))
+            if (column := self._values[name]).null_count:  # options for the place of NULL vary between releases
+                keys = keys.add_column(keys.column_names.index(name), f"is {name}", pc.is_valid(column))
         order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
         weights = pa.chunked_array([pa.array(self._counts).take(order)])
         return FullRows(
@@ -65,28 +65,28 @@ class FullRows:
         )
 
     def arrow(self, begin: int, end: int) -> pa.Table:
-        """Rows at these positions, with Arrow's decimals in place of integers that have a scale."""
+        """Return the rows at these positions, with Arrow's decimals in place of integers that have a scale."""
         fields, arrays = [], []
-        for column, held in zip(self.columns, self._at(begin, end).columns, strict=True):
-            array = with_point(held, column.scale) if column.scale else held
+        for column, values in zip(self.columns, self._at(begin, end).columns, strict=True):
+            array = with_point(values, column.scale) if column.scale else values
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
     def json(self, begin: int, end: int, *, as_text: bool = False) -> list[list[Any]]:
-        """The same as JSON values.
+        """Return the rows at these positions as JSON values.
 
-        Integers past 64 bits and decimals are `Decimal`, to be encoded as JSON numbers; with ``as_text`` every exact
+        Integers beyond 64 bits and decimals are `Decimal`, to be encoded as JSON numbers; with ``as_text`` every exact
         number is text.
         """
         lists = [
-            _json_values(held, column, as_text=as_text)
-            for column, held in zip(self.columns, self._at(begin, end).columns, strict=True)
+            _json_values(values, column, as_text=as_text)
+            for column, values in zip(self.columns, self._at(begin, end).columns, strict=True)
         ]
         return [list(row) for row in zip(*lists, strict=True)]
 
     def _at(self, begin: int, end: int) -> pa.Table:
-        """O(log n + end - begin), and nothing is copied where no row is repeated."""
+        """Return the rows at these positions in O(log n + end - begin), without a copy if no row is repeated."""
         end = min(end, self._rows)
         if self._ends is None or begin >= end:
             return self._values.slice(begin, max(0, end - begin))
@@ -100,38 +100,38 @@ class FullRows:
 
 
 def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
-    """Rows as JSON values, repeated by weight, which is the last column, and sorted; see `FullRows`."""
+    """Return rows as JSON values, sorted and repeated by weight, which is the last column; see `FullRows`."""
     rows = FullRows(columns, table).sorted()
     return rows.json(0, len(rows))
 
 
-def with_point(held: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
-    """The same digits with a point in them; exact, as every int64 has at most 19 of 38."""
-    whole = held.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(held.type) else held
+def with_point(values: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
+    """Return integers as decimals of this scale with the same digits; exact, as an int64 has at most 19 of 38."""
+    whole = values.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(values.type) else values
     type_ = pa.decimal128(_DIGITS, scale)
-    chunks = [pa.Array.from_buffers(type_, len(one), one.buffers(), offset=one.offset) for one in whole.chunks]
+    chunks = [pa.Array.from_buffers(type_, len(chunk), chunk.buffers(), offset=chunk.offset) for chunk in whole.chunks]
     return pa.chunked_array(chunks, type_)
 
 
-def _json_values(held: pa.ChunkedArray, column: Column, *, as_text: bool) -> list[Any]:
-    """A column at once: a page of a browser is made of a thousand values, and most need no look at each."""
+def _json_values(values: pa.ChunkedArray, column: Column, *, as_text: bool) -> list[Any]:
+    """Return a column as JSON values; columns of most types are converted at once, not value by value."""
     if column.scale:
-        exact: list[Any] = with_point(held, column.scale).to_pylist()
+        exact: list[Any] = with_point(values, column.scale).to_pylist()
         return [None if value is None else f"{value:f}" for value in exact] if as_text else exact
-    values: list[Any]
+    shown: list[Any]
     if column.type in {"int64", "int128"}:
         try:
-            whole = held.cast(pa.int64())
+            whole = values.cast(pa.int64())
         except pa.ArrowInvalid:  # some of them have more than 64 bits
-            values = held.to_pylist()
-            return [None if value is None else str(value) for value in values] if as_text else [*map(_narrowed, values)]
-        values = (whole.cast(pa.string()) if as_text else whole).to_pylist()
-        return values
-    values = held.to_pylist()
+            shown = values.to_pylist()
+            return [None if value is None else str(value) for value in shown] if as_text else [*map(_narrowed, shown)]
+        shown = (whole.cast(pa.string()) if as_text else whole).to_pylist()
+        return shown
+    shown = values.to_pylist()
     is_time = column.type in {"date", "timestamp"}
-    return [None if value is None else value.isoformat() for value in values] if is_time else values
+    return [None if value is None else value.isoformat() for value in shown] if is_time else shown
 
 
 def _narrowed(value: Decimal | None) -> Decimal | int | None:
-    """An integer where msgspec can write it as one."""
+    """Return an `int` if the value fits into 64 bits, which msgspec requires."""
     return int(value) if value is not None and -_INT64_LIMIT <= value < _INT64_LIMIT else value

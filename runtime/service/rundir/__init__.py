@@ -1,4 +1,4 @@
-"""Run directory of a runtime, from the lock that a process takes to the files that are retired.
+"""Run directory of a runtime, from the lock of its process to the retirement of files.
 
 ```
 lock.py       one process at a time        directory.py  state, log and catalogue of the process that has the lock

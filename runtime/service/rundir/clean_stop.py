@@ -1,15 +1,15 @@
-"""A clean stop: everything that was accepted is sealed, and Spark and the result log reach the last epoch.
+"""Clean stop: everything that was accepted is sealed, and Spark and the result log reach the last epoch.
 
 ```
 feed, files, upstreams: shut at once, they can be read again
-readers that cannot: read until nothing comes any more ─▶ shut
+readers that cannot be read again: read until they are quiet ─▶ shut
         ▼
 everything accepted is formatted and applied ─▶ a last barrier, durable ─▶ Spark has published and committed it
 ```
 
-Every step waits only as long as the whole stop may take. What is then left is said, and is not lost: the feed is read
-again from the last cut, and the next start publishes what Spark has not; only a reader whose sender cannot send again
-loses what was not sealed.
+All steps together have one timeout. What is unfinished then is logged, and not lost: the feed is read again from the
+last cut, and the next start publishes what Spark has not. Only a reader whose sender cannot send again loses what was
+not sealed.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ __all__ = ["CleanStop", "StopParts"]
 
 _LOOK_SECONDS: Final = 0.01
 _QUIET_SECONDS: Final = 0.1
-"""A reader that has brought nothing for so long has brought everything."""
+"""Silence after which a reader counts as read to its end."""
 _READING_SECONDS: Final = 2.0
-"""A sender that never pauses is cut off after so long."""
+"""Time after which a sender that never pauses is cut off."""
 
 
 class StopParts(Protocol):
-    """The parts of a runtime that a clean stop works with; on the reactor's thread unless stated otherwise."""
+    """Operations of a clean stop on a runtime; on the reactor's thread unless stated otherwise."""
 
     def shut_replayed(self) -> None:
-        """Let nothing more in of what can be read again."""
+        """Stop the inputs that can be read again."""
 
     def shut_all(self) -> None:
-        """Let nothing more in at all."""
+        """Stop all inputs."""
 
     def taken_bytes(self) -> int:
-        """Return what readers that cannot be read again have brought so far."""
+        """Return the number of bytes taken so far from readers that cannot be read again."""
 
     def is_waiting(self) -> bool:
-        """Return whether one of them holds bytes for which there was no room yet."""
+        """Return True if one of them holds bytes for which there was no room yet."""
 
     def is_applied(self) -> bool:
-        """Return whether everything that was let in is applied."""
+        """Return True if everything that was accepted is applied."""
 
     def seal(self, on_sealed: Callable[[], None]) -> None:
-        """Close the epoch if it holds anything; ``on_sealed`` is called on any thread, whatever came of it."""
+        """Close the epoch unless it is empty; ``on_sealed`` is called on any thread, even after an error."""
 
     def settle(self) -> int:
-        """Return the newest epoch once it is durable; on a thread of the pool, raises what a commit has raised."""
+        """Return the newest epoch once it is durable; on a thread of the pool, raises the errors of commits."""
 
     def finish_spark(self, epoch: int, timeout_s: float) -> None:
         """Return once Spark has published and committed an epoch; on a thread of the pool, raises `SparkLaneError`."""
 
 
 class CleanStop:
-    """One stop; on the reactor's thread."""
+    """One clean stop. Belongs to the reactor's thread."""
 
     _log = Logger()
 
     def __init__(
         self, reactor: Any, parts: StopParts, timeout_s: float, in_thread: Callable[[Callable[[], Any]], Deferred[Any]]
     ) -> None:
-        """``timeout_s``: how long all of it may take."""
+        """``timeout_s`` is the timeout of the whole stop."""
         self._reactor = reactor
         self._parts = parts
         self._timeout_s = timeout_s
@@ -79,13 +79,13 @@ class CleanStop:
         self._hurry: Deferred[None] = Deferred()
 
     def hurry(self) -> None:
-        """Wait for nothing more."""
+        """End all waiting."""
         if not self._is_hurried:
             self._is_hurried = True
             self._hurry.callback(None)
 
     def run(self) -> Deferred[None]:
-        """Fires when everything is sealed and published, when the time is over, or when it is hurried."""
+        """Run the stop; the Deferred fires when everything is published, after the timeout, or on `hurry`."""
         self._deadline_s = self._reactor.seconds() + self._timeout_s
         ended: Deferred[None] = Deferred()
 
@@ -101,7 +101,7 @@ class CleanStop:
         return ended
 
     def _failed(self, failure: Failure) -> None:
-        if not self._is_hurried:  # else what it works with has ended
+        if not self._is_hurried:  # else the parts have been stopped meanwhile
             self._log.failure("stopped without a last epoch", failure=failure)
 
     async def _run(self) -> None:
@@ -137,7 +137,7 @@ class CleanStop:
             self._log.info("everything accepted is sealed and published at epoch {epoch}", epoch=epoch)
 
     async def _read_rest(self) -> bool:
-        """Wait until readers that cannot be read again bring nothing more; False if one never pauses."""
+        """Wait until readers that cannot be read again are quiet; return False if one never pauses."""
         parts, now_s = self._parts, self._reactor.seconds
         begun_s = quiet_s = now_s()
         seen = parts.taken_bytes()
@@ -153,16 +153,16 @@ class CleanStop:
         return bool(now_s() - quiet_s >= _QUIET_SECONDS)
 
     async def _until(self, claim: Callable[[], bool]) -> bool:
-        """Look until something is so; False if the time is over first, or it is hurried."""
-        found: list[bool] = [claim()]
+        """Poll until a condition holds; return False if the timeout or `hurry` comes first."""
+        result: list[bool] = [claim()]
 
-        def look() -> None:
-            found[0] = claim()
-            if found[0] or self._is_hurried or self._reactor.seconds() >= self._deadline_s:
+        def poll() -> None:
+            result[0] = claim()
+            if result[0] or self._is_hurried or self._reactor.seconds() >= self._deadline_s:
                 loop.stop()
 
-        if not found[0]:
-            loop = LoopingCall(look)
+        if not result[0]:
+            loop = LoopingCall(poll)
             loop.clock = self._reactor
             await loop.start(_LOOK_SECONDS)
-        return found[0]
+        return result[0]

@@ -1,4 +1,4 @@
-"""A run directory that this process has taken: nobody else writes into it, and what it holds fits the configuration."""
+"""Run directory that this process has locked: it is the only writer, and the contents fit the configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["RunDirectory"]
 
 
 class RunDirectory:
-    """A new directory with what it begins with, or one that goes on where it ended."""
+    """A new run directory with its first epochs, or one that is resumed."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class RunDirectory:
         on_epoch: Callable[[Footer], None],
         on_update: Callable[[Update], None],
     ) -> None:
-        """``on_epoch`` hears of epochs on the committer, ``on_update`` of the express lane's versions on a worker.
+        """``on_epoch`` is called with epochs on the committer, ``on_update`` with express versions on a worker.
 
-        Raises `ServiceError` for a directory that is in use, or was begun with something else, and `SparkLaneError`
-        where Spark is to run and is not installed.
+        Raises `ServiceError` for a directory that is in use or does not fit the configuration, and `SparkLaneError` if
+        Spark is to run and is not installed.
         """
         self._config = config
         directory = config.directory
@@ -55,11 +55,11 @@ class RunDirectory:
             self._lock = DirectoryLock(directory, holder)
             undone.callback(self._lock.release)
             self.claim = DirectoryClaim(directory, holder, disk)
-            """Whether it is still this process's."""
+            """Check that the directory still belongs to this process."""
             self.writer = EpochWriter(
                 directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
             )
-            """Of its epochs."""
+            """Writer of its epochs."""
             undone.callback(self.writer.close)
             self.express = ExpressLane(self.writer, directory, on_update, default_kernels())
             """Its express lane."""
@@ -79,10 +79,10 @@ class RunDirectory:
                 missing=missing_of(config.upstreams),
                 placed=lambda program: with_record(program, on_spark=self._is_spark_wanted(program)),
             )
-            """The views that it was begun with."""
+            """Program with which the directory was begun."""
             self._check_streams()
             self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
-            """Whether Spark is to run."""
+            """True if Spark is to run."""
             if self.runs_spark and (missing := missing_requirement(os.environ)):
                 raise SparkLaneError(f"{missing}; --no-spark with --express alone runs without Spark")
             self._place_express_views()
@@ -90,26 +90,26 @@ class RunDirectory:
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """Those that run."""
+        """Lanes that run."""
         return ("spark", "express") if self.runs_spark else ("express",)
 
     def close(self) -> None:
-        """Let the next one in."""
-        with ExitStack() as parts:  # both, whatever the first raises
+        """Close the writer and release the lock."""
+        with ExitStack() as parts:  # both, even if the first raises
             parts.callback(self._lock.release)
             parts.callback(self.writer.close)
 
     def _check_streams(self) -> None:
-        """Raise `ServiceError` for a stream that would wait for ever, as there were no upstreams when it was made."""
+        """Raise `ServiceError` for a stream that would wait for ever, created when there were no upstreams."""
         missing = missing_of(self._config.upstreams)
         for stream in decode_program(self.writer.control).streams:
             for name in missing.keys() & set(stream.reads):
                 raise ServiceError(f"stream {stream.name}: {missing[name]}")
 
     def _place_express_views(self) -> None:
-        """Have Spark keep all express views from now on, or none, if the newest program says otherwise.
+        """Seal a program in which Spark keeps all express views, or none, if the newest program differs.
 
-        That of an earlier release has them on the express lane alone.
+        Programs of earlier releases have them on the express lane only.
         """
         program = decode_program(self.writer.control)
         placed = with_record(program, on_spark=self.runs_spark)
@@ -118,7 +118,7 @@ class RunDirectory:
             self.writer.seal(recovered.cuts if recovered else {}, control=encode_program(placed))
 
     def _is_spark_wanted(self, program: Program) -> bool:
-        """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
+        """Return True if Spark is to run, by the configuration or the views; raises `ServiceError` if it cannot."""
         wanted, directory = self._config.runs_spark, self._config.directory
         alone = [view.name for view in program.views if view.lane == "spark"]
         if wanted is False and alone:

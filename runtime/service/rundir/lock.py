@@ -1,4 +1,4 @@
-"""A run directory belongs to one process at a time, and one that nothing has begun in is left as it was found."""
+"""Lock of a run directory for one process at a time, and removal of a directory whose start fails."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["DirectoryLock", "left_as_found"]
 
 
 class DirectoryLock:
-    """Holds a run directory for as long as it is not released, and says to others which process that is.
+    """Exclusive lock of a run directory until it is released; the file names the process that holds it.
 
-    The system lets go of it with the process. Where the disk knows no such locks nothing is held: then the lock of the
-    state database keeps a second process out, or else the first one finds out by its claim. Belongs to one thread.
+    The system releases it with the process. On a disk without such locks there is none: then the lock of the state
+    database keeps a second process out, or else the first one detects it by its claim. Not thread-safe.
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:
-        """Make the directory if it is not there; raises `DirectoryInUseError` with the process that holds it."""
+        """Create the directory if it is missing; raises `DirectoryInUseError` with the process that holds it."""
         LOCAL_DISK.make_directory(directory)
         descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
@@ -42,17 +42,17 @@ class DirectoryLock:
         os.pwrite(descriptor, holder.encoded(), 0)
 
     def release(self) -> None:
-        """Let the next one in; nothing happens the second time."""
+        """Release the lock; further calls do nothing."""
         self._file.close()
 
 
 @contextmanager
 def left_as_found(directory: Path) -> Iterator[None]:
-    """If what is within raises, whatever it has put into a directory that was empty or not there is removed.
+    """Context manager that restores a missing or empty directory if its body raises.
 
-    So a runtime that is refused, for a view that does not compile say, does not leave a directory behind which the
-    next one would take for one that was begun. A directory that held something is not touched, nor one that another
-    process has begun in meanwhile.
+    A runtime whose start is refused, for example because a view does not compile, would otherwise leave a directory
+    that the next start takes for an existing run. A directory that was not empty is not touched, nor one that another
+    process has taken meanwhile.
     """
     above = next((parent for parent in (directory, *directory.parents) if parent.exists()), None)
     was_empty = not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
@@ -67,7 +67,7 @@ def left_as_found(directory: Path) -> Iterator[None]:
 
 
 def _clear(directory: Path, above: Path | None) -> None:
-    """Remove what a directory holds, and it and the empty ones above it that were not there."""
+    """Remove a directory with its contents, and the empty directories above it, up to ``above``."""
     for entry in directory.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)

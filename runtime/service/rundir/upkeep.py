@@ -1,8 +1,8 @@
-"""What keeps a run directory small, in the background and never on the epochs' way.
+"""Upkeep of a run directory: keeps it small in the background, without delaying epochs.
 
-Relation snapshots and full results are taken now and then; what they stand for, and every consumer has passed, is
-retired. If the directory still outgrows its limit, the owner is told to let no more in until there is room: then all
-that is not needed goes, whatever the settings would keep for a replay.
+Relation snapshots and full results are taken periodically; epochs and results that they replace are retired once every
+consumer has passed them. If the directory still exceeds its limit, the owner is notified to pause all inputs until
+there is room; then everything that is not needed is retired, even what the settings keep for a replay.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from runtime.epochs import EpochLogError, EpochLogReader, Footer, ResultLog, Ret
 __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 
 _ROOM: Final = 0.9
-"""Of the limit: what is let in again fills the rest before the next look."""
+"""Fraction of the limit at which a paused source resumes."""
 _TICKS: Final = 10
-"""A look goes through all files of the directory, which may be ten thousand."""
+"""Ticks between two checks: each visits all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 
 
 class SnapshotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a relation snapshot is taken: at whichever comes first."""
+    """Intervals of relation snapshots, which are taken at whichever limit comes first, and of full results."""
 
     epochs: int = 1000
-    """After so many epochs; 0 for no snapshots at all, so that nothing of the log is ever retired."""
+    """Epochs between two snapshots; 0 for no snapshots at all, so that the log is never retired."""
     megabytes: int = 64
-    """After so much of the log."""
+    """Size of the log between two snapshots."""
     results: int = 500
-    """Results between full ones."""
+    """Results between two full results."""
 
 
 class UpkeepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is taken, what is kept, and how much there may be."""
+    """Snapshots, retention and size limit of a run directory."""
 
     snapshots: SnapshotConfig = SnapshotConfig()
-    """When snapshots are taken."""
+    """Intervals of snapshots."""
     retention: RetentionConfig = RetentionConfig()
-    """What of the log is kept for a replay."""
+    """Part of the log that is kept for a replay."""
     limit_megabytes: int = 64_000
-    """The run directory's size from which on nothing more is let in."""
+    """Size of the run directory at which all inputs are paused."""
 
 
 class Upkeep:
-    """Counts what is sealed and works when it is time, one thing after the other, on a thread of its own.
+    """Worker that takes snapshots and retires files when they are due, one task at a time, on its own thread.
 
     `sealed` is called by the thread that seals, everything else by the owner's. The lock guards the counts and the
-    thread; what `_work` uses beside them belongs to the thread that is alive.
+    thread; all other state that `_work` uses belongs to the running thread.
     """
 
     _log = Logger()
@@ -72,10 +72,10 @@ class Upkeep:
     ) -> None:
         """``epoch`` is the newest of the log in ``directory``.
 
-        ``passed`` say for each consumer up to which epoch it will never read again, ``put_full`` puts a full result
-        into the result log, ``on_full`` hears when the directory has reached its limit, and when there is room again;
-        all on the thread of the upkeep. ``fence`` raises if the directory is another process's by now: then nothing is
-        taken nor retired.
+        ``passed`` return for each consumer the epoch up to which it will never read again, ``put_full`` appends a full
+        result to the result log, ``on_full`` is called when the directory has reached its limit, and when there is room
+        again; all on the thread of the upkeep. ``fence`` raises if another process has taken the directory: then
+        nothing is taken or retired.
         """
         self._config = config
         self._directory = directory
@@ -96,7 +96,7 @@ class Upkeep:
         self._ticks = 0
         self._thread: threading.Thread | None = None
         self._is_retiring_due = False
-        self._failures: frozenset[str] = frozenset()  # of the last work, tried again at the next look, not every epoch
+        self._failures: frozenset[str] = frozenset()  # of the last run; retried by ticks, not every epoch
         self._damaged: frozenset[str] = frozenset()
         self._times_failed = 0
         self._has_retired = False
@@ -105,26 +105,26 @@ class Upkeep:
 
     @property
     def used_bytes(self) -> int:
-        """Size of the run directory at the last look."""
+        """Size of the run directory at the last check."""
         return self._used
 
     @property
     def is_full(self) -> bool:
-        """Whether the run directory has reached its limit."""
+        """True while the run directory has reached its limit."""
         return self._is_full
 
     @property
     def failed(self) -> str | None:
-        """What the last work has failed at and which damaged files it has passed over; None if there is nothing."""
+        """Failures of the last run and damaged files that were skipped; None if there are none."""
         return "; ".join(sorted(self._failures | self._damaged)) or None
 
     @property
     def failures(self) -> int:
-        """How often a work has failed, or come upon another damaged file."""
+        """Number of runs that failed, or detected another damaged file."""
         return self._times_failed
 
     def sealed(self, footer: Footer) -> None:
-        """There is a new epoch; never blocks."""
+        """Record a new epoch; never blocks."""
         with self._lock:
             self._newest = footer.to_epoch
             self._bytes += self._epochs.disk.size(self._epochs.path(footer.to_epoch))
@@ -133,7 +133,7 @@ class Upkeep:
             self.look()
 
     def look(self) -> None:
-        """Do what is to be done now, unless it is being done; never blocks."""
+        """Start a run unless one is in progress; never blocks."""
         with self._lock:
             if self._stopped.is_set() or (self._thread and self._thread.is_alive()):
                 return
@@ -141,13 +141,13 @@ class Upkeep:
             self._thread.start()
 
     def tick(self) -> None:
-        """Called every second: looks now and then, and every time while the directory is full."""
+        """Start a run every tenth call, and on every call while the directory is full; called every second."""
         self._ticks += 1
         if self._is_full or self._ticks % _TICKS == 0:
             self.look()
 
     def stop(self) -> None:
-        """Give up what is under way, and wait for that."""
+        """Abort the run in progress, and wait for its end."""
         self._stopped.set()
         with self._lock:
             thread = self._thread
@@ -155,43 +155,43 @@ class Upkeep:
             thread.join()
 
     def _is_snapshot_due(self) -> bool:
-        """With the lock held: it is time, or room is wanted and a snapshot may make some."""
+        """Return True if a snapshot is due by its interval, or may make room; the caller holds the lock."""
         limits = self._config.snapshots
         since = self._newest - self._taken
         is_time = since >= limits.epochs or self._bytes >= limits.megabytes * 1_000_000
         return limits.epochs > 0 and since > 0 and (is_time or self._is_full)
 
     def _work(self) -> None:
-        """Part by part: what one fails at keeps no other from being done, so that the limit holds in any case."""
+        """Run all tasks; a failed one does not prevent the others, so that the limit is enforced in any case."""
         parts = (self._snapshot, self._full_result, self._retire, self._measure)
         fenced = self._failed(self._fence)
-        failures = {fenced} if fenced else {said for part in parts if (said := self._failed(part))}
+        failures = {fenced} if fenced else {failure for part in parts if (failure := self._failed(part))}
         self._failures = frozenset(failures)
         if self._note_damaged() or failures:
             self._times_failed += 1
 
     def _note_damaged(self) -> bool:
-        """Tell of snapshots and results that were passed over since the last time; whether there are others.
+        """Log damaged snapshots and results skipped since the last call; return True if there are new ones.
 
-        Once it was retired what had been found before is forgotten, as it may be gone: what is there was found again.
+        Retirement may remove damaged files and meets the remaining ones again, so after it only those are kept.
         """
-        found = frozenset((*self._snapshots.torn.values(), *self._results.torn))
+        damaged = frozenset((*self._snapshots.torn.values(), *self._results.torn))
         self._snapshots.torn.clear()
         self._results.torn.clear()
-        others = found - self._damaged
+        others = damaged - self._damaged
         for reason in sorted(others):
             self._log.error("passed over: {reason}", reason=reason)
-        self._damaged = found if self._has_retired else self._damaged | found
+        self._damaged = damaged if self._has_retired else self._damaged | damaged
         self._has_retired = False
         return bool(others)
 
     def _failed(self, part: Callable[[], None]) -> str:
         try:
             part()
-        except Exception as error:  # noqa: BLE001 (the log stands as it is, whatever the cause)
+        except Exception as error:  # noqa: BLE001 (the log is unchanged, whatever the cause)
             if (failure := f"{type(error).__name__}: {error}") not in self._failures:
                 text = "the run directory {directory} is not kept small"
-                if isinstance(error, (EpochLogError, OSError)):  # says itself what is wrong where
+                if isinstance(error, (EpochLogError, OSError)):  # the message states what is wrong and where
                     self._log.error(text + ": {reason}", directory=self._directory, reason=str(error))
                 else:
                     self._log.failure(text, directory=self._directory)
@@ -241,7 +241,7 @@ class Upkeep:
 
 
 def used_bytes(directory: Path) -> int:
-    """What the files below a directory hold; those that vanish meanwhile count as nothing."""
+    """Return the size of all files below a directory; files that are removed meanwhile do not count."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:

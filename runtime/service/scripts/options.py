@@ -1,7 +1,7 @@
-"""What the options of a script's stream say: its format, its schema, its codec.
+"""Options of a script's streams: format, schema and codec.
 
-What is not an option of every stream is one of its format, by the name that the format gives it, so that a new format
-needs nothing in this module.
+An option that is not common to all streams belongs to the stream's format and has the name of the format's field, so
+that a new format needs no change in this module.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _LINE: Final = b"\n"
 _DELIMITER: Final = "tuple_delimiter"
 _SHORT: Final = {"delimiter", "fields"}  # DBToaster's names for the field delimiter of csv
 _WITHOUT_PATHS: Final = ("csv", "native", "itch")
-"""Formats whose fields stand where the format says."""
+"""Formats that define the places of fields themselves."""
 _IGNORED: Final = ("schema", "eventtype")
-"""Options of DBToaster's adaptors that say what the declaration says as well."""
+"""Options of DBToaster's adaptors that repeat the declaration."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
     "int64": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     "int128": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -51,11 +51,11 @@ _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
     "string": ("string", "char"),
     "timestamp": ("timestamp(s)", "timestamp(ms)", "timestamp(us)"),
 }
-"""Types in the input whose every value is one of the column's type."""
+"""Column type → the input types whose values it can all represent."""
 
 
 class Options:
-    """The options of one declaration; each is taken once, and what nobody takes is unknown."""
+    """Options of one declaration; each is taken once, and options that are never taken are unknown."""
 
     def __init__(self, declaration: StreamDeclaration) -> None:
         self._declaration = declaration
@@ -64,27 +64,27 @@ class Options:
 
     @property
     def stream(self) -> str:
-        """Whose options they are."""
+        """Name of the stream."""
         return self._declaration.name
 
     def given(self, *names: str) -> str:
-        """The first of these names of which something is said, else nothing."""
+        """Return the first of these names that is given, else the empty string."""
         return next((name for name in names if name in self._declaration.options), "")
 
     def text(self, name: str, default: str = "") -> str:
-        """As it was written."""
+        """Take an option as it was written."""
         self._known.add(name)
         return self._left.pop(name, default)
 
     def choice(self, name: str, *choices: str) -> str:
-        """One of these, in lower case; the first of them if nothing is said."""
+        """Take an option with one of these values, in lower case; the first is the default."""
         text = self.text(name, choices[0]).lower()
         if text not in choices:
             raise self.error(name, " or ".join(repr(choice) for choice in choices if choice), text)
         return text
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Yes or no, in any of the ways of saying it."""
+        """Take an option that is yes or no, in any spelling."""
         text = self.text(name)
         if not text:
             return default
@@ -93,7 +93,7 @@ class Options:
         return _YES[text.lower()]
 
     def number(self, name: str, default: int, least: int = 1) -> int:
-        """A whole number."""
+        """Take an option that is a whole number."""
         text = self.text(name)
         if not text:
             return default
@@ -102,26 +102,26 @@ class Options:
         return int(text)
 
     def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:
-        """What is said of single columns: ``prefix.column``."""
+        """Take the options ``prefix.column`` of single columns, by column."""
         self._known.add(f"{prefix}.COLUMN")
-        found = {}
+        options = {}
         for name in [n for n in self._left if n.startswith(f"{prefix}.")]:
             column = name.partition(".")[2]
             if column not in columns:
                 known = ", ".join(f"{prefix}.{column}" for column in columns)
                 raise ServiceError(f"expected an option out of {known} for {self._declaration.name}, was {name}")
-            found[column] = self._left.pop(name)
-        return found
+            options[column] = self._left.pop(name)
+        return options
 
     def rest(self, known: Collection[str]) -> dict[str, str]:
-        """Those of these names, taken together; they have to be all that are left."""
+        """Take all options of these names, which must be all that are left."""
         self._known.update(known)
-        found = {name: self._left.pop(name) for name in list(self._left) if name in known}
+        taken = {name: self._left.pop(name) for name in list(self._left) if name in known}
         self.end()
-        return found
+        return taken
 
     def end(self) -> None:
-        """Everything has been taken; raises `ServiceError` for what is left."""
+        """Raise `ServiceError` if options are left."""
         if self._left:
             raise ServiceError(
                 f"expected options out of {', '.join(sorted(self._known))} for {self._declaration.adaptor} of "
@@ -129,16 +129,16 @@ class Options:
             )
 
     def error(self, name: str, expected: str, was: str) -> ServiceError:
-        """What is wrong with an option, and where."""
+        """Return the error for a value of an option."""
         return ServiceError(f"expected {name} := {expected} for {self._declaration.name}, was {was}")
 
 
 def stream_schema(
     declaration: StreamDeclaration, options: Options, *, deletions: bool, numbered: bool = False
 ) -> Schema:
-    """The schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
+    """Return the schema of the rows of a stream whose adaptor is a format; raises `ServiceError`.
 
-    ``numbered``: with ``deletions``, each row begins with its order, as in DBToaster's files.
+    With ``numbered`` and ``deletions`` each row begins with its order, as in DBToaster's files.
     """
     columns = {column.name: column for column in declaration.columns}
     settings: dict[str, Any] = policies(options)
@@ -169,14 +169,14 @@ def stream_schema(
             paths=paths,
             **settings,
         )
-        schema.format.indexer(schema, Pushdown())  # what a format cannot read is said before anything starts
+        schema.format.indexer(schema, Pushdown())  # reports what a format cannot read before the start
         return schema
     except FormatError as error:
         raise ServiceError(f"stream {declaration.name}: {error}") from None
 
 
 def policies(options: Options) -> dict[str, Any]:
-    """What becomes of malformed tuples and values, and how long a tuple may be."""
+    """Return the policies for malformed tuples and values, and the longest tuple."""
     limits = Limits()
     malformed = options.choice("malformed", "dead_letter", "skip", "fail")
     nullable = options.text("malformed_nullable", "null").lower()
@@ -190,7 +190,7 @@ def policies(options: Options) -> dict[str, Any]:
 
 
 def stream_codec(options: Options, path: Path) -> Codec | None:
-    """How a stream's file is compressed: as its options say, or else its suffix."""
+    """Return the compression of a stream's file, by its options or else its suffix; None if it has none."""
     name = options.choice("codec", "", "gzip", "zstd", "lz4")
     mode = options.choice("codec_mode", "sequential", "per_buffer")
     default = Codec("gzip")
@@ -198,9 +198,9 @@ def stream_codec(options: Options, path: Path) -> Codec | None:
     ratio = options.number("codec_ratio", default.most_ratio)
     by_suffix = codec_by_suffix(path)
     if not name and by_suffix is None:
-        if said := options.given("codec_mode", "codec_limit", "codec_ratio"):
+        if given := options.given("codec_mode", "codec_limit", "codec_ratio"):
             raise ServiceError(
-                f"expected {said} for {options.stream} only with a codec, was none: {path.name} has no suffix of one"
+                f"expected {given} for {options.stream} only with a codec, was none: {path.name} has no suffix of one"
             )
         return None
     return msgspec.convert(
@@ -215,7 +215,7 @@ def stream_codec(options: Options, path: Path) -> Codec | None:
 
 
 def _format(declaration: StreamDeclaration, options: Options) -> Format:
-    """The format of that name, with the options that are left."""
+    """Return the declared format, with the options that are left."""
     if declaration.adaptor not in format_names():
         known = ", ".join(sorted([*format_names(), "orderbook"]))
         raise ServiceError(f"expected an adaptor out of {known} for {declaration.name}, was {declaration.adaptor!r}")

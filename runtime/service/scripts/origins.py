@@ -1,6 +1,6 @@
-"""From a script's declarations to origins of the ingest.
+"""Origins of the ingest for a script's declarations.
 
-Streams that read the same file in the same way share one origin: it is read once, and its messages count once.
+Streams that read the same file in the same way share one origin: the file is read once, and its messages count once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runtime.sources import Position
 __all__ = ["script_inputs", "script_origins", "script_times"]
 
 _OF_A_STREAM: Final = {"book", "deterministic", "validate"}
-"""Options of an order book in which streams that are read together may differ."""
+"""Options of an order book in which streams of one origin may differ."""
 
 
 def script_origins(
@@ -38,11 +38,11 @@ def script_origins(
     *,
     numbered: bool = False,
 ) -> dict[int, Origin]:
-    """The origins that fill these relations, each to go on where the writer's last epoch ended.
+    """Return the origins that fill these relations, each at its position at the end of the writer's last epoch.
 
-    ``columns``: those of each relation that somebody reads, all if it is None; what is not read is not parsed.
-    ``numbered``: where rows may be deleted, each begins with its order, as in DBToaster's files. Raises
-    `ServiceError` for an adaptor or option that there is none of, `MissingFileError` for a file that is not there.
+    ``columns`` are those of each relation that are read, None for all; others are not parsed. With ``numbered``, each
+    row of a stream with deletions begins with its order, as in DBToaster's files. Raises `ServiceError` for an unknown
+    adaptor or option, `MissingFileError` for a missing file.
     """
     groups: dict[tuple[str, ...], list[StreamDeclaration]] = {}
     for declaration in declarations:
@@ -68,27 +68,27 @@ def script_origins(
 
 
 def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInput, ...]:
-    """What derived streams may read of these relations: not order books, whose rows change without a time of their own.
+    """Return the relations that derived streams may read: all but order books, whose changes have no time column.
 
-    A table, and a stream from which rows are deleted, is looked up. Raises `ServiceError` for a time that is none.
+    Tables, and streams with deletions, are looked up. Raises `ServiceError` for an invalid time column.
     """
-    found = []
+    inputs = []
     for declaration in declarations:
         if declaration.adaptor != "orderbook":
             relation = declaration.relation()
             is_looked_up = declaration.is_table or Options(declaration).flag("deletions")
-            found.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
-    return tuple(found)
+            inputs.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
+    return tuple(inputs)
 
 
 def script_times(declarations: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """The streams whose rows say how far event time has come → their time columns; raises `ServiceError`."""
+    """Return the streams whose rows advance event time → their time columns; raises `ServiceError`."""
     times = {each.name: time_of(each.relation(), each.options) for each in declarations if not each.is_table}
     return {name: column for name, column in times.items() if column}
 
 
 def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
-    """What streams must have in common to be read together."""
+    """Return the key that streams of one origin have in common."""
     path = str(_path(declaration))
     if declaration.adaptor == "orderbook":
         brokers = declaration.options.get("brokers", "10")
@@ -129,7 +129,7 @@ def _book_adaptor(
 def _row_adaptor(
     declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None, *, numbered: bool
 ) -> RowAdaptor:
-    """The adaptor of a stream whose tuples are its rows."""
+    """Return the adaptor of a stream whose tuples are its rows."""
     deletions = options.flag("deletions")
     options.text(TIME_OPTION)
     schema = stream_schema(declaration, options, deletions=deletions, numbered=numbered)

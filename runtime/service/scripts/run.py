@@ -1,4 +1,4 @@
-"""Runs a script's streams to their end, through formatter, engine, epochs and Spark, and gives the views' results."""
+"""Run of a script's streams to their end, through formatter, engine, epochs and Spark, with the views' results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Result(msgspec.Struct, frozen=True):
     query: str
     """Name of the view."""
     columns: tuple[Column, ...]
-    """What its rows look like."""
+    """Columns of the rows."""
     rows: list[list[Any]]
     """The rows as JSON values, sorted."""
     epoch: int
@@ -75,22 +75,22 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What a run went through."""
+    """Counts of a run."""
 
     messages: int
-    """Messages of all origins, malformed ones not counted."""
+    """Well-formed messages of all origins."""
     dead_letters: int
-    """Malformed ones."""
+    """Malformed messages."""
     nulled: int
     """Malformed values that became NULL."""
     epochs: int
     """Epochs sealed."""
     counters: dict[str, int]
-    """What the adaptors saw."""
+    """Counters of the adaptors."""
     origins: dict[str, OriginCounters]
-    """What became of the tuples of each file."""
+    """Counters of the tuples of each file."""
     late: dict[str, int] = {}
-    """Derived stream → rows that came too late for it, which are dead letters."""
+    """Derived stream → number of rows that arrived too late for it, which are dead letters."""
 
 
 class _Listener(IngestListener):
@@ -105,9 +105,9 @@ class _Listener(IngestListener):
 
 
 def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
-    """The columns of each declared relation that a map of the program reads, and all of one that a stream reads.
+    """Return the columns of each declared relation that a map of the program reads, and all that a stream reads.
 
-    Where the program reads the time of epochs, all columns that it follows from as well.
+    If the program reads the time of epochs, the columns that determine it are included.
     """
     read: dict[str, set[str]] = {stream.name: set() for stream in streams}
     for map_ in program.maps:
@@ -121,13 +121,13 @@ def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict
 
 
 def times_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, str]:
-    """The time columns of declared streams, if the program reads the time of epochs; raises `ServiceError`."""
+    """Return the time columns of declared streams if the program reads the time of epochs; raises `ServiceError`."""
     reads = any(map_.relation == EPOCH_TIME.name for map_ in program.maps)
     return script_times(streams) if reads else {}
 
 
 class ScriptRun:
-    """One run of one script in a directory of its own."""
+    """One run of a script in its own directory."""
 
     def __init__(
         self,
@@ -141,9 +141,9 @@ class ScriptRun:
         derived: Sequence[StreamSelect] = (),
         runs_spark: bool | None = None,
     ) -> None:
-        """``runs_spark``: whether Spark keeps all views; None: if there are views without the express lane.
+        """``runs_spark`` says whether Spark keeps all views; None: if there are views without the express lane.
 
-        Raises `ServiceError` if Spark is not to run and there are such views, and what `begun_program` raises.
+        Raises `ServiceError` if Spark is not to run and there are such views, and the errors of `begun_program`.
         """
         self._directory = directory
         self._streams = streams
@@ -159,13 +159,12 @@ class ScriptRun:
         self._failures: dict[str, str] = {}
 
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
-        """Run, and give each view's result at the end, or at every version that is published.
+        """Run the script, and yield each view's result at the end, or at every published version.
 
-        ``on_starting`` is called when the input is in and Spark's start, the longest wait, begins.
-        Where Spark runs, its results are the ones that are given, and those of the express lane are compared with
-        them at every version. A view that fails has no result from there on; `ServiceError` names all of these views
-        at the end, and those of which the lanes differ.
-        Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
+        ``on_starting`` is called when the input has been read and Spark's start, the longest wait, begins.
+        If Spark runs, its results are yielded, and those of the express lane are compared with them at every version.
+        A failed view has no further results; at the end `ServiceError` names all failed views, and those whose lanes
+        differ. Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
         if self._runs_spark and (missing := missing_requirement(os.environ)):
             raise SparkLaneError(f"{missing}; --lane express runs without Spark")
@@ -173,7 +172,7 @@ class ScriptRun:
         yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
         express = self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
         if self._runs_spark:
-            for _ in express:  # notes which of them have failed
+            for _ in express:  # records failed views
                 pass
             kept = {view.name: view for view in self.program.views}
             yield from self._spark_results(kept, last, every_epoch, on_starting)
@@ -192,7 +191,7 @@ class ScriptRun:
         return {name: view for name, view in views.items() if name not in failed}
 
     def _log_results(self, program: Program, section: str, last: int, *, every_epoch: bool) -> Iterator[Result]:
-        """Derived streams, or the express lane's views, as the epochs have them in sections whose names begin so."""
+        """Yield results of derived streams, or of the express lane's views, from sections with this prefix."""
         views = {view.name: MaterialisedView(view.columns, kernels=default_kernels()) for view in program.views}
         log = EpochLogReader(self._directory / "epochs")
         for epoch in range(last + 1) if views else ():
@@ -245,7 +244,7 @@ class ScriptRun:
             self._failures[name] = f"view {name}: the lanes differ from epoch {each.since} on; Spark's answer is shown"
 
     def _ingest(self) -> int:
-        """Bring everything in; gives the last epoch."""
+        """Read all input; return the last epoch."""
         footers: list[Footer] = []
         with left_as_found(self._directory):
             writer, origins, pipeline = self._begin(footers)
@@ -272,15 +271,15 @@ class ScriptRun:
             for origin in origins.values():
                 for name, value in origin.adaptor.counters().items():
                     counters[name] = counters.get(name, 0) + value
-            found = ingest.counters()
-            self._expect_rows(origins, found)
+            counts = ingest.counters()
+            self._expect_rows(origins, counts)
             self.counts = Counts(
                 messages=sum(f.messages for f in footers),
                 dead_letters=writer.dead_letters,
-                nulled=sum(origin.nulled for origin in found.values()),
+                nulled=sum(origin.nulled for origin in counts.values()),
                 epochs=writer.epoch,
                 counters=counters,
-                origins=found,
+                origins=counts,
                 late={name: line.late for name, line in derived.figures.items() if line.late} if derived else {},
             )
             return writer.epoch
@@ -288,27 +287,27 @@ class ScriptRun:
             writer.close()
 
     def _expect_rows(self, origins: Mapping[int, Origin], counters: Mapping[str, OriginCounters]) -> None:
-        """Raises `ServiceError` for an origin of whose tuples none is well formed: a result over it would mislead."""
+        """Raise `ServiceError` for an origin whose tuples are all malformed: results would be misleading."""
         for origin_id, origin in origins.items():
-            found = counters[origin.name]
-            if not found.tuples or found.bad < found.tuples:
+            counts = counters[origin.name]
+            if not counts.tuples or counts.bad < counts.tuples:
                 continue
             first = first_letter(self._directory / "dead-letters.jsonl", origin_id)
             raise ServiceError(
-                f"expected rows in {origin.name.partition('|')[0]}, was none: all {found.tuples} tuples are malformed"
+                f"expected rows in {origin.name.partition('|')[0]}, was none: all {counts.tuples} tuples are malformed"
                 + ("" if first is None else f"; of the first one {first}")
                 + self._hint(origin.name)
             )
 
     def _hint(self, name: str) -> str:
-        """What may be meant where the tuples of a stream are malformed from which rows are deleted."""
+        """Return a hint if the malformed tuples of a stream with deletions may be DBToaster's; empty otherwise."""
         stream = next((each for each in self._streams if each.name == name.rpartition("|")[2]), None)
         if stream is None or self.program.mode == "dbtoaster" or "deletions" not in stream.options:
             return ""
         return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
-        """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""
+        """Return the writer after the epoch of the program, the origins and the express lane; raises `ServiceError`."""
         writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
         try:
             express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())

@@ -1,17 +1,17 @@
-"""What views change, on its way to those who asked for it.
+"""Changes of views on their way to subscribers.
 
 ```
 hub ──Message──▶ VersionSubscription ──────────────▶ Listener (a connection)
- │                 │ full, or held: waits            ▲
- │                 └──▶ ViewStream (one bounded queue for all who wait) ── their sum, or a snapshot ──┘
+ │                 │ full, or held back: waits       ▲
+ │                 └──▶ ViewStream (one bounded queue for all waiting) ── sum of the changes, or a snapshot ──┘
  │
  └─ epochs as they are committed ─▶ CommittedViews ─▶ EpochSubscription ─▶ Listener
-                                         ▲                  │ behind: from a position
+                                         ▲                  │ resumes from a position
                      epoch and result log ── History ◀──────┘
 ```
 
-A message is encoded once in each format, however many are told. Listeners are HTTP answers without end, and `Page`s
-behind a `WebSocket`.
+A message is encoded once in each format, however many subscribers receive it. Listeners are endless HTTP answers, and
+`Page`s over a `WebSocket`.
 """
 
 from runtime.service.subscriptions.committed import CommittedViews, Epochs, Start

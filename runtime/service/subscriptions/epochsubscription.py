@@ -1,4 +1,4 @@
-"""One subscriber who follows views epoch by epoch, each exactly once."""
+"""Subscription to committed epochs, each delivered exactly once."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ class EpochSource(Source, Protocol):
     """Committed epochs."""
 
     def snapshot(self, name: str) -> Message | None:
-        """A view's full result at the newest epoch; None if it is not at the end of an epoch: see `want`."""
+        """Return a view's full result at the newest epoch; None if it is not at the end of an epoch, see `want`."""
 
-    def told(self, name: str) -> int:
-        """Who follows a view has heard everything up to here."""
+    def delivered(self, name: str) -> int:
+        """Return the newest epoch up to which everything was sent to the subscribers that follow a view."""
 
     def settle(self, name: str) -> int:
-        """Bring all who follow a view to the newest epoch, which it gives."""
+        """Send the progress of a view up to the newest epoch, and return that epoch."""
 
     def failure(self, name: str) -> str:
-        """Why a view has failed; empty if it has not."""
+        """Return the reason why a view has failed; empty if it has not."""
 
     def want(self, name: str, subscription: EpochSubscription) -> None:
         """Call `EpochSubscription.began` with a snapshot as soon as there is one."""
 
     def read(self, name: str, begin: int, end: int, done: Callable[[Past], None]) -> None:
-        """Have the changes of a view in ``(begin, end]`` read."""
+        """Read the changes of a view in ``(begin, end]`` and call ``done`` with them."""
 
     def header(self, name: str, kind: Any, begin: int, end: int, cuts: Mapping[str, Any]) -> FrameHeader:
-        """Of a message about a span of epochs."""
+        """Return the header of a message about a span of epochs."""
 
 
 class EpochSubscription(Subscription):
-    """Every view has a position, the epoch up to which the subscriber has heard of it; spans follow each other.
+    """Subscription in which each view has a position, the epoch up to which it was delivered; spans have no gaps.
 
-    A view that is not followed gets what is behind its position: from the stream in which it waits, from the logs where
-    that does not reach back, or, where these do not either, a snapshot that says why.
+    A view that is not followed is caught up from its position: from the stream in which it waits, from the logs where
+    the stream does not reach back, or else with a snapshot that states the reason.
     """
 
     _source: EpochSource
@@ -52,63 +52,63 @@ class EpochSubscription(Subscription):
     def __init__(self, names: Sequence[str], listener: Listener, source: EpochSource, start: Mapping[str, int]) -> None:
         super().__init__(names, listener, source)
         self._at = dict(start)
-        """Of views that are not followed; those that are not here begin with a snapshot."""
+        """Positions of views that are not followed; a view that is missing here begins with a snapshot."""
         self._goal: dict[str, int] = {}
-        """Of views that wait: up to here the logs are needed, the stream goes on from here."""
+        """Epochs at which the streams of waiting views begin; the logs are needed up to there."""
         self._why: dict[str, str] = {}
-        """Why a view begins with a snapshot."""
-        self._busy: dict[str, object] = {}
-        """Views of which something is on its way, from the logs or from the end of the open epoch."""
+        """Reasons why views begin with a snapshot."""
+        self._pending: dict[str, object] = {}
+        """Views that wait for the logs or for the end of the open epoch, each with a token of the request."""
         self._is_reading = False
-        """Whether the logs are read for it: for one view at a time, so that no more than that waits for room."""
+        """True while the logs are read: for one view at a time, so that at most one message waits for room."""
         self._ready: dict[str, Message] = {}
-        """What was read of a view, until there is room for it."""
+        """Messages read from the logs that wait for room."""
 
     def began(self, name: str, snapshot: Message) -> None:
-        """Here is the snapshot at the newest epoch, where the view's stream is too."""
-        if self._busy.pop(name, None) is None or self._full:
-            return  # it would be kept for nobody knows how long; there will be another one when there is room
+        """Send the snapshot that was requested with `EpochSource.want`, and follow the view from there."""
+        if self._pending.pop(name, None) is None or self._full:
+            return  # a snapshot would be kept for an unbounded time; another one is requested when there is room
         self._followed.add(name)
         self._listener.write(self._explained(name, snapshot))
         self._listener.flush()
 
     def begin_again(self, name: str, reason: str) -> None:
-        """What the subscriber knows of a view is not what the epochs go on with; `catch_up` sends a snapshot."""
+        """Discard the position of a view, which the epochs do not continue; `catch_up` then sends a snapshot."""
         if name in self._names:
             self._forget(name)
             self._why[name] = reason
 
     def _wait(self, name: str) -> None:
-        self._at[name] = self._goal[name] = self._source.told(name)
+        self._at[name] = self._goal[name] = self._source.delivered(name)
         super()._wait(name)
 
     def _forget(self, name: str) -> None:
         super()._forget(name)
-        for kept in (self._at, self._goal, self._why, self._busy, self._ready):
+        for kept in (self._at, self._goal, self._why, self._pending, self._ready):
             kept.pop(name, None)
 
     def _due(self, name: str) -> list[Message]:
-        """What there is now; the view is followed afterwards, or something is on its way."""
-        if name in self._busy:
+        """Return the messages that are available; afterwards the view is followed, or pending."""
+        if name in self._pending:
             return []
         ready = self._ready.pop(name, None)
-        found = [] if ready is None else [ready]
+        messages = [] if ready is None else [ready]
         if reason := self._source.failure(name):
-            return [*found, self._failed(name, reason)]
-        return [*found, *(self._begin(name) if name not in self._at else self._go_on(name))]
+            return [*messages, self._failed(name, reason)]
+        return [*messages, *(self._begin(name) if name not in self._at else self._continue(name))]
 
     def _begin(self, name: str) -> list[Message]:
         snapshot = self._source.snapshot(name)
         if snapshot is None:
-            self._busy[name] = object()
+            self._pending[name] = object()
             self._source.want(name, self)
             return []
         self._source.settle(name)
         self._followed.add(name)
         return [self._explained(name, snapshot)]
 
-    def _go_on(self, name: str) -> list[Message]:
-        if name not in self._waiting:  # what comes from now on waits, while the logs are read
+    def _continue(self, name: str) -> list[Message]:
+        if name not in self._waiting:  # new changes wait in the stream while the logs are read
             self._source.settle(name)
             position = self._at[name]
             self._wait(name)
@@ -122,28 +122,28 @@ class EpochSubscription(Subscription):
             return []
         if position < goal:
             self._is_reading = True
-            token = self._busy[name] = object()
-            self._source.read(name, position, goal, lambda past: self._was_read(name, token, past))
+            token = self._pending[name] = object()
+            self._source.read(name, position, goal, lambda past: self._read_done(name, token, past))
             return []
         taken = self._waiting.pop(name).take(self)
-        if taken is None:  # more than is kept for those who wait: the logs have it
-            return self._go_on(name)
+        if taken is None:  # the stream has overrun: the logs have the changes
+            return self._continue(name)
         self._followed.add(name)
-        return self._tiled(name, position, taken)
+        return self._contiguous(name, position, taken)
 
-    def _tiled(self, name: str, position: int, messages: list[Message]) -> list[Message]:
-        """From the position to where the stream is, without a gap."""
-        found = [message.since(position) if not place else message for place, message in enumerate(messages)]
-        reached = found[-1].header.to_epoch if found else position
-        if reached < (told := self._source.told(name)):
-            found.append(Message(self._source.header(name, "progress", reached, told, {})))
-        return found
+    def _contiguous(self, name: str, position: int, messages: list[Message]) -> list[Message]:
+        """Return the messages that lead from the position to the stream's, without a gap."""
+        connected = [message.since(position) if not place else message for place, message in enumerate(messages)]
+        reached = connected[-1].header.to_epoch if connected else position
+        if reached < (delivered := self._source.delivered(name)):
+            connected.append(Message(self._source.header(name, "progress", reached, delivered, {})))
+        return connected
 
-    def _was_read(self, name: str, token: object, past: Past) -> None:
+    def _read_done(self, name: str, token: object, past: Past) -> None:
         self._is_reading = False
-        is_awaited = self._busy.get(name) is token
+        is_awaited = self._pending.get(name) is token
         if is_awaited:
-            del self._busy[name]
+            del self._pending[name]
         if is_awaited and past.gone:
             self._forget(name)
             self._why[name] = past.gone
@@ -159,7 +159,7 @@ class EpochSubscription(Subscription):
         position = self._at.get(name, 0)
         self._forget(name)
         self._followed.add(name)
-        header = self._source.header(name, "error", position, self._source.told(name), {})
+        header = self._source.header(name, "error", position, self._source.delivered(name), {})
         return Message(msgspec.structs.replace(header, reason=reason))
 
     def _explained(self, name: str, snapshot: Message) -> Message:

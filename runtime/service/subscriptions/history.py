@@ -1,4 +1,4 @@
-"""What views changed in epochs that are over: read again for subscribers who go on where they left."""
+"""Changes of views in past epochs, read again for subscribers that resume."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _MOST_BYTES: Final = 8 * 1024 * 1024
 
 
 class Past(msgspec.Struct, frozen=True, eq=False):
-    """What a view changed from an epoch on."""
+    """Changes of a view from an epoch on."""
 
     reached: int
-    """Up to this epoch, which is the one that was asked for unless that were too many at once."""
+    """Last epoch that is covered: the requested one, or an earlier one if the changes are too many for one read."""
     rows: pa.Table | None = None
     """Columns and ``weight``, added up; None if nothing changed."""
     cuts: Mapping[str, Cut] = {}
-    """Where ``reached`` cuts the origins."""
+    """Cuts of the origins at ``reached``."""
     gone: str = ""
-    """Why there is no answer; empty if there is."""
+    """Reason why the changes cannot be read; empty if they were."""
 
 
 class _Gone(Exception):
-    """The changes cannot be told any more."""
+    """The changes are no longer available."""
 
 
 class History:
-    """Reads the epoch log, with the changes of the express lane and of streams, and the result log of the Spark lane.
+    """Reader of the epoch log, for the express lane and streams, and of the result log, for the Spark lane.
 
-    From any thread, one at a time.
+    May be called from any thread; calls run one at a time.
     """
 
     def __init__(self, epochs: Path, results: ResultLog) -> None:
@@ -51,7 +51,7 @@ class History:
         self._lock = threading.Lock()
 
     def read(self, view: View, since: int, begin: int, end: int) -> Past:
-        """What a view that is there changed in the epochs ``(begin, end]``, or in the first of them.
+        """Return what an existing view changed in the epochs ``(begin, end]``, or in the first of them.
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
@@ -66,7 +66,7 @@ class History:
                 return Past(begin, gone=f"epochs behind {begin} cannot be read: {error}")
 
     def _epochs(self, view: View, begin: int, end: int) -> Iterator[Segment]:
-        """The epochs behind ``begin``, in each of which the view is the same, or was not there yet."""
+        """Yield the epochs after ``begin``; in each of them the view is the same, or does not exist yet."""
         if (first := self._log.first()) > begin + 1:
             raise _Gone(f"epoch {begin + 1} is retired, the first that is left is {first}")
         before: Program | None = None
@@ -75,7 +75,7 @@ class History:
             if segment.footer.control:
                 program = decode_program(segment.footer.control)
                 before = before or self._program(epoch - 1)
-                # Of a view that was not there before, all changes are in the epochs from here on.
+                # A view that did not exist before has all its changes in the epochs from here on.
                 if _home(before, view.name) not in {None, _home(program, view.name)}:
                     raise _Gone(f"view {view.name} of epoch {begin} ended with epoch {epoch - 1}, this is another one")
                 before = program
@@ -102,25 +102,25 @@ class History:
 
 def _sum(view: View, name: str, segments: Iterator[Segment], begin: int, end: int) -> Past:
     tables: list[pa.Table] = []
-    reached, read, held, cuts = begin, 0, 0, dict[str, Cut]()
+    reached, read, total_bytes, cuts = begin, 0, 0, dict[str, Cut]()
     for segment in segments:
         if (table := segment.rows(name)) is not None and table.num_rows:
             tables.append(table)
-            held += table.nbytes
+            total_bytes += table.nbytes
         reached, cuts, read = segment.footer.to_epoch, segment.footer.cuts, read + 1
-        if reached >= end or read >= _MOST_SEGMENTS or held >= _MOST_BYTES:
+        if reached >= end or read >= _MOST_SEGMENTS or total_bytes >= _MOST_BYTES:
             break
     rows = consolidate(pa.concat_tables(tables), change_schema(view.columns)) if tables else None
     return Past(reached, rows if rows is not None and rows.num_rows else None, cuts)
 
 
 def section_of(view: View) -> str:
-    """The section that has the changes of a view: in the epoch log, or of the Spark lane in the result log."""
+    """Return the section with the changes of a view: in the epoch log, or for the Spark lane in the result log."""
     return f"view/{view.name}" if view.lane == "express" else view.name
 
 
 def _home(program: Program, name: str) -> tuple[int, str] | None:
-    """What tells a view, or a derived stream, from another one of its name."""
+    """Return what distinguishes a view, or a derived stream, from others of the same name; None if it is missing."""
     views = (*program.views, *stream_views(program).views)
-    found = next((view for view in views if view.name == name), None)
-    return (found.home, found.lane) if found else None
+    match = next((view for view in views if view.name == name), None)
+    return (match.home, match.lane) if match else None

@@ -1,4 +1,4 @@
-"""What subscribers are told of a view: encoded once for all of them."""
+"""Messages to the subscribers of a view, encoded once for all of them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ __all__ = ["Message", "added_up", "arrow_frame"]
 
 
 class Message:
-    """A header and the rows it speaks of; never changed after it is made."""
+    """A header and its rows; immutable."""
 
     __slots__ = ("_encoded", "body", "header", "rows")
 
     def __init__(self, header: FrameHeader, rows: pa.Table | None = None, body: bytes = b"") -> None:
-        """``body``: the rows as `encode_rows` gives them, where somebody has encoded them already."""
+        """``body``: the rows as encoded by `encode_rows`, if they are encoded already."""
         self.header = header
         self.rows = rows
         self.body = body
         self._encoded: dict[Callable[[Message], bytes], bytes] = {}
 
     def encoded(self, encode: Callable[[Message], bytes]) -> bytes:
-        """The message in a format; made the first time that somebody asks."""
-        found = self._encoded.get(encode)
-        if found is None:
-            found = self._encoded[encode] = encode(self)
-        return found
+        """Return the message in a format; it is encoded on the first call."""
+        data = self._encoded.get(encode)
+        if data is None:
+            data = self._encoded[encode] = encode(self)
+        return data
 
     def since(self, epoch: int) -> Message:
-        """The same for somebody who has heard everything up to an epoch: nothing has changed in between."""
+        """Return the message for a subscriber at an earlier epoch; nothing must have changed in between."""
         if self.header.from_epoch == epoch:
             return self
         return Message(msgspec.structs.replace(self.header, from_epoch=epoch), self.rows, self.body)
 
 
 def arrow_frame(message: Message) -> bytes:
-    """The message as `deltabook.wire.results` has it."""
+    """Return the message in the format of `deltabook.wire.results`."""
     return encode_frame(message.header, message.rows, body=message.body)
 
 
 def added_up(messages: Sequence[Message], schema: pa.Schema) -> Message:
-    """The changes of one view, which follow each other, as one message; it may have no row left."""
+    """Return consecutive changes of one view as one message, which may have no rows left."""
     if len(messages) == 1:
         return messages[0]
     tables = [message.rows for message in messages if message.rows is not None]

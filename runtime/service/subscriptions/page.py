@@ -1,4 +1,4 @@
-"""What a page asks for over its WebSocket, and what it is sent; see `deltabook.wire.stream`."""
+"""Requests and events of a browser page's WebSocket; `deltabook.wire.stream` defines them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from runtime.service.subscriptions.websocket import WebSocket
 __all__ = ["Page", "Views"]
 
 _MOST_ROWS: Final = 50_000
-"""Of one change: it is encoded on the reactor's thread, and drawn by a page."""
+"""Limit of rows of one change, which is encoded on the reactor's thread and drawn by a page."""
 _FRAME_BYTES: Final = 1024 * 1024
-"""A frame that has become so large takes no more views."""
+"""Size from which on a frame takes no more views."""
 _REQUESTS_PER_S: Final = 200.0
 _BURST: Final = 400.0
 _SAFE: Final = 2**53 - 1
@@ -48,13 +48,13 @@ _events: Final = msgspec.json.Encoder()
 
 
 class Views(Protocol):
-    """What pages may follow: the hub."""
+    """Views that pages may follow; implemented by the hub."""
 
     committed: CommittedViews | None
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Those that are there."""
+        """All views."""
 
     def subscribe(self, names: list[str], listener: Listener, start: Start | None = None) -> Subscription | None:
         """See `Hub.subscribe`."""
@@ -99,13 +99,13 @@ class _Followed(Listener):
         name = _events.encode(self._name)
         self._page.send(b'{"type":"frame","id":' + name + b',"changes":[' + b",".join(parts) + b"]}")
         if is_cut:
-            self.go_on(is_full=self._page.is_full)
+            self.update(is_full=self._page.is_full)
 
     def finish(self) -> None:
         self._page.ended(self._name)
 
-    def go_on(self, *, is_full: bool) -> None:
-        """There is more credit or more room, or less."""
+    def update(self, *, is_full: bool) -> None:
+        """Pause or resume the subscription after a change of its credit or of the connection's room."""
         if self.subscription is not None:
             if self.credit > 0 and not is_full:
                 self.subscription.resume()
@@ -114,7 +114,7 @@ class _Followed(Listener):
 
 
 class Page:
-    """One connection of a page; on the reactor's thread."""
+    """One connection of a page. Belongs to the reactor's thread."""
 
     def __init__(
         self, socket: WebSocket, views: Views, seconds: Callable[[], float], now_ns: Callable[[], int]
@@ -125,7 +125,7 @@ class Page:
         self._now_ns = now_ns
         self._followed: dict[str, _Followed] = {}
         self.is_full = False
-        """Whether the page takes nothing now."""
+        """True while the connection's send buffer is full."""
         self._allowed, self._allowed_s = _BURST, seconds()
         committed = views.committed
         self.tell(Hello(committed.run if committed is not None else "", now_ns()))
@@ -135,7 +135,7 @@ class Page:
         self.send(_events.encode(event))
 
     def send(self, data: bytes) -> None:
-        """Send an event that is encoded already."""
+        """Send an encoded event."""
         self._socket.send(data.decode())
 
     def received(self, text: str) -> None:
@@ -166,13 +166,13 @@ class Page:
         """See `Receiver`."""
         self.is_full = True
         for followed in tuple(self._followed.values()):
-            followed.go_on(is_full=True)
+            followed.update(is_full=True)
 
     def drained(self) -> None:
         """See `Receiver`."""
         self.is_full = False
         for followed in tuple(self._followed.values()):
-            followed.go_on(is_full=self.is_full)
+            followed.update(is_full=self.is_full)
 
     def lost(self) -> None:
         """See `Receiver`."""
@@ -180,7 +180,7 @@ class Page:
             self._forget(name)
 
     def ended(self, name: str) -> None:
-        """All views of a subscription are gone."""
+        """End a subscription whose views have all been dropped."""
         self._followed.pop(name, None)
         self.tell(Ended(name))
 
@@ -200,7 +200,7 @@ class Page:
         self._followed[request.id] = followed
         columns = {n: tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in known[n].columns) for n in names}
         self.tell(Subscribed(request.id, tuple(StreamView(name, columns[name]) for name in names)))
-        followed.go_on(is_full=self.is_full)
+        followed.update(is_full=self.is_full)
 
     def _objection(self, request: Subscribe, names: list[str], known: dict[str, View]) -> str:
         if len(self._followed) >= MOST_SUBSCRIPTIONS:
@@ -221,7 +221,7 @@ class Page:
             self._unknown(request.id)
             return
         followed.credit = min(MOST_CREDIT, followed.credit + request.credit)
-        followed.go_on(is_full=self.is_full)
+        followed.update(is_full=self.is_full)
 
     def _unknown(self, name: str) -> None:
         self.tell(Failed(f"expected a subscription that was begun, was {name!r}", name))
@@ -247,22 +247,22 @@ def _start(request: Subscribe, names: list[str]) -> dict[str, int]:
 
 
 def _change(message: Message) -> bytes:
-    """A `StreamChange` as JSON."""
+    """Return a `StreamChange` as JSON."""
     head, rows = message.header, message.rows
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "view": head.view, "kind": head.kind, "from": head.from_epoch, "to": head.to_epoch, "step": head.step,
         "time_ns": head.time_ns, "feed": head.feed, "rows": (), "weights": (), "reason": head.reason,
     }  # fmt: skip
     if rows is not None and rows.num_rows > _MOST_ROWS:
-        told["kind"] = "error"
-        told["reason"] = f"expected at most {_MOST_ROWS} rows at once, was {rows.num_rows}: open a cursor"
+        fields["kind"] = "error"
+        fields["reason"] = f"expected at most {_MOST_ROWS} rows at once, was {rows.num_rows}: open a cursor"
     elif rows is not None and rows.num_rows:
         *values, weights = rows.columns
         scales = [int((field.metadata or {}).get(b"scale", 0)) for field in rows.schema][:-1]
         cells = [[_value(v, s) for v in column.to_pylist()] for column, s in zip(values, scales, strict=True)]
-        told["rows"] = list(zip(*cells, strict=True)) if cells else [()] * rows.num_rows
-        told["weights"] = weights.to_pylist()
-    return _events.encode(told)
+        fields["rows"] = list(zip(*cells, strict=True)) if cells else [()] * rows.num_rows
+        fields["weights"] = weights.to_pylist()
+    return _events.encode(fields)
 
 
 def _value(value: Any, scale: int) -> Any:

@@ -1,4 +1,4 @@
-"""One subscriber of the hub."""
+"""Subscriptions to versions: one subscriber of the hub each."""
 
 from __future__ import annotations
 
@@ -19,35 +19,34 @@ class Listener(Protocol):
         """Send a message; never blocks."""
 
     def flush(self) -> None:
-        """What was written since the last call belongs together."""
+        """Mark the messages written since the last call as belonging together."""
 
     def finish(self) -> None:
-        """Close the connection behind what was sent."""
+        """Close the connection after everything written has been sent."""
 
 
 class Source(Protocol):
-    """What subscriptions follow."""
+    """Views that subscriptions follow."""
 
     def stream(self, name: str) -> ViewStream:
-        """Where a view's changes wait."""
+        """Return the queue in which a view's changes wait."""
 
     def is_held(self, name: str) -> bool:
-        """Whether nothing is sent of a view now."""
+        """Return True while a view is held back and none of its changes are sent."""
 
 
 class VersionSource(Source, Protocol):
-    """Versions as they come."""
+    """Views whose versions are sent as they are published."""
 
     def snapshot(self, name: str) -> Message:
-        """A view's full result."""
+        """Return a view's full result."""
 
 
 class Subscription(ABC):
-    """One subscriber's views; belongs to the hub's thread.
+    """Views of one subscriber. Not thread-safe: belongs to the hub's thread.
 
-    A view is followed: each message is sent when it comes. When the connection is full, or the view held, it waits:
-    messages stay in the view's stream, and what they add up to is sent when there is room again, or a snapshot if that
-    was too much.
+    Messages of a followed view are sent at once. While the connection is full or the view is held back, the view waits:
+    its messages stay in the view's stream. Afterwards their sum is sent, or a snapshot if the stream has overrun.
     """
 
     def __init__(self, names: Sequence[str], listener: Listener, source: Source) -> None:
@@ -60,29 +59,29 @@ class Subscription(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The views that have not ended."""
+        """Names of the views that have not ended."""
         return tuple(self._names)
 
     def pause(self) -> None:
-        """The connection is full."""
+        """Stop sending: the connection is full."""
         self._full = True
         for name in tuple(self._followed):
             self._wait(name)
 
     def resume(self) -> None:
-        """The connection has room again."""
+        """Send again: the connection has room."""
         self._full = False
         self.catch_up()
 
     def hold(self) -> None:
-        """Some views may be held from now on, others no longer."""
+        """Apply a change of the views that the source holds back."""
         for name in tuple(self._followed):
             if self._source.is_held(name):
                 self._wait(name)
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Send what is due of every view that is not followed yet, as long as the connection is not full."""
+        """Send the pending messages of every view that is not followed yet, while the connection has room."""
         for name in tuple(self._names):
             if name not in self._followed and not self._full and not self._source.is_held(name):
                 for message in self._due(name):
@@ -90,18 +89,18 @@ class Subscription(ABC):
         self._listener.flush()
 
     def changed(self, name: str, message: Message) -> bool:
-        """Send a message of a view if it is followed; whether anything was sent, to be followed by `flush`."""
+        """Send a message of a view if it is followed; return True if it was sent, and `flush` must follow."""
         if name not in self._followed:
             return False
         self._listener.write(message)
         return True
 
     def flush(self) -> None:
-        """The messages of a version are all there."""
+        """Mark the end of a version's messages."""
         self._listener.flush()
 
     def dropped(self, name: str, message: Message) -> bool:
-        """A view is no more: say so, and close the connection when it was the last one; True if it was."""
+        """Send the last message of a dropped view; if it was the last view, close the connection and return True."""
         if name not in self._names:
             return False
         self._forget(name)
@@ -113,26 +112,26 @@ class Subscription(ABC):
         return not self._names
 
     def leave(self, name: str) -> None:
-        """Follow a view no longer."""
+        """Stop following a view."""
         if name in self._names:
             self._forget(name)
             self._names.remove(name)
 
     def close(self) -> None:
-        """Nothing is kept for this subscriber any more."""
+        """Release everything that is queued for this subscriber."""
         for name in self._names:
             self._forget(name)
         self._names.clear()
 
     def heartbeat(self, message: Message) -> None:
-        """Say that the service lives and all of these views are fresh; else nothing."""
+        """Send a heartbeat if all of these views are fresh."""
         if not self._full and not any(self._source.is_held(name) for name in self._names):
             self._listener.write(message)
             self._listener.flush()
 
     @abstractmethod
     def _due(self, name: str) -> list[Message]:
-        """What there is to send of a view that is not followed, and may be afterwards: sending may pause it again."""
+        """Return the pending messages of a view that waits, and follow it; sending them may pause it again."""
 
     def _wait(self, name: str) -> None:
         self._followed.discard(name)
@@ -146,7 +145,7 @@ class Subscription(ABC):
 
 
 class VersionSubscription(Subscription):
-    """Follows versions as they come; a view that neither is followed nor waits begins with a snapshot."""
+    """Subscription to versions; a view that is neither followed nor waiting begins with a snapshot."""
 
     _source: VersionSource
 
@@ -155,6 +154,6 @@ class VersionSubscription(Subscription):
 
     def _due(self, name: str) -> list[Message]:
         stream = self._waiting.pop(name, None)
-        found = stream.take(self) if stream is not None else None
+        changes = stream.take(self) if stream is not None else None
         self._followed.add(name)
-        return [self._source.snapshot(name)] if found is None else found
+        return [self._source.snapshot(name)] if changes is None else changes

@@ -1,4 +1,4 @@
-"""The changes of one view on their way to its subscribers."""
+"""Queue of a view's changes for subscribers that have to wait."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runtime.tuples import OverrunError, OwnQueues, SharedQueue, TupleQueue
 __all__ = ["QueueConfigured", "ViewStream", "queues"]
 
 QueueConfigured = Callable[[], TupleQueue[Message]]
-"""Makes the queue of a view."""
+"""Factory of the queue of a view."""
 
 _MESSAGE_BYTES: Final = 4096
-"""Counted for each message beside its rows, so that not very many have to be added up."""
+"""Size that each message counts in addition to its rows, which bounds the number of messages to add up."""
 
 
 def _size(message: Message) -> int:
@@ -24,46 +24,46 @@ def _size(message: Message) -> int:
 
 
 def queues(case: Literal["shared", "own"], capacity_bytes: int) -> QueueConfigured:
-    """Queues of case B or A; what would go past the capacity is lost to the subscribers for whom it waits."""
+    """Return a factory of queues of case B or A; beyond the capacity, waiting subscribers overrun."""
     if case == "own":
         return lambda: OwnQueues[Message](capacity_bytes, at_limit="overrun", size=_size)
     return lambda: SharedQueue[Message](capacity_bytes, at_limit="overrun", size=_size)
 
 
 class ViewStream:
-    """One view's changes for the subscribers who have to wait; who keeps up is told directly and waits for nothing.
+    """Changes of one view for the subscribers that have to wait; all others receive them directly.
 
-    The queue is empty while nobody waits. On the owner's thread.
+    The queue is empty while no subscriber waits. Belongs to the owner's thread.
     """
 
     def __init__(self, schema: pa.Schema, queue: TupleQueue[Message]) -> None:
-        """``schema``: the view's columns and ``weight``."""
+        """``schema`` has the view's columns and ``weight``."""
         self._schema = schema
         self._queue = queue
         self._sum: tuple[int, int, Message] | None = None
         self._waiting = 0
 
     def add(self, message: Message) -> None:
-        """Keep a message for all who wait."""
-        if self._waiting:  # mostly nobody does, and to find out how large a message is takes longer than to send it
+        """Queue a message for all waiting subscribers."""
+        if self._waiting:  # mostly there are none, and measuring a message takes longer than sending it
             self._queue.add(message)
 
     def wait(self, subscriber: Hashable) -> None:
-        """Keep what is added from now on for a subscriber."""
+        """Queue messages for a subscriber from now on."""
         self._queue.join(subscriber)
         self._waiting += 1
 
     def leave(self, subscriber: Hashable) -> None:
-        """Keep nothing more for a subscriber who waits."""
+        """Queue no more messages for a waiting subscriber."""
         self._queue.leave(subscriber)
         self._waiting -= 1
         if not self._waiting:
             self._sum = None
 
     def take(self, subscriber: Hashable) -> list[Message] | None:
-        """What a subscriber has waited for, changes added up; None if it was too much. It waits no longer.
+        """Return the messages that wait for a subscriber, changes added up, or None if it has overrun; end its waiting.
 
-        Those who have waited equally long share the sum. The changes come first: an error is a view's last message.
+        Subscribers that have waited equally long share the sum. Changes come first: an error is a view's last message.
         """
         begin, end = self._queue.position(subscriber), self._queue.end
         try:
@@ -80,10 +80,10 @@ class ViewStream:
             return [*changes, *others]
         if self._sum is None or self._sum[:2] != (begin, end):
             self._sum = (begin, end, added_up(changes, self._schema))
-        found = self._sum[2]
-        return [found, *others] if found.rows is not None and found.rows.num_rows else others
+        total = self._sum[2]
+        return [total, *others] if total.rows is not None and total.rows.num_rows else others
 
     @property
     def kept(self) -> int:
-        """Messages that are held for subscribers."""
+        """Number of messages that are queued for subscribers."""
         return self._queue.kept()

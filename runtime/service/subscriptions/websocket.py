@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""A WebSocket in the place of an HTTP request, with a bound on everything that comes in and goes out."""
+"""WebSocket made from an HTTP request, with a bound on everything that is received and sent."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ __all__ = ["NotUpgradedError", "Receiver", "WebSocket", "upgraded"]
 _PING_S: Final = 20.0
 _SILENCE_S: Final = 60.0
 _LINGER_S: Final = 5.0
-"""A peer that was told to close and does not is cut off."""
+"""Time after which a peer that does not answer a close frame is disconnected."""
 _LONGEST_REASON: Final = 120
-"""Bytes; a close frame has room for 123."""
+"""Length limit of the reason in a close frame, in bytes; the protocol allows 123."""
 
 
 class NotUpgradedError(ValueError):
-    """A request that does not ask for a WebSocket as RFC 6455 says."""
+    """A request for a WebSocket that does not conform to RFC 6455."""
 
 
 class Receiver(Protocol):
-    """Who hears of a WebSocket."""
+    """Callbacks of a WebSocket."""
 
     def received(self, text: str) -> None:
-        """A whole message."""
+        """Called with each whole message."""
 
     def full(self) -> None:
-        """The peer does not take what is sent."""
+        """Called when the send buffer is full."""
 
     def drained(self) -> None:
-        """It does again."""
+        """Called when the send buffer has room again."""
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Called when the connection is lost."""
 
 
 @implementer(IPushProducer)
 class WebSocket:
-    """One connection; nothing is read from a peer that does not take what is sent."""
+    """One connection. While its send buffer is full, nothing is read from the peer."""
 
     def __init__(self, connection: Connection, channel: Any, clock: Any, longest_bytes: int) -> None:
         self._connection = connection
@@ -61,55 +61,55 @@ class WebSocket:
         self._longest_bytes = longest_bytes
         self._receiver: Receiver | None = None
         self._pieces: list[str] = []
-        self._held = 0
+        self._bytes = 0
         self._lost_channel = channel.connectionLost
         self._is_leaving = False
         self._heard_s = clock.seconds()
-        self._timer: Any = clock.callLater(_PING_S, self._look)
+        self._timer: Any = clock.callLater(_PING_S, self._check_alive)
         self.transport: Any = None
 
     @property
     def is_open(self) -> bool:
-        """Whether anything can be sent."""
+        """True while messages can be sent."""
         return self._connection.state is ConnectionState.OPEN
 
     def begin(self, receiver: Receiver) -> None:
-        """Here is who hears of it."""
+        """Set the receiver of events."""
         self._receiver = receiver
 
     def send(self, text: str) -> None:
-        """Send a message; what does not fit is kept, so that `Receiver.full` is to be heeded."""
+        """Send a message. It is buffered without a bound: the caller must stop on `Receiver.full`."""
         if self.is_open:
             self._write(TextMessage(data=text))
 
     def close(self, code: int, reason: str = "") -> None:
-        """Say goodbye behind what was sent."""
+        """Send a close frame after the messages."""
         if self.is_open:
             short = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
             self._write(CloseConnection(code=code, reason=short))
             self._leave()
 
-    # For twisted's channel
+    # Twisted's protocol interface, called by the channel
 
     def makeConnection(self, transport: Any) -> None:
-        """The channel is a WebSocket from now on."""
+        """Take over the channel's transport."""
         self.transport = transport
         self._channel.registerProducer(self, True)
 
     def dataReceived(self, data: bytes) -> None:
-        """Bytes of the peer, whatever they are."""
+        """Decode bytes of the peer and handle the events in them."""
         self._heard_s = self._clock.seconds()
         if self._connection.state is ConnectionState.CLOSED:
             return
         try:
             self._connection.receive_data(data)
             for event in self._connection.events():
-                self._happened(event)
-        except (LocalProtocolError, RemoteProtocolError):  # what comes behind a close
+                self._handle(event)
+        except (LocalProtocolError, RemoteProtocolError):  # bytes after a close frame
             self._cut()
 
     def connectionLost(self, reason: Failure) -> None:
-        """The connection is gone; the channel and who watches it must know as well."""
+        """Notify the receiver and the channel that the connection is lost."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
@@ -119,33 +119,33 @@ class WebSocket:
         self._lost_channel(reason)
 
     def pauseProducing(self) -> None:
-        """The transport holds as much as it likes to."""
+        """Stop reading: the transport's buffer is full."""
         if not self._is_leaving:
             self.transport.pauseProducing()
         if self._receiver is not None:
             self._receiver.full()
 
     def resumeProducing(self) -> None:
-        """It has room again."""
+        """Read again: the transport's buffer has room."""
         if not self._is_leaving:
             self.transport.resumeProducing()
         if self._receiver is not None:
             self._receiver.drained()
 
     def stopProducing(self) -> None:
-        """The transport is gone."""
+        """Do nothing: `connectionLost` follows."""
 
-    def _happened(self, event: Any) -> None:
+    def _handle(self, event: Any) -> None:
         if isinstance(event, TextMessage):
-            self._held += max(1, len(event.data.encode("utf-8", "surrogatepass")))  # a piece without text costs too
-            if self._held > self._longest_bytes:
+            self._bytes += max(1, len(event.data.encode("utf-8", "surrogatepass")))  # an empty piece costs memory too
+            if self._bytes > self._longest_bytes:
                 self._pieces.clear()
                 self.close(TOO_LARGE, f"expected a message of at most {self._longest_bytes} bytes")
                 return
             self._pieces.append(event.data)
             if event.message_finished:
                 text = "".join(self._pieces)
-                self._pieces, self._held = [], 0
+                self._pieces, self._bytes = [], 0
                 if self._receiver is not None and self.is_open:
                     self._receiver.received(text)
         elif isinstance(event, BytesMessage):
@@ -160,8 +160,8 @@ class WebSocket:
         else:
             assert isinstance(event, Pong), event
 
-    def _look(self) -> None:
-        """Now and then: is the peer there?"""
+    def _check_alive(self) -> None:
+        """Send a ping, or disconnect a peer that has been silent for too long; runs periodically."""
         silent_s = self._clock.seconds() - self._heard_s
         if silent_s >= _SILENCE_S:
             self.close(GOING_AWAY, "nothing was heard for too long")
@@ -169,16 +169,16 @@ class WebSocket:
             return
         if self.is_open:
             self._write(Ping())
-        self._timer = self._clock.callLater(_PING_S, self._look)
+        self._timer = self._clock.callLater(_PING_S, self._check_alive)
 
     def _write(self, event: Any) -> None:
         self.transport.write(self._connection.send(event))
 
     def _leave(self) -> None:
-        if self._is_leaving:  # the peer answers a goodbye with one
+        if self._is_leaving:  # the peer answers a close frame with one
             return
         self._is_leaving = True
-        self._channel.loseConnection()  # which is no producer any more then: TLS would wait for that
+        self._channel.loseConnection()  # also unregisters the producer, for which TLS would wait
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = self._clock.callLater(_LINGER_S, self._cut)
@@ -189,7 +189,7 @@ class WebSocket:
 
 
 def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callable[[WebSocket], Receiver]) -> int:
-    """Make a WebSocket of a request; raises `NotUpgradedError`, and then nothing was done."""
+    """Upgrade a request to a WebSocket; raises `NotUpgradedError` and leaves the request as it was."""
     channel: Any = request.channel
     handshake = H11Handshake(ConnectionType.SERVER)
     headers = [(name, value) for name, values in request.requestHeaders.getAllRawHeaders() for value in values]
@@ -201,7 +201,7 @@ def upgraded(request: Request, clock: Any, longest_bytes: int, receiver: Callabl
     connection = handshake.connection
     assert connection is not None
     socket = WebSocket(connection, channel, clock, longest_bytes)
-    channel._protocolUpgradeForWebsockets(socket)  # as twisted.web.websocket does, which bounds no message
+    channel._protocolUpgradeForWebsockets(socket)  # as in twisted.web.websocket, which has no limit of messages
     socket.transport.write(answer)
     socket.begin(receiver(socket))
     return NOT_DONE_YET

@@ -1,11 +1,11 @@
 """Metrics of a runtime for Prometheus.
 
 ```
-engine.py   events of the engine, rate of rows      noted.py    epochs, batches of Spark, fsyncs: counted as they happen
+engine.py   events of the engine, rate of rows      noted.py    epochs, batches of Spark, fsyncs: counted as they occur
 runtime.py  status figures; collects everything     parts.py    origins, upstreams, lanes, views, PostgreSQL port
 ```
 
-Except for noted.py nothing is counted: values are read when a monitor asks.
+Only noted.py counts; all other values are read when a monitor scrapes.
 """
 
 from runtime.service.health.metrics.engine import EngineFigures, EngineMetrics, Rate

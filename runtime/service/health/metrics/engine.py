@@ -1,4 +1,4 @@
-"""What the engine does, of its events: for ``/v1/status`` and for a monitor."""
+"""Figures and metrics of the engine, from its events: for ``/v1/status`` and for a monitor."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _OF_PIPELINES: Final = (
     ("inputs", "Inputs that they took.", "inputs"),
     ("tuples", "Tuples that a pipeline has emitted.", "emitted"),
 )
-"""Name, help and field of what is told of each pipeline."""
+"""Name, help and field of the metrics of each pipeline."""
 
 
 class EngineFigures(msgspec.Struct, frozen=True):
-    """What the engine does, in ``/v1/status``."""
+    """Figures of the engine in ``/v1/status``."""
 
     queries_running: int = 0
     """Queries that run."""
@@ -38,9 +38,9 @@ class EngineFigures(msgspec.Struct, frozen=True):
     tasks: int = 0
     """Calls of pipelines that took inputs, so far."""
     tasks_per_s: float = 0.0
-    """Of the last seconds."""
+    """Rate of these calls over the last seconds."""
     tuples_per_s: float = 0.0
-    """Tuples that pipelines have emitted, of the last seconds."""
+    """Rate of tuples that pipelines emitted over the last seconds."""
     expired_inputs: int = 0
     """Inputs that were skipped since their query had ended."""
     busiest: str = ""
@@ -54,7 +54,7 @@ class EngineFigures(msgspec.Struct, frozen=True):
 
 
 class EngineMetrics:
-    """The engine's part of what is told: figures made of its events, and its barriers. May be asked on any thread."""
+    """Metrics of the engine: figures of its events, and its barriers. May be called on any thread."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class EngineMetrics:
         stages: Callable[[], Iterable[tuple[str, str, Durations]]] = tuple,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times;
-        ``stages``: name, what it is and times of each stage of the express lane."""
+        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers`` and ``commits`` return their
+        durations; ``stages`` returns name, description and durations of each stage of the express lane."""
         self._statistics = statistics
         self._barriers, self._commits, self._stages = barriers, commits, stages
         self._now_s = now_s
 
     def figures(self) -> EngineFigures:
-        """The moment's figures."""
+        """Return the current figures."""
         figures, barriers = self._statistics.figures(self._now_s()), self._barriers()
         return EngineFigures(
             queries_running=figures.running,
@@ -87,7 +87,7 @@ class EngineMetrics:
         )
 
     def metrics(self) -> Iterator[Metric]:
-        """The same for a monitor, with the pipelines of the queries that run."""
+        """Yield the metrics, including those of the pipelines of running queries."""
         figures = self._statistics.figures(self._now_s())
         yield GaugeMetricFamily("deltabook_runtime_engine_queries_running", "Queries that run.", figures.running)
         for name, what, value in (

@@ -1,4 +1,4 @@
-"""What happens too quickly to be read off when a monitor asks: epochs, batches of Spark, and waits for the disk."""
+"""Counters of events that a scrape cannot sample: epochs, batches of Spark, and waits for the disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX: Final = "deltabook_runtime"
 
 
 class _TimedDisk(LocalDisk):
-    """The local disk, with how long each write takes that is durable when it returns."""
+    """Local disk that records the duration of each durable write."""
 
     def __init__(self, durations: Durations, now_s: Callable[[], float]) -> None:
         self._durations, self._now_s = durations, now_s
@@ -42,30 +42,30 @@ class _TimedDisk(LocalDisk):
 
 
 class Noted:
-    """Filled by the thread that seals epochs and by Spark's, each its own part; read by the one that answers."""
+    """Counters written by the thread that seals epochs and by Spark's, each its own, and read by the reactor's."""
 
     def __init__(
         self, directory: Path, limit_bytes: int, now_ns: Callable[[], int], now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """``directory`` is the run directory, at whose size ``limit_bytes`` nothing more is read."""
+        """``directory`` is the run directory, and ``limit_bytes`` the size at which inputs are paused."""
         self._directory, self._limit_bytes, self._now_ns = directory, limit_bytes, now_ns
         self._syncs, self._batches = Durations(), Durations()
         self._batch_epochs = 0
         self._sealed_ns = now_ns()
         self.disk = _TimedDisk(self._syncs, now_s)
-        """What epochs are written to."""
+        """Disk to which epochs are written."""
 
     def sealed(self, footer: Footer) -> None:
-        """There is a new epoch."""
+        """Record a new epoch."""
         self._sealed_ns = footer.time_ns
 
     def published(self, epochs: int, seconds: float) -> None:
-        """Spark has published a batch of so many epochs, which took so long from its first task to its results."""
+        """Record a batch of Spark: its epochs, and its duration from the first task until its results."""
         self._batch_epochs += epochs
         self._batches.add(seconds)
 
     def metrics(self) -> Iterator[Metric]:
-        """What is told of all that."""
+        """Yield the metrics."""
         age_s = max(0.0, (self._now_ns() - self._sealed_ns) / 1e9)
         yield gauge(f"{_PREFIX}_epoch_age_seconds", "Since the newest epoch was sealed, or since the start.", age_s)
         what = "Time that a write of an epoch took until it was durable: segments, dead letters, names."

@@ -39,7 +39,7 @@ _UPSTREAM_COUNTERS: Final = (
     ("bytes", "Bytes of these.", "bytes"),
     ("busy_seconds", "Processor time of the thread that reads them.", "busy_s"),
 )
-"""Name, help and field."""
+"""Name, help and field of the counters."""
 MOST_VIEWS: Final = 200
 """Views that have series of their own: the first of the catalogue."""
 
@@ -111,9 +111,9 @@ def view_metrics(hub: Hub, lanes: Collection[Lane], differing: Collection[str] =
     epochs = [((lane,), float(hub.epoch(lane))) for lane in lanes]
     what = "The newest epoch that is inside of a lane's views."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lane_epoch", what, ("lane",), epochs)
-    held = [((lane,), float(lane in hub.held)) for lane in lanes]
+    stale = [((lane,), float(lane in hub.held_lanes)) for lane in lanes]
     what = "1 while nobody is told of a lane's views, since they are not the market."
-    yield labelled(GaugeMetricFamily, f"{_PREFIX}_lane_stale", what, ("lane",), held)
+    yield labelled(GaugeMetricFamily, f"{_PREFIX}_lane_stale", what, ("lane",), stale)
     shown = [((view.name, view.lane), hub.result(view.name)) for view in islice(hub.views, MOST_VIEWS)]
     own = ("view", "lane")
     rows = [(labels, float(len(result))) for labels, result in shown]

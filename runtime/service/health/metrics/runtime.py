@@ -1,4 +1,4 @@
-"""The exposition of a runtime's ``/metrics``: engine, status figures, and the parts added to it."""
+"""Exposition of a runtime's ``/metrics``: engine, status figures, and the parts added to it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _LAGS: Final = (("spark", "lag_ms"), ("express", "express_lag_ms"))
 
 
 def figure_metrics(figures: Mapping[str, int | float | str | None]) -> Iterator[Metric]:
-    """Yield status figures as metrics, in seconds rather than milliseconds; unknown figures are left out."""
+    """Yield status figures as metrics, in seconds rather than milliseconds; missing figures are left out."""
     for metric in _FIGURES:
         value = figures.get(metric.figure)
         if isinstance(value, int | float):
@@ -98,7 +98,7 @@ def figure_metrics(figures: Mapping[str, int | float | str | None]) -> Iterator[
 
 
 class RuntimeMetrics:
-    """Collects all metrics of a runtime whenever a monitor asks, on the thread that answers."""
+    """Collector of all metrics of a runtime; each scrape collects on the thread that answers it."""
 
     def __init__(self, engine: EngineMetrics, figures: Callable[[], Figures], *, run_id: str = "") -> None:
         """``figures`` returns those of status lines."""
@@ -107,7 +107,7 @@ class RuntimeMetrics:
         self._figures = figures
         self._others: list[Callable[[], Iterator[Metric]]] = []
         self.answer = Exposition("runtime", run_id, self._collect).answer
-        """Returns the exposition in the first content type that a monitor accepts, and that type."""
+        """Function that returns the exposition in the first content type that a monitor accepts, and that type."""
 
     def add(self, others: Callable[[], Iterator[Metric]]) -> None:
         """Add a part of the runtime; ``others`` is called on the same thread."""

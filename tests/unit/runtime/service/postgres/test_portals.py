@@ -52,11 +52,11 @@ def test_a_portal_returns_its_bytes() -> None:
     for name in ("a", "b"):
         table.add(name, Portal(prepared(), (), ()))
     table.fill(table.find("a"), Cursor(ROWS, [0]))
-    assert held.held == ROWS.nbytes
+    assert held.total == ROWS.nbytes
     with pytest.raises(PostgresError, match="for all sessions"):
         table.fill(table.find("b"), Cursor(ROWS, [0]))
     assert table.close_cursor("a") == "CLOSE CURSOR"
-    assert held.held == 0
+    assert held.total == 0
     with pytest.raises(PostgresError, match="expected a cursor, was 'b'"):
         table.close_cursor("b")
 
@@ -64,7 +64,7 @@ def test_a_portal_returns_its_bytes() -> None:
 def test_a_portal_that_is_gone_holds_nothing() -> None:
     held = HeldBytes(1000)
     PortalTable(held).fill(Portal(prepared(), (), ()), Cursor(ROWS, [0]))
-    assert held.held == 0
+    assert held.total == 0
 
 
 def test_cursors_with_hold_outlive_a_block() -> None:
