@@ -1,4 +1,4 @@
-"""Configuration of a simulation, and what of the live exchange's configuration follows from it."""
+"""Configuration of a simulation, and the parts of the live exchange's configuration that follow from it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _LONGEST_HOURS: Final = 24.0
 
 
 class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that the result depends on; equal configurations give equal bytes."""
+    """All inputs on which the result depends; equal configurations give equal bytes."""
 
     strategies: tuple[str, ...] = ()
     """Built-in names, paths to files, or names of classes that are given beside the configuration; may be empty."""
     hours: float = 6.5
     """Length of continuous trading in market time."""
     seed: int = 1
-    """Of the agents and of the latencies that are drawn."""
+    """Seed of the agents and of random latencies."""
     agents: str = "day"
     """Preset of the background agents, path to a JSON file of `AgentSettings`, or ``none``."""
     settings: tuple[str, ...] = ()
@@ -52,51 +52,51 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate_per_s: float = 160.0
     """Requests a second of all agents together."""
     agent_delay: str = "0us"
-    """Time between the agents' look at the books and the arrival of what they decided."""
+    """Time between the agents' reading of the books and the arrival of their decisions."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS[:1]
-    """What is traded."""
+    """Instruments that are traded."""
     opening_s: float = 0.0
-    """Opening auction before the hours; 0: none."""
+    """Length of the opening auction before the hours; 0 for none."""
     closing_s: float = 0.0
-    """Closing auction behind them; 0: none."""
+    """Length of the closing auction after them; 0 for none."""
     halts: tuple[str, ...] = ()
     """Halts of trading, see `parse_halt`."""
     collar_bps: int = 0
-    """How far from the reference price executions may be, in hundredths of a percent; 0: any distance."""
+    """Greatest distance of executions from the reference price, in hundredths of a percent; 0 for any distance."""
     start: str = "2026-01-05T09:30:00"
     """Market time of the beginning, in UTC."""
     warm_up_s: float = 0.0
     """Market time that passes before strategies connect."""
     parameters: tuple[str, ...] = ()
-    """As of `deltabook algo run`: STRATEGY.field=value, or field=value where there is one strategy."""
+    """Parameters as for `deltabook algo run`: STRATEGY.field=value, or field=value if there is one strategy."""
     views: dict[str, str] = {}
-    """Name → SQL of views beside those that ship."""
+    """SQL of views beside those that ship, by name."""
     latency: str = "zero"
-    """Latency model of strategies, see `deltabook.backtest.latency` …"""
+    """Latency model of strategies, see `deltabook.backtest.latency`."""
     latencies: dict[str, str] = {}
-    """… and those of single strategies, by name."""
+    """Latency models of single strategies, by name."""
     compute: str = "0us"
-    """Computation delay of strategies: time that one takes for each event …"""
+    """Computation delay of strategies: time that one takes for each event."""
     computes: dict[str, str] = {}
-    """… and those of single strategies, by name."""
+    """Computation delays of single strategies, by name."""
     step_us: int = 0
-    """0: views change with every batch of requests; else so often in market time."""
+    """Interval in market time at which views change; 0 for a change with every batch of requests."""
     fees: str = ""
-    """As of `deltabook algo run`: a text or a TOML file; empty: none."""
+    """Fees as for `deltabook algo run`: a text or a TOML file; empty for none."""
     first_broker_id: int = 9001
-    """Of the first strategy; the others follow."""
+    """Broker number of the first strategy; the others follow."""
     trades_rows: int = 20_000
-    """So many trades stay in TRADES …"""
+    """Greatest number of trades in TRADES."""
     trades_time_s: int = 300
-    """… and none that is older."""
+    """Greatest age of trades in TRADES."""
     points: int = 2_000
-    """The curves of the result have at least half as many points and at most so many."""
+    """Greatest number of points of the result's curves; they have at least half as many."""
     orders_kept: int = 100_000
-    """So many orders are listed in the result, the first ones; all are counted."""
+    """Number of orders that the result lists, the first ones; all are counted."""
 
     @property
     def begin_ns(self) -> int:
-        """Nanoseconds since the UTC epoch at which the simulation begins; raises `ConfigurationError`."""
+        """Begin of the simulation in nanoseconds since the UTC epoch; raises `ConfigurationError`."""
         try:
             moment = datetime.fromisoformat(self.start)
         except ValueError:
@@ -115,7 +115,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"SIM{self.seed % 10**7:07d}"
 
     def report_rows(self) -> list[tuple[str, object]]:
-        """What a report lists of the inputs, beside what it lists of every run."""
+        """Return the inputs that a report lists beside those of every run."""
         rows: list[tuple[str, object]] = [
             ("agents", f"{self.agents}, {self.rate_per_s:g} requests/s, arriving after {self.agent_delay}"),
             ("hours", f"{self.hours:g}"),
@@ -128,7 +128,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return rows + [("agents", setting) for setting in self.settings]
 
     def command(self) -> str:
-        """The command line; views that came with it are named by a folder to be filled in."""
+        """Return the command line; views in the configuration appear as a folder to be filled in."""
         words = ["deltabook", "simulate", *self.strategies]
         plain = SimulationConfig()
         for option, name in _OPTIONS.items():
@@ -163,12 +163,12 @@ _OPTIONS: Final = {
     "fees": "fees",
     "broker": "first_broker_id",
 }
-"""Option of the command line → field, where its value is written as it is."""
+"""Option of the command line → field, for values that are written as they are."""
 
 
 def checked(config: SimulationConfig) -> SimulationConfig:
-    """Return it with every value of its field's type, 2 and ``2`` hours as 2.0; raises `ConfigurationError` where that
-    cannot be."""
+    """Return it with every value of its field's type, 2 and ``2`` hours as 2.0; raise `ConfigurationError` where that
+    is not possible."""
     try:
         return msgspec.convert(msgspec.to_builtins(config), SimulationConfig, strict=False)
     except msgspec.ValidationError as error:
@@ -176,20 +176,20 @@ def checked(config: SimulationConfig) -> SimulationConfig:
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """A halt that an operator would declare."""
+    """Halt as an operator would declare it."""
 
     at_s: float
     """Seconds of continuous trading before it."""
     halted_s: float
-    """How long orders are refused."""
+    """Time for which orders are refused."""
     auction_s: float
-    """How long the auction that ends it collects orders; 0: trading resumes without one."""
+    """Time for which the auction that ends it collects orders; 0 for none."""
     symbol: str
-    """Of one symbol, empty for all."""
+    """Symbol that is halted, empty for all."""
 
 
 def parse_halt(text: str) -> Halt:
-    """``[SYMBOL:]AT+HALTED[+AUCTION]``; raises `ConfigurationError`.
+    """Parse ``[SYMBOL:]AT+HALTED[+AUCTION]``; raise `ConfigurationError`.
 
     >>> parse_halt("ACME:2h+5m+30s")
     Halt(at_s=7200.0, halted_s=300.0, auction_s=30.0, symbol='ACME')
@@ -203,28 +203,28 @@ def parse_halt(text: str) -> Halt:
 
 
 def parse_span_s(text: str) -> float:
-    """Seconds of a span of time, a number without a unit being seconds; raises `ConfigurationError`.
+    """Return the seconds of a span of time, in which a number without a unit is seconds; raise `ConfigurationError`.
 
     >>> parse_span_s("250us"), parse_span_s("1.5h"), parse_span_s("30")
     (0.00025, 5400.0, 30.0)
     """
-    found = _SPAN.fullmatch(text)
-    if found is None:
+    match = _SPAN.fullmatch(text)
+    if match is None:
         raise ConfigurationError(f"expected a time as in 20us, 5ms, 30s, 5m or 2h, was {text!r}")
-    return float(found[1]) * _UNITS_S[found[2] or "s"]
+    return float(match[1]) * _UNITS_S[match[2] or "s"]
 
 
 def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
-    """Settings of a preset or a JSON file, with single ones replaced; raises `ConfigurationError`.
+    """Return the settings of a preset or a JSON file, with single ones replaced; raise `ConfigurationError`.
 
     >>> agent_settings("calm", ["noise.market=0.2", "clip_lots=10"]).noise.market
     0.2
     """
     if name in PRESETS:
-        found = PRESETS[name]
+        chosen = PRESETS[name]
     elif name.endswith(".json"):
         try:
-            found = msgspec.json.decode(Path(name).read_bytes(), type=AgentSettings)
+            chosen = msgspec.json.decode(Path(name).read_bytes(), type=AgentSettings)
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigurationError(f"expected a JSON file of settings of agents, was {error}, at {name}") from error
     else:
@@ -232,7 +232,7 @@ def agent_settings(name: str, settings: Sequence[str]) -> AgentSettings:
         raise ConfigurationError(
             f"expected agents out of {', '.join(known)} or a .json file, was {name}{did_you_mean(name, known)}"
         )
-    plain = msgspec.to_builtins(found)
+    plain = msgspec.to_builtins(chosen)
     for setting in settings:
         _set(plain, setting)
     try:
@@ -258,7 +258,7 @@ def _set(plain: dict[str, Any], setting: str) -> None:
 
 
 def exchange_config(config: SimulationConfig, directory: Path | None) -> ExchangeConfig:
-    """Configuration that a live exchange of this simulation would have; raises `ConfigurationError`."""
+    """Return the configuration that a live exchange of this simulation would have; raise `ConfigurationError`."""
     if not 0 < config.hours <= _LONGEST_HOURS:
         raise ConfigurationError(f"expected more than 0 and at most {_LONGEST_HOURS:g} hours, was {config.hours:g}")
     has_agents = config.agents != NO_AGENTS

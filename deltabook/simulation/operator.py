@@ -1,4 +1,4 @@
-"""The operator of a simulated exchange: halts that were planned, as requests of the live one's operator."""
+"""The operator of a simulated exchange: planned halts, as requests of the live exchange's operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Operator:
-    """Declares each halt, begins the auction that ends it, and resumes trading; raises `ConfigurationError` for a halt
+    """Operator that declares each halt, begins its auction, and resumes trading; raises `ConfigurationError` for a halt
     of a symbol that is not traded, or outside the trading hours."""
 
     def __init__(self, venue: Venue, clock: SimulatedClock, halts: Sequence[Halt], trading_s: float) -> None:
@@ -33,7 +33,7 @@ class Operator:
                 )
 
     def begin(self, trading_ns: int) -> None:
-        """Plan everything; trading begins at this time."""
+        """Schedule all halts; trading begins at this time."""
         for halt in self._halts:
             at_ns = trading_ns + round(halt.at_s * _SECOND_NS)
             self._clock.call_at(at_ns, self._change, halt.symbol, "halted")

@@ -6,8 +6,8 @@ Venue ◀─ requests ─ order latency ◀─ computation delay ◀────
   └──── answers ── answer latency ──────────▶ inbox ──▶ Desk
 ```
 
-An event that arrives while the strategy computes waits in the inbox, and what the strategy asks for leaves when it has
-computed. Without a delay nothing waits.
+An event that arrives while the strategy computes waits in the inbox, and its requests leave when it has computed.
+Without a delay nothing waits.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from exchange_server.text.requests import input_of
 __all__ = ["Delays", "Participant"]
 
 _INBOX_EVENTS: Final = 100_000
-"""Events that may wait for a strategy that computes."""
+"""Greatest number of events that wait for a strategy that computes."""
 
 
 class Delays(msgspec.Struct, frozen=True):
     """Latencies and computation time of one participant."""
 
     latency: Mapping[Way, Callable[[], Latency]]
-    """Makers of each way's latency."""
+    """Factories of each way's latency."""
     compute_ns: int = 0
     """Time that the strategy takes for each event."""
 
 
 class _WaitingCall:
-    """Call that waits in the inbox when it is due; it can be cancelled until it is made."""
+    """Call that enters the inbox when it is due; it can be cancelled until it is made."""
 
     def __init__(self, receive: Callable[..., None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._receive, self._function, self._arguments = receive, function, arguments
         self._is_active = True
         self.call: ScheduledCall | None = None
-        """The call at the clock."""
+        """Scheduled call on the clock."""
 
     def due(self) -> None:
         """Enter the inbox."""
@@ -207,7 +207,7 @@ class Participant:
     # -- the inbox -----------------------------------------------------------------------------------------------
 
     def _receive(self, function: Callable[..., None], *arguments: Any) -> None:
-        """An event has arrived: handle it, or keep it until the strategy has computed."""
+        """Handle an event that has arrived, or store it until the strategy has computed."""
         if not self._compute_ns:
             function(*arguments)
         elif self._inbox or self.clock.now_ns < self._busy_until_ns:
@@ -265,7 +265,7 @@ class Participant:
         self._venue.submit([input_of(request, account, time_ns + n) for n, request in enumerate(requests)])
 
     def _answered(self, data: bytes) -> None:
-        """The exchange has written to the private stream."""
+        """Take bytes that the exchange wrote to the private stream."""
         clock = self.clock
         if self._answer.is_zero:
             self._receive(self._take_answers, data)
@@ -273,10 +273,10 @@ class Participant:
             clock.call_at(self._answer.arrival_ns(clock.now_ns), self._receive, self._take_answers, data)
 
     def _take_answers(self, data: bytes) -> None:
-        told = self.host.desk.receive
+        receive = self.host.desk.receive
         for line in data.splitlines():
             try:
-                told(text.parse_response(line))
+                receive(text.parse_response(line))
             except AlgoError as error:
                 self.host.fail(str(error))
                 return

@@ -19,28 +19,28 @@ class Subscriber(Protocol):
     """Receiver of the changes of views."""
 
     def view_changed(self, step: int, view: str, rows: list[tuple[Any, ...]], weights: list[int]) -> None:
-        """Take in a change of a view; ``step`` rises by one with each step of the views."""
+        """Take a change of a view; ``step`` rises by one with each step of the views."""
         ...
 
 
 class Publication:
-    """Steps the views once for all subscribers, with each batch of requests or on a grid of market time.
+    """Stepper of the views for all subscribers, with each batch of requests or on a grid of market time.
 
-    Views are those of the market itself: what a subscriber knows of them lags by the latency of its own feed.
+    Views are those of the market itself; a subscriber sees them later by the latency of its own feed.
     """
 
     def __init__(self, views: BacktestViews, encoder: DeltaEncoder, clock: SimulatedClock, step_ns: int) -> None:
         self.views, self.encoder = views, encoder
         self.subscribers: list[Subscriber] = []
         self.step = 0
-        """Steps so far."""
+        """Number of steps so far."""
         self._clock, self._step_ns = clock, step_ns
-        self._held: list[Delta] = []
+        self._pending: list[Delta] = []
 
     @property
     def unseen(self) -> list[Delta]:
-        """Deltas that the views have not taken in."""
-        return [*self._held, *self.encoder.deltas]
+        """Deltas that the views have not taken yet."""
+        return [*self._pending, *self.encoder.deltas]
 
     def publish(self) -> None:
         """Step the views by the feed since the last call."""
@@ -53,13 +53,13 @@ class Publication:
         if not self._step_ns:
             self._take(given)
             return
-        if not self._held:
+        if not self._pending:
             now_ns = self._clock.now_ns
             self._clock.call_at(now_ns - now_ns % self._step_ns + self._step_ns, self._step_grid)
-        self._held += given
+        self._pending += given
 
     def _step_grid(self) -> None:
-        deltas, self._held = self._held, []
+        deltas, self._pending = self._pending, []
         self._take(deltas)
 
     def _take(self, deltas: list[Delta]) -> None:
@@ -78,9 +78,9 @@ class FeedCounter(Silence):
 
     def __init__(self) -> None:
         self.messages = 0
-        """Lines that the text feed would have."""
+        """Number of lines that the text feed would have."""
         self.trades = 0
-        """Trades so far."""
+        """Number of trades so far."""
 
     def added(self, order: Order) -> None:
         self.messages += 1
@@ -115,14 +115,14 @@ class FeedCounter(Silence):
 
 
 class BookQuotes(Quotes):
-    """Touch of every symbol as the books have it, for a simulation without views."""
+    """Touch of every symbol in the books, for a simulation without views."""
 
     def __init__(self, market: Market) -> None:
         super().__init__()
         self._books = market.books
 
     def get(self, symbol: str) -> Quote | None:
-        """Return the touch now; None of an empty book."""
+        """Return the current touch; None for an empty book."""
         book = self._books[symbol]
         bid, ask = book.bids.best(), book.asks.best()
         if bid is None and ask is None:
@@ -135,9 +135,9 @@ def _lots(levels: Levels, price: int | None) -> int:
 
 
 class PublishedQuotes(Quotes):
-    """Touch of every symbol as `Publication` has it, before any latency: for samples and figures.
+    """Touch of every symbol in `Publication`, before any latency: for samples and figures.
 
-    A symbol whose row has gone keeps its last prices, without sizes.
+    A symbol whose row was removed keeps its last prices, without sizes.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One simulation: configuration in, a result out, and perhaps the directory of an exchange."""
+"""One simulation: takes a configuration, returns a result, and writes the directory of an exchange if asked to."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ __all__ = ["Simulation"]
 
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
-"""Objects more than there were at the last collection."""
+"""Number of new objects after which a collection runs."""
 _LATEST_CLOSE_NS: Final = _SECOND_NS
-"""The day ends so long after its last second, at the latest."""
+"""Longest time after its last second at which the day ends."""
 _END_NS: Final = 60 * _SECOND_NS
-"""So long in market time answers may take at the end."""
+"""Longest market time that answers may take at the end."""
 _PIECE_NS: Final = _SECOND_NS
 """Market time between two checks for failures, and between two reports of progress."""
 
@@ -58,8 +58,8 @@ _PIECE_NS: Final = _SECOND_NS
 class Simulation:
     """An exchange, its background agents and strategies on one simulated clock; runs once.
 
-    ``directory`` gets the journal and the feed that a live exchange would write, and must be new; without one nothing
-    is kept. ``strategies`` take the place of the configuration's names, and ``classes`` are those of them that are in
+    ``directory`` receives the journal and the feed that a live exchange would write, and must be new; without one
+    nothing is stored. ``strategies`` replace the configuration's names, and ``classes`` are those of them that are in
     no file. Raises `ConfigurationError`, or an `AlgoError` of the strategies' own files and parameters.
 
     >>> result = Simulation(SimulationConfig(("market_maker",), hours=0.002, seed=7)).run()
@@ -83,7 +83,7 @@ class Simulation:
         self.loaded = list(load_strategies(named, config.parameters) if strategies is None else strategies)
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
-        """Why it ended before its time, empty if it did not."""
+        """Reason why it ended early, empty if it did not."""
         self.clock = SimulatedClock(config.begin_ns)
         self._end_ns = config.begin_ns + round(config.length_s * _SECOND_NS)
         self._elapsed_s = 0.0
@@ -148,7 +148,7 @@ class Simulation:
             raise
 
     def _make_flows(self, given: ExchangeConfig) -> None:
-        """The background agents, the day's phases, and the snapshots of a journal."""
+        """Create the background agents, the day's phases, and the snapshots of a journal."""
         delay_s = parse_span_s(self.config.agent_delay)
         self._flows: list[AgentFlow] = []
         if traded := agent_instruments(given):
@@ -178,7 +178,7 @@ class Simulation:
             )
 
     def _delays(self) -> list[Delays]:
-        """Latencies and computation delays of all strategies, in their order."""
+        """Return the latencies and computation delays of all strategies, in their order."""
         config = self.config
         names = [loaded.name for loaded in self.loaded]
         for option, given in (("latency", config.latencies), ("computation delay", config.computes)):
@@ -220,7 +220,7 @@ class Simulation:
         self.recorder.follow(self.hosts)
 
     def _wanted(self) -> tuple[list[str], dict[str, str]]:
-        """Names of all views, and the SQL of those that come with the configuration or a strategy."""
+        """Return the names of all views, and the SQL of those that come with the configuration or a strategy."""
         names, given = [QUOTE_VIEW], dict(self.config.views)
         for loaded in self.loaded:
             names += [*loaded.strategy.views, *loaded.strategy.queries]
@@ -339,11 +339,11 @@ class Simulation:
         return self.clock.now_ns
 
     def _stop(self, reason: str) -> None:
-        """The exchange cannot go on."""
+        """End the simulation, as the exchange cannot continue."""
         raise SimulationError(reason)
 
     def _failed(self, error: Exception) -> None:
-        """A participant cannot go on; the others do, and the simulation ends with the last of them."""
+        """Note the failure of a participant; the others continue, and the simulation ends with the last of them."""
         if not isinstance(error, AlgoError):
             raise error
         if all(host.failure for host in self.hosts):
@@ -356,7 +356,7 @@ def _at_once(function: Callable[[], None]) -> Deferred[None]:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Leave what is there now out of collections, and collect seldom: nearly all that a simulation makes goes by
+    """Exclude present objects from collections, and collect seldom: nearly all objects of a simulation are freed by
     reference counts."""
     before = gc.get_threshold()
     gc.collect()

@@ -31,7 +31,7 @@ _FIELDS: Final = {
 
 
 class SimulationExperiment:
-    """A simulation, see `deltabook.backtest.sweep.Experiment`.
+    """Experiment whose runs are simulations, see `deltabook.backtest.sweep.Experiment`.
 
     An axis is a field of the configuration (``seed``, ``rate``, ``latency``, …), a setting of the agents
     (``agents.noise.market``), or else a parameter of a strategy.

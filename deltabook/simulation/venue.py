@@ -3,7 +3,7 @@
 ```
 agents, day, operator, participants ──submit──▶ Venue ──▶ Market ──▶ each account its own, then `published`
                                                  ├ JournalledVenue   exchange_server.Exchange: journal, feed, snapshots
-                                                 └ MemoryVenue       nothing is kept
+                                                 └ MemoryVenue       nothing is stored
 ```
 """
 
@@ -34,7 +34,7 @@ class Venue(Protocol):
         ...
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """Return the first of so many times, later than all before."""
+        """Return the first of ``count`` times, later than all before."""
         ...
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
@@ -47,7 +47,7 @@ class Venue(Protocol):
 
 
 class JournalledVenue(Exchange):
-    """The live exchange; ``published`` is called behind each batch."""
+    """The live exchange; ``published`` is called after each batch."""
 
     def __init__(self, *arguments: Any, published: Callable[[], None], **options: Any) -> None:
         self._published = published
@@ -65,9 +65,9 @@ class JournalledVenue(Exchange):
 
 
 class MemoryVenue:
-    """Market without a journal: nothing is kept, and all answers are byte for byte those of `JournalledVenue`.
+    """Market without a journal: nothing is stored, and all answers are byte for byte those of `JournalledVenue`.
 
-    ``now_ns`` is the time that ``clock`` shows, without the way through seconds.
+    ``now_ns`` returns the time of ``clock`` without a conversion through seconds.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MemoryVenue:
         self.session = session
         """Name of the session."""
         self.inputs = 0
-        """Inputs so far."""
+        """Number of inputs so far."""
         self.market = Market(rules, (observer,), protocols_of(rules), now)
         self._apply = self.market.apply
         self._touched = self.market.touched

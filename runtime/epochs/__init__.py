@@ -1,4 +1,4 @@
-"""The epoch log and the result log: what the parts of the runtime tell each other, durable and immutable.
+"""The epoch log and the result log: durable, immutable files by which the parts of the runtime communicate.
 
 ```
 engine ──prepare, commit, publish──▶ EpochLog    000000000007.segment   relation deltas, cuts, control record
@@ -7,7 +7,7 @@ Spark lane, express lane ◀──────────────┤
         │                               └──take──▶ SnapshotDirectory   000000000007.snapshot   live rows of relations
         └──publish──▶ ResultLog                  000000000005-000000000007.result   view changes
                                                  000000000007.full                  views' rows
-retire: what all of them have passed goes, oldest first; control records stay under programs/.
+retire: removes the files that all of them have passed, oldest first; control records stay under programs/.
 ```
 """
 

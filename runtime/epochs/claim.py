@@ -1,12 +1,12 @@
-"""The claim on a run directory: who may write into it, and since which start.
+"""The claim on a run directory: which process may write into it, and since which start.
 
-A lock keeps a second process out as long as the file system keeps the lock. Where it lets go of one, because a machine
-was cut off or stood still for too long, there are two that take the directory for theirs. So each start counts up a
-*term*, which stands in a file, in the state and in every epoch's footer, and whoever writes looks first whether the
-file still names its own: the older process finds another term there, writes nothing more, and ends.
+A lock keeps a second process out as long as the file system keeps the lock. Where it drops one, because a machine
+was cut off or stood still for too long, two processes take the directory for theirs. So each start increments a
+*term*, which stands in a file, in the state and in every epoch's footer, and a writer checks first that the file
+still has its own term: the older process finds another one there, writes nothing more, and ends.
 
-Between that look and the write nothing holds the older one. It is some microseconds in place of the whole time that it
-stood still; only a file system that keeps its locks, or cuts off who has lost one, leaves nothing.
+Between that check and the write nothing stops the older one. It is some microseconds in place of the whole time that it
+stood still; only a file system that keeps its locks, or cuts off a process that lost one, closes this gap.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from runtime.epochs.errors import FencedError
 __all__ = ["CLAIM", "DirectoryClaim"]
 
 CLAIM: Final = "claim"
-"""The file in the run directory."""
+"""Name of the file in the run directory."""
 
 
 class DirectoryClaim:
-    """One process's. `begin` comes once, before anything is written; `check` from any thread."""
+    """Claim of one process. `begin` is called once, before anything is written; `check` from any thread."""
 
     def __init__(self, directory: Path, holder: Claim, disk: Disk = LOCAL_DISK) -> None:
-        """``holder`` says who this is, without a term."""
+        """``holder`` describes this process, without a term."""
         self._directory = directory
         self._path = directory / CLAIM
         self._disk = disk
         self.holder = holder
-        """With its term from `begin` on."""
+        """This process, with its term from `begin` on."""
 
     @property
     def term(self) -> int:
-        """How often the directory was started on, this time included; 0 before `begin`."""
+        """Number of starts of the directory, this one included; 0 before `begin`."""
         return self.holder.term
 
     def begin(self, known: int) -> int:
-        """Take the directory for a term above ``known``, the state's, and above the file's; gives the term.
+        """Take the directory for a term above ``known``, the state's, and above the file's; return the term.
 
-        The directory must be held: see the module.
+        The directory must be locked, as the module describes.
         """
-        found = self._read()
-        term = max(known, found.term if found else 0) + 1
+        claim = self._read()
+        term = max(known, claim.term if claim else 0) + 1
         self.holder = msgspec.structs.replace(self.holder, term=term)
         hidden = self._path.with_name(f".{CLAIM}")
         self._disk.write(hidden, [self.holder.encoded()])
@@ -57,12 +57,12 @@ class DirectoryClaim:
         return term
 
     def check(self) -> None:
-        """Raise `FencedError` if another process has taken the directory since; costs a look at a small file."""
-        found = self._read()
-        if found is None or found.term != self.term:
+        """Raise `FencedError` if another process has taken the directory since; costs reading a small file."""
+        claim = self._read()
+        if claim is None or claim.term != self.term:
             raise FencedError(
                 f"fenced: expected {self._directory} to be held for term {self.term}, was taken by "
-                f"{found or 'somebody who has removed the claim'}; nothing more is written"
+                f"{claim or 'somebody who has removed the claim'}; nothing more is written"
             )
 
     def _read(self) -> Claim | None:

@@ -1,20 +1,20 @@
-"""Equal rows as one: what relations, snapshots and views have in common."""
+"""Consolidation of equal rows, which relations, snapshots and views share."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Of `pyarrow.acero` alone: that imports datasets and, with them, pandas, which takes each process of Spark 0.25 s.
+# Imported from `pyarrow.acero`: `pyarrow` imports datasets too and, with them, pandas, which costs Spark 0.25 s.
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
 __all__ = ["consolidate"]
 
 
 def consolidate(rows: pa.Table, schema: pa.Schema | None = None) -> pa.Table:
-    """Equal rows as one with the sum of their weights, the last column; rows whose weights cancel are gone.
+    """Return equal rows as one with the sum of their weights, the last column, without those whose weights cancel.
 
-    ``schema``: of the result; that of the rows if it is None.
+    ``schema`` is that of the result; None stands for the schema of the rows.
     """
     schema = rows.schema if schema is None else schema
     *keys, weight = names = [str(place) for place in range(len(schema))]  # another column may be called weight too

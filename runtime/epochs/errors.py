@@ -1,4 +1,4 @@
-"""What can go wrong with the epoch log."""
+"""Errors of the epoch log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["EpochLogError", "FencedError", "MissingSegmentError", "TornSegmentEr
 
 
 class EpochLogError(RuntimeError):
-    """The log cannot be used as asked."""
+    """The log cannot be used as requested."""
 
 
 class FencedError(RuntimeError):
@@ -16,8 +16,8 @@ class FencedError(RuntimeError):
 
 
 class MissingSegmentError(EpochLogError, DamageError):
-    """Epochs or results that were durable are not there, or state that was."""
+    """Epochs, results or state that were durable are missing."""
 
 
 class TornSegmentError(EpochLogError, DamageError):
-    """A segment's bytes are not what was sealed; the message names the file."""
+    """A segment's bytes differ from those that were sealed; the message names the file."""

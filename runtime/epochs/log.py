@@ -2,15 +2,15 @@
 
 The commit point has three steps. `prepare` writes and syncs the segment under a hidden name. The caller's transaction
 commits the operators' edits and `Prepared.record`: that is the commit. `publish` renames the segment. After a crash
-`recover` redoes the rename of what was committed and deletes what was not, so that a reader, who sees published names
-only, never sees an epoch that could be cut again differently.
+`recover` redoes the rename of a committed segment and deletes an uncommitted one, so that a reader, which sees only
+published names, never sees an epoch that could be cut again differently.
 
 `publish` does not sync the directory. A power loss may then bring back the hidden name of the newest committed epoch,
-which is what a crash right behind the transaction leaves as well, and `recover` renames it. There is never more than
+which is also the state after a crash right after the transaction, and `recover` renames it. There is never more than
 one such name: `prepare` of the next epoch syncs the directory before its own epoch can be committed.
 
-A log may have lost its beginning on purpose (`runtime.epochs.retention`): then a mark says which epoch is the first,
-and the control records that still matter stand in files of their own.
+A log may have lost its beginning on purpose (`runtime.epochs.retention`): then a mark gives its first epoch, and the
+control records that still matter are in files of their own.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 __all__ = ["FIRST", "PROGRAMS", "CommitRecord", "EpochLog", "EpochLogReader", "Prepared", "program_name"]
 
 FIRST: Final = "first"
-"""The file that says which epoch is the first that is left."""
+"""Name of the file with the first epoch that remains."""
 PROGRAMS: Final = "programs"
-"""The directory of control records whose epochs are gone."""
+"""Directory of control records whose epochs are retired."""
 _SUFFIX: Final = ".segment"
 _PROGRAM_SUFFIX: Final = ".program"
 
 
 class CommitRecord(msgspec.Struct, frozen=True):
-    """What the caller's transaction stores of an epoch."""
+    """Record of an epoch that the caller's transaction stores."""
 
     epoch: int
-    """Which epoch."""
+    """Number of the epoch."""
     checksum: int
-    """Of its segment's footer."""
+    """Checksum of its segment's footer."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A segment that is written but not committed."""
+    """Segment that is written but not committed."""
 
     record: CommitRecord
-    """To be stored in the transaction that commits the epoch."""
+    """Record to store in the transaction that commits the epoch."""
     footer: Footer
-    """What the segment says of itself, without its sections."""
+    """Footer of the segment, without its sections."""
 
 
 def _name(epoch: int) -> str:
@@ -59,14 +59,14 @@ def _name(epoch: int) -> str:
 
 
 def program_name(epoch: int) -> str:
-    """The file in `PROGRAMS` that keeps the control record of an epoch."""
+    """Return the name of the file in `PROGRAMS` that keeps the control record of an epoch."""
     return f"{epoch:012d}{_PROGRAM_SUFFIX}"
 
 
 class EpochLogReader:
-    """The published segments of a log; epochs are consecutive, so the newest is found by looking one further.
+    """Reader of a log's published segments; epochs are consecutive, so the newest is found by looking one further.
 
-    Holds no more than the newest epoch it has seen; one owner at a time, any number of readers.
+    It stores no more than the newest epoch it has seen; one owner at a time, any number of readers.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
@@ -75,7 +75,7 @@ class EpochLogReader:
         self._latest = -1
 
     def first(self) -> int:
-        """The first epoch that is left, 0 where none was retired; raises `TornSegmentError`."""
+        """Return the first epoch that remains, 0 if none was retired; raise `TornSegmentError` for a torn mark."""
         try:
             footer = read_segment(self.directory / FIRST, self.disk).footer
         except FileNotFoundError:
@@ -83,10 +83,10 @@ class EpochLogReader:
         return footer.to_epoch
 
     def latest(self) -> int:
-        """The newest published epoch, -1 for none. Costs one look-up per new epoch.
+        """Return the newest published epoch, -1 for none. Costs one look-up per new epoch.
 
-        Any thread may ask: what is remembered is always an epoch that was found. (Counted up in the attribute itself,
-        two threads that find the same epoch would count it twice, and the writer would leave a number out.)
+        Any thread may call it: the stored number is always an epoch that exists. (Incremented in the attribute itself,
+        two threads that see the same epoch would count it twice, and the writer would leave a number out.)
         """
         latest = self._latest
         if latest < 0:
@@ -97,15 +97,15 @@ class EpochLogReader:
         return latest
 
     def path(self, epoch: int) -> Path:
-        """Where an epoch's segment is, whether it exists or not."""
+        """Return the path of an epoch's segment, whether it exists or not."""
         return self.directory / _name(epoch)
 
     def hidden(self, epoch: int) -> Path:
-        """Where an epoch's segment is until it is published."""
+        """Return the path of an epoch's segment until it is published."""
         return self.directory / f".{_name(epoch)}"
 
     def read(self, epoch: int) -> Segment:
-        """The segment of a published epoch; raises `EpochLogError` where there is none or it is torn."""
+        """Return the segment of a published epoch; raise `EpochLogError` if there is none or it is torn."""
         try:
             segment = read_segment(self.path(epoch), self.disk)
         except FileNotFoundError:
@@ -115,33 +115,33 @@ class EpochLogReader:
         return _of_epoch(segment, epoch)
 
     def control(self, epoch: int) -> bytes:
-        """The control record of an epoch, empty if it has none or it is retired and one behind it is, too."""
+        """Return the control record of an epoch; empty if it has none, or if it and a later one are retired."""
         footer = self._kept(epoch)
         return footer.control if footer else b""
 
     def begun_ns(self) -> int:
-        """When the log was begun, nanoseconds since the UTC epoch, which tells it from another one; 0 before that."""
+        """Return when the log was begun, nanoseconds since the UTC epoch; 0 before its first epoch."""
         footer = self._kept(0) if self.latest() >= 0 else None
         return footer.time_ns if footer else 0
 
     def identity(self) -> str:
-        """Tells the log from any other one, in which the same numbers are other epochs."""
+        """Return an identifier that differs from that of any other log, whose epochs of the same numbers are others."""
         return f"{self.begun_ns():x}"
 
     def control_before(self, epoch: int) -> bytes:
-        """The newest control record up to an epoch; empty if there is none that is left.
+        """Return the newest control record up to an epoch; empty if none remains.
 
-        Costs a look at every epoch down to it.
+        Costs reading every epoch down to it.
         """
         first = self.first()
-        for one in range(epoch, first - 1, -1):
-            if control := self.control(one):
+        for number in range(epoch, first - 1, -1):
+            if control := self.control(number):
                 return control
-        kept = [one for one in self.programs() if one <= min(epoch, first)]
+        kept = [number for number in self.programs() if number <= min(epoch, first)]
         return self.control(kept[-1]) if kept else b""
 
     def _kept(self, epoch: int) -> Footer | None:
-        """What an epoch's segment says of itself, or what is kept of it; None if it is retired without that."""
+        """Return the footer of an epoch's segment, or of its kept control record; None if it is retired without one."""
         try:
             return _of_epoch(read_segment(self.path(epoch), self.disk), epoch).footer
         except FileNotFoundError:
@@ -155,25 +155,25 @@ class EpochLogReader:
         return _of_epoch(kept, epoch).footer
 
     def controls(self, begin: int, end: int) -> list[int]:
-        """The epochs from ``begin`` to ``end`` with a control record, ascending; of retired ones those that are kept.
+        """Return the epochs from ``begin`` to ``end`` with a control record that remains, ascending.
 
-        What is retired meanwhile has a control record that is kept, or one that nobody needs.
+        The control record of an epoch that is retired meanwhile is kept, or not needed.
         """
         kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
         left = range(max(begin, self.first()), end + 1)
         return sorted({*kept, *(epoch for epoch in left if self.control(epoch))})
 
     def programs(self) -> list[int]:
-        """The epochs whose control records are kept in files of their own, ascending."""
+        """Return the epochs whose control records are kept in files of their own, ascending."""
         return self._numbered(self.directory / PROGRAMS, _PROGRAM_SUFFIX)
 
     def leftovers(self) -> list[int]:
-        """Epochs that are retired and whose segments are still there, ascending."""
+        """Return the retired epochs whose segments still exist, ascending."""
         first = self.first()
         return [epoch for epoch in self.published() if epoch < first]
 
     def published(self) -> list[int]:
-        """The epochs whose segments are there, ascending; those that are retired and left over too."""
+        """Return the epochs whose segments exist, ascending; leftovers of retired ones too."""
         return self._numbered(self.directory, _SUFFIX)
 
     def _numbered(self, directory: Path, suffix: str) -> list[int]:
@@ -188,7 +188,7 @@ def _of_epoch(segment: Segment, epoch: int) -> Segment:
 
 
 class EpochLog(EpochLogReader):
-    """The writing side. One owner at a time; the state store's lock keeps a second process away."""
+    """Writer of a log. One owner at a time; the state store's lock keeps a second process away."""
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         disk.make_directory(directory)
@@ -198,7 +198,7 @@ class EpochLog(EpochLogReader):
     def recover(self, committed: CommitRecord | None) -> None:
         """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored.
 
-        Raises `EpochLogError` for an epoch that is missing, `TornSegmentError` for a newest one that is not whole.
+        Raise `EpochLogError` for an epoch that is missing, `TornSegmentError` for a newest one that is not whole.
         """
         newest = committed.epoch if committed else -1
         for name in self.disk.names(self.directory):
@@ -228,10 +228,10 @@ class EpochLog(EpochLogReader):
             self._checksum = committed.checksum
         first = self.first()
         left = [epoch for epoch in self.published() if epoch >= first]
-        for expected, found in enumerate(left, first):
-            if found != expected:
+        for expected, actual in enumerate(left, first):
+            if actual != expected:
                 raise MissingSegmentError(
-                    f"expected epoch {expected} in {self.directory}, the next one there is {found}"
+                    f"expected epoch {expected} in {self.directory}, the next one there is {actual}"
                 )
 
     def prepare(self, footer: Footer, sections: Mapping[str, Iterable[pa.RecordBatch]]) -> Prepared:
@@ -240,13 +240,13 @@ class EpochLog(EpochLogReader):
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
         footer = msgspec.structs.replace(footer, follows=self._checksum)
         checksum = write_segment(self.disk, self.hidden(footer.to_epoch), sections, footer)
-        # The name must be as durable as the bytes before the commit speaks of them, and the published name of the epoch
-        # before must be, as `recover` redoes the rename of the newest epoch alone.
+        # The name must be as durable as the bytes before the commit refers to them, and so must the published name of
+        # the epoch before, as `recover` redoes the rename of the newest epoch alone.
         self.disk.sync_directory(self.directory)
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
-        """Show a committed segment to readers."""
+        """Make a committed segment visible to readers."""
         epoch = prepared.record.epoch
         self.disk.rename(self.hidden(epoch), self.path(epoch))
         self._checksum = prepared.record.checksum

@@ -1,14 +1,14 @@
-"""The result log: what views changed, one durable segment per published version.
+"""The result log: changes of views, one durable segment per published version.
 
 ```
 000000000120.full                        every view's rows at version 120
-000000000115-000000000120.result         what changed from version 115 to 120
+000000000115-000000000120.result         changes from version 115 to 120
 000000000120-000000000131.result …
 ```
 
 A result covers the epochs ``(from, to]`` and holds a table per view: its columns and ``weight``. Publishing is
-idempotent: a version that is already there is left as it is, which is what makes a repeated batch harmless. A full
-result spares reading what came before it; results behind it follow each other without a hole.
+idempotent: a version that exists already stays as it is, so a repeated batch is harmless. A full result spares
+reading the results before it; the results after it follow each other without a gap.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Span = tuple[int, int]
 class ResultLog:
     """Result segments in one directory. One owner publishes, one retires; any number of readers.
 
-    The two may be different threads: the list of what there is changes under a lock, files only after it.
+    The two may be different threads: the list of spans changes under a lock, files only after it.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, fence: Callable[[], None] = lambda: None) -> None:
-        """Raises `EpochLogError` for a result that is missing; ``torn`` afterwards names full results passed over.
+        """Raises `EpochLogError` for a missing result; ``torn`` afterwards names the full results that were skipped.
 
-        ``fence`` is called before anything is published, and raises if that is another process's by now.
+        ``fence`` is called before anything is published, and raises if another process has taken the directory.
         """
         self.directory = directory
         self._fence = fence
@@ -56,10 +56,10 @@ class ResultLog:
                 disk.unlink(directory / name)
         self._full = 0
         self._spans = self._begin()
-        disk.sync_directory(directory)  # what a reader is shown from here on must outlive a crash
+        disk.sync_directory(directory)  # results that readers see from here on must outlive a crash
 
     def _begin(self) -> list[Span]:
-        """Find the newest whole full result with all that follows it; remove what retiring has left of the rest."""
+        """Find the newest whole full result and all results after it; remove what retiring has left of the rest."""
         spans = self._spans_in(self.directory, self._disk)
         start = len(spans)
         while start and (start == len(spans) or spans[start - 1][1] == spans[start][0]):
@@ -68,14 +68,14 @@ class ResultLog:
         begin, end = (chain[0][0], chain[-1][1]) if chain else (0, 0)
         fulls = self._fulls()
         usable = [v for v in fulls if v > end or v == begin or v in {to for _, to in chain}]
-        self._full = next((version for version in usable if self._whole(version) is not None), 0)
+        self._full = next((version for version in usable if self._intact(version) is not None), 0)
         if self._full < begin or (fulls and not chain and not self._full):
             before = spans[start - 1][1] if start else 0
-            found = [*map(_words, chain[:1]), *self.torn]
+            results = [*map(_interval, chain[:1]), *self.torn]
             raise MissingSegmentError(
-                f"expected a result from epoch {before} in {self.directory}, was {'; '.join(found)}"
+                f"expected a result from epoch {before} in {self.directory}, was {'; '.join(results)}"
             )
-        if self._full > end:  # what an interrupted `retire` has left: all of them precede the full one
+        if self._full > end:  # leftovers of an interrupted `retire`: all of them precede the full one
             start, chain = len(spans), []
         for span in spans[:start]:
             self._disk.unlink(self._path(span))
@@ -83,20 +83,20 @@ class ResultLog:
 
     @classmethod
     def versions_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> list[int]:
-        """The versions published in a directory, ascending; nothing is changed there."""
+        """Return the versions published in a directory, ascending, and change nothing there."""
         return [to_epoch for _, to_epoch in cls._spans_in(directory, disk)]
 
     @classmethod
     def newest_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> int:
-        """The newest version in a directory, 0 for none; nothing is changed there."""
+        """Return the newest version in a directory, 0 for none, and change nothing there."""
         fulls = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
         full_versions = [int(name.removesuffix(_FULL_SUFFIX)) for name in fulls]
         return max([*cls.versions_in(directory, disk), *full_versions], default=0)
 
     @classmethod
     def damage_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> tuple[dict[Path, str], list[Path], int]:
-        """What is damaged in a directory, by file; what has to go so that a whole log is left, which includes whole
-        results that follow a damaged one; and the version of what is left. Nothing is changed."""
+        """Return the damaged files of a directory with the damage; the files to remove so that a whole log remains,
+        which includes whole results that follow a damaged one; and the version that remains. Nothing is changed."""
         spans, bad = cls._spans_in(directory, disk), dict[Path, str]()
         names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
         fulls = [int(name.removesuffix(_FULL_SUFFIX)) for name in names]
@@ -128,17 +128,17 @@ class ResultLog:
         return sorted((int(from_epoch), int(to_epoch)) for from_epoch, to_epoch in spans)
 
     def latest(self) -> int:
-        """The newest published version, 0 for none."""
+        """Return the newest published version, 0 for none."""
         with self._lock:
             return self._spans[-1][1] if self._spans else self._full
 
     def since_full(self) -> int:
-        """How many results a reader has to add to the newest full one."""
+        """Return the number of results that a reader has to add to the newest full one."""
         with self._lock:
             return sum(1 for from_epoch, _ in self._spans if from_epoch >= self._full)
 
     def behind(self, version: int) -> list[Span] | None:
-        """The spans of the results behind a version, in order; None if it is no version, or results before are gone."""
+        """Return the spans of the results after a version, in order; None if it is none, or results are retired."""
         with self._lock:
             if version == (self._spans[-1][1] if self._spans else self._full):
                 return []
@@ -146,13 +146,13 @@ class ResultLog:
             return self._spans[places[0] :] if places else None
 
     def read(self, span: Span) -> Segment:
-        """The result of a span, checked; raises `EpochLogError` or `FileNotFoundError` for one that was retired."""
+        """Return the result of a span, checked; raise `EpochLogError`, or `FileNotFoundError` for a retired one."""
         return self._read(self._path(span), span)
 
     def publish(
         self, from_epoch: int, to_epoch: int, changes: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer
     ) -> bool:
-        """Make the changes of ``(from, to]`` durable; False, and nothing done, if that was published before."""
+        """Make the changes of ``(from, to]`` durable; return False, and do nothing, if they are published already."""
         self._fence()
         latest = self.latest()
         if to_epoch <= latest:
@@ -166,7 +166,7 @@ class ResultLog:
         return True
 
     def put_full(self, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
-        """Make every view's rows at a version that was published, ``footer.to_epoch``, durable as a full result."""
+        """Make every view's rows at a published version, ``footer.to_epoch``, durable as a full result."""
         self._fence()
         version = footer.to_epoch
         with self._lock:
@@ -177,7 +177,7 @@ class ResultLog:
             self._full = version
 
     def read_all(self) -> Iterator[Segment]:
-        """The newest full result, if there is one, and every result behind it in order; all of them checked."""
+        """Yield the newest full result, if there is one, and every result after it in order, each of them checked."""
         with self._lock:
             full, spans = self._full, list(self._spans)
         if full:
@@ -187,13 +187,15 @@ class ResultLog:
                 yield self._read(self._path(span), span)
 
     def retire(self, passed: int, bases: int = 2) -> int:
-        """Remove, oldest first, what is behind so many full results; gives the bytes that are free again.
+        """Remove, oldest first, the results older than this number of full results; return the number of bytes freed.
 
-        ``passed`` is the newest version of which no batch is run again; full results that are newer do not count. Of
-        two ``bases`` the newer may turn out to be torn.
+        ``passed`` is the newest version of which no batch is run again; newer full results do not count. With two
+        ``bases``, the older one remains if the newer turns out to be torn.
         """
         self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
-        whole = [version for version in self._fulls() if version <= passed and self._whole(version) is not None][:bases]
+        whole = [version for version in self._fulls() if version <= passed and self._intact(version) is not None][
+            :bases
+        ]
         if len(whole) < bases:
             return 0
         base = whole[-1]
@@ -210,11 +212,11 @@ class ResultLog:
         return freed
 
     def _fulls(self) -> list[int]:
-        """Versions of full results, whole or torn, the newest first."""
+        """Return the versions of full results, whole or torn, the newest first."""
         names = [name for name in self._disk.names(self.directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
         return sorted((int(name.removesuffix(_FULL_SUFFIX)) for name in names), reverse=True)
 
-    def _whole(self, version: int) -> Segment | None:
+    def _intact(self, version: int) -> Segment | None:
         try:
             return self._read(self._full_path(version), (0, version))
         except (EpochLogError, OSError) as error:
@@ -230,7 +232,7 @@ class ResultLog:
             write_segment(self._disk, hidden, tables, footer)
             self._disk.rename(hidden, path)
         except OSError:
-            with suppress(OSError):  # what is half written would keep a full disk full; a start removes it too
+            with suppress(OSError):  # a half-written file would keep a full disk full; a start removes it too
                 self._disk.unlink(hidden)
             raise
         self._disk.sync_directory(self.directory)
@@ -244,11 +246,11 @@ class ResultLog:
 
 def _read(path: Path, span: Span, disk: Disk) -> Segment:
     segment = read_segment(path, disk)
-    if (found := (segment.footer.from_epoch, segment.footer.to_epoch)) != span:
-        raise TornSegmentError(f"expected {_words(span)} at {path}, was {_words(found)}")
+    if (span_read := (segment.footer.from_epoch, segment.footer.to_epoch)) != span:
+        raise TornSegmentError(f"expected {_interval(span)} at {path}, was {_interval(span_read)}")
     segment.verify()
     return segment
 
 
-def _words(span: Span) -> str:
+def _interval(span: Span) -> str:
     return f"({span[0]}, {span[1]}]"

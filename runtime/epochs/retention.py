@@ -1,14 +1,14 @@
-"""Retiring the beginning of an epoch log: which epoch is its first, and the control records of those that are gone.
+"""Retirement of the beginning of an epoch log: its first remaining epoch, and the control records of retired ones.
 
 ```
-programs/000000000000.program   what the log was begun with            kept for good
-programs/000000000041.program   the newest one that is gone            what the first epochs that are left mean
-first                           a footer whose epoch is the first that is left
-000000000057.segment …          the epochs that are left
+programs/000000000000.program   the first program of the log           kept for ever
+programs/000000000041.program   the newest retired one                 the program of the first remaining epochs
+first                           a footer whose epoch is the first that remains
+000000000057.segment …          the remaining epochs
 ```
 
-The order of operations makes a crash harmless: control records are durable before the mark speaks of them, and the mark
-is before a segment goes. So a segment below the mark is a leftover, and one that is missing above it is a loss.
+The order of operations makes a crash harmless: control records are durable before the mark refers to them, and the
+mark is before a segment is removed. So a segment below the mark is a leftover, and a gap above it is a loss.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _BEGUN_WITH: Final = 0
 
 
 class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which epochs are kept for a replay although nobody needs them any more: those that both limits allow."""
+    """Epochs that are retained for a replay although no consumer needs them: those within both limits."""
 
     epochs: int = 10_000
-    """The newest so many; 0 for none."""
+    """Number of the newest epochs; 0 for none."""
     megabytes: int = 256
-    """No more than so much of the log."""
+    """Upper bound of their size."""
 
 
 def retire(
     log: EpochLogReader, snapshots: SnapshotDirectory, passed: int, config: RetentionConfig, bases: int = 2
 ) -> int:
-    """Remove epochs and snapshots that nobody needs any more; gives the bytes that are free again.
+    """Remove epochs and snapshots that are not needed any more; return the number of bytes freed.
 
     ``passed`` is the newest epoch that every consumer has committed, so that none of them reads it or an earlier one
-    again. What is left begins behind a snapshot, from which a replay can start, and holds all that the newest ``bases``
-    up to ``passed`` and every pinned one need: of two, the newer may turn out to be torn. Nothing happens until there
-    are so many.
+    again. The remaining log begins after a snapshot, from which a replay can start, and has all that the newest
+    ``bases`` snapshots up to ``passed`` and every pinned one need: the newest may turn out to be torn. Nothing is
+    removed until there are so many.
     """
     complete = snapshots.complete(passed)
     needed = complete[:bases]
@@ -61,21 +61,21 @@ def retire(
 
 
 def _replay_from(log: EpochLogReader, config: RetentionConfig) -> int:
-    """The first epoch that the settings keep."""
-    newest, held = log.latest(), 0
+    """Return the first epoch that the settings retain."""
+    newest, size = log.latest(), 0
     oldest = max(log.first(), newest - config.epochs + 1)
     for epoch in range(newest, oldest - 1, -1):
-        held += log.disk.size(log.path(epoch))
-        if held > config.megabytes * 1_000_000:
+        size += log.disk.size(log.path(epoch))
+        if size > config.megabytes * 1_000_000:
             return epoch + 1
     return oldest
 
 
 def retire_epochs(log: EpochLogReader, first: int) -> int:
-    """Remove every epoch below ``first``, oldest first; gives the bytes that are free again.
+    """Remove every epoch below ``first``, oldest first; return the number of bytes freed.
 
-    One caller at a time, beside the one writer; the epochs that go must not be the writer's newest, nor anybody's who
-    still has to read them. May be interrupted anywhere and called again.
+    One caller at a time, beside the one writer; the removed epochs must not include the writer's newest, nor any that a
+    reader still needs. May be interrupted anywhere and called again.
     """
     disk, directory = log.disk, log.directory
     begin = log.first()
@@ -95,15 +95,15 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
         freed += disk.size(log.path(epoch))
         disk.unlink(log.path(epoch))
     disk.sync_directory(directory)
-    kept = [epoch for epoch in log.programs() if epoch < log.first()]  # one above the mark is of an interrupted call
+    kept = [epoch for epoch in log.programs() if epoch < log.first()]  # one above it is of an interrupted call
     for epoch in kept[1:-1]:
         disk.unlink(directory / PROGRAMS / program_name(epoch))
     return freed
 
 
 def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
-    """Let a log begin at ``first`` without reading the epochs before it, but for those with the first and the newest
-    control record, ``control``; raises `TornSegmentError` if these are damaged. What is left over is retired later."""
+    """Let a log begin at ``first`` without reading the epochs before it, except those with the first and the newest
+    control record, ``control``; raise `TornSegmentError` if these are damaged. Leftovers are retired later."""
     for epoch in {_BEGUN_WITH, control} - set(log.programs()):
         if epoch < first:
             _keep_control(log, epoch)
@@ -111,22 +111,22 @@ def begin_behind(log: EpochLogReader, first: int, control: int) -> None:
 
 
 def write_first(log: EpochLogReader, first: int) -> None:
-    """Write the mark that says which epoch is the first that is left, durably."""
+    """Write the mark, the first epoch that remains, durably."""
     _write(log.disk, log.directory / FIRST, Footer(0, first))
 
 
 def _keep_control(log: EpochLogReader, epoch: int) -> None:
-    """A file for a control record that says what its epoch's footer said, but for the relations."""
+    """Write the file of a control record, which has its epoch's footer without the relations."""
     log.disk.make_directory(log.directory / PROGRAMS)
     path = log.directory / PROGRAMS / program_name(epoch)
-    found = log.read(epoch).footer
-    _write(log.disk, path, Footer(found.from_epoch, found.to_epoch, control=found.control, time_ns=found.time_ns))
+    footer = log.read(epoch).footer
+    _write(log.disk, path, Footer(footer.from_epoch, footer.to_epoch, control=footer.control, time_ns=footer.time_ns))
 
 
 def _write(disk: Disk, path: Path, footer: Footer) -> None:
     hidden = path.with_name(f".{path.name}")
     written = write_segment(disk, hidden, {}, footer)
-    if (found := read_segment(hidden, disk).checksum) != written:
-        raise TornSegmentError(f"expected footer checksum {written:08x} at {hidden}, was {found:08x}")
+    if (checksum := read_segment(hidden, disk).checksum) != written:
+        raise TornSegmentError(f"expected footer checksum {written:08x} at {hidden}, was {checksum:08x}")
     disk.rename(hidden, path)
     disk.sync_directory(path.parent)

@@ -28,62 +28,62 @@ _JOINED_ROWS: Final = 1 << 16
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
-    """Where an origin's input was cut: everything up to here is inside."""
+    """Place at which an origin's input was cut: everything up to it is in the epoch."""
 
     session: str
-    """The feed's session; the path of a file."""
+    """Session of the feed; the path of a file."""
     sequence: int
-    """Number of the last message inside (feed), or of messages so far (file)."""
+    """Number of the last message before the cut (feed), or of messages so far (file)."""
     offset: int
-    """Byte offset behind the last message (file); 0 for a feed."""
+    """Byte offset after the last message (file); 0 for a feed."""
     tuples: int = 0
-    """Tuples before it, malformed ones too: where the rows of dead letters are counted on from."""
+    """Number of tuples before it, malformed ones too, from which rows of dead letters are counted on."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
     """One named table of a segment."""
 
     name: str
-    """Relation or view."""
+    """Name of the relation or view."""
     offset: int
-    """Where its Arrow IPC stream starts in the file."""
+    """Offset of its Arrow IPC stream in the file."""
     length: int
-    """Bytes of the stream."""
+    """Length of the stream in bytes."""
     rows: int
-    """Rows in it."""
+    """Number of rows."""
     crc32: int
-    """Of the stream."""
+    """CRC-32 of the stream."""
 
 
 class Footer(msgspec.Struct, frozen=True):
-    """What a segment says of itself."""
+    """Metadata of a segment."""
 
     from_epoch: int
-    """The segment leads from this version …"""
+    """Version before the segment."""
     to_epoch: int
-    """… to this one; the epoch it seals."""
+    """Version after it; the epoch that it seals."""
     sections: tuple[Section, ...] = ()
-    """Its tables."""
+    """Tables of the segment."""
     cuts: dict[str, Cut] = {}
-    """Origin → where its input was cut."""
+    """Cut of each origin's input."""
     messages: int = 0
-    """Feed messages inside."""
+    """Number of feed messages inside."""
     time_ns: int = 0
     """Time of the barrier, nanoseconds since the UTC epoch."""
     control: bytes = b""
-    """A control record: the view program that holds from this epoch on; empty for none."""
+    """Control record: the view program that is in force from this epoch on; empty for none."""
     attributes: dict[str, str] = {}
-    """Anything else a writer wants kept, such as a failed view's reason."""
+    """Other facts that a writer stores, such as a failed view's reason."""
     follows: int | None = None
-    """Of an epoch: the checksum of the footer of the one before, so that whoever reads on knows that it is the same
-    log; None of the first. Of a snapshot: that of the epoch that it stands for."""
+    """In an epoch, the checksum of the footer of the one before, by which a reader knows that it is the same log; None
+    in the first. In a snapshot, that of the epoch that it stands for."""
 
 
 def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:
-    """Write a segment durably; gives the CRC-32 of its footer, which covers the CRCs of all sections.
+    """Write a segment durably; return the CRC-32 of its footer, which covers the CRCs of all sections.
 
-    Sections without batches are left out. The caller renames the file and syncs the directory. What a disk that fails
-    has left of the file is removed, if it can be.
+    Sections without batches are left out. The caller renames the file and syncs the directory. If the disk fails, the
+    partial file is removed where possible.
     """
     checksums: list[int] = []
     try:
@@ -98,11 +98,11 @@ def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.Rec
 def _pieces(
     sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer, on_checksum: Callable[[int], None]
 ) -> Iterator[bytes | pa.Buffer]:
-    """The file from its beginning; no more than one section is in memory."""
+    """Yield the bytes of the file from its beginning; no more than one section is in memory."""
     written: list[Section] = []
     position = 0
-    for name, held in sections.items():
-        batches = list(held)
+    for name, table in sections.items():
+        batches = list(table)
         if not batches:
             continue
         data = _stream(batches)
@@ -128,7 +128,7 @@ def _stream(batches: list[pa.RecordBatch]) -> pa.Buffer:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Small neighbours together: each batch that is written waits for the interpreter lock when it is done."""
+    """Group small neighbours: each batch that is written waits for the interpreter lock when it is done."""
     group: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -141,7 +141,7 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
 
 
 class Segment:
-    """A sealed segment, memory-mapped; sections are read without copying, and compared with their checksums."""
+    """Sealed segment, memory-mapped; sections are read without copying, and compared with their checksums."""
 
     def __init__(self, path: Path, footer: Footer, checksum: int, data: pa.Buffer) -> None:
         self.path = path
@@ -151,18 +151,18 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return int(self._data.size)
 
     def rows(self, name: str) -> pa.Table | None:
-        """The table of this section, None where the segment has none; raises `TornSegmentError`."""
+        """Return the table of a section, None if the segment has none; raise `TornSegmentError` for a damaged one."""
         for section in self.footer.sections:
             if section.name == name:
                 return pa.ipc.open_stream(self._checked(section)).read_all()
         return None
 
     def verify(self) -> None:
-        """Compare every section with its checksum, and what is between them with zeros; raises `TornSegmentError`."""
+        """Compare sections with their checksums and the gaps with zeros; raise `TornSegmentError` for a difference."""
         position = 0
         for section in self.footer.sections:
             self._checked(section)
@@ -175,16 +175,16 @@ class Segment:
 
     def _checked(self, section: Section) -> pa.Buffer:
         data = self._data.slice(section.offset, section.length)
-        found = zlib.crc32(data)
-        if found != section.crc32:
+        checksum = zlib.crc32(data)
+        if checksum != section.crc32:
             raise TornSegmentError(
-                f"expected checksum {section.crc32:08x} for section {section.name} of {self.path}, was {found:08x}"
+                f"expected checksum {section.crc32:08x} for section {section.name} of {self.path}, was {checksum:08x}"
             )
         return data
 
 
 def read_segment(path: Path, disk: Disk = LOCAL_DISK) -> Segment:
-    """Open a segment; raises `TornSegmentError` if its footer is not whole, `FileNotFoundError` if there is none."""
+    """Open a segment; raise `TornSegmentError` if its footer is not whole, `FileNotFoundError` if there is none."""
     data = disk.read(path)
     if data.size < _TAIL.size:
         raise TornSegmentError(f"expected a segment of at least {_TAIL.size} bytes at {path}, was {data.size}")

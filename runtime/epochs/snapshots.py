@@ -1,9 +1,9 @@
-"""Relation snapshots: what the log adds up to at an epoch, so that nobody has to read it from its beginning.
+"""Relation snapshots: the sum of the log at an epoch, so that no reader has to start at its beginning.
 
-A snapshot is a segment file that holds the consolidated rows of every relation at its version. It is made of the one
-before and the segments since, a stretch of them at a time, so that memory follows what is live and not the history.
-One that is torn is passed over for an older one, or for the log itself, and named: a snapshot is a short cut as long as
-the segments that an older one needs are there, and `runtime.epochs.retention` leaves them.
+A snapshot is a segment file with the consolidated rows of every relation at its version. It is made from the one
+before and the segments since, a stretch of them at a time, so that memory follows the live rows and not the history.
+A torn one is recorded, and an older one or the log itself used instead: a snapshot is a short cut as long as the
+segments that an older one needs exist, and `runtime.epochs.retention` retains them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 __all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "has_snapshot_of"]
 
 VIEW_SECTION: Final = "view/"
-"""A segment's sections whose names begin so hold changes of views, not rows of relations."""
+"""Prefix of sections that have changes of views, not rows of relations."""
 _SUFFIX: Final = ".snapshot"
 _PINS: Final = "pins"
 _STRETCH_BYTES: Final = 32 * 1024 * 1024
 _STRETCH_SEGMENTS: Final = 1000
-"""Each is a memory mapping, of which a process may have only so many."""
+"""Limit of segments in a stretch: each is a memory mapping, of which a process may have only so many."""
 
 
 class SnapshotDirectory:
@@ -38,22 +38,22 @@ class SnapshotDirectory:
         self._directory = directory
         self._disk = disk
         self.torn: dict[Path, str] = {}
-        """What was passed over, and why."""
+        """Torn snapshots that were skipped, and the damage."""
 
     @property
     def directory(self) -> Path:
-        """Where they are."""
+        """Directory of the snapshots."""
         return self._directory
 
     def epochs(self) -> list[int]:
-        """The epochs of which there are snapshots, whole or torn, the newest first."""
+        """Return the epochs that have a snapshot, whole or torn, the newest first."""
         return self._epochs_in(self._directory)[::-1]
 
     def newest(self, at_most: int) -> Segment | None:
-        """The newest whole snapshot that is not past this epoch; every byte of it is checked."""
+        """Return the newest whole snapshot that is not past this epoch; every byte of it is checked."""
         for epoch in self.epochs():
-            if epoch <= at_most and (found := self._whole(self._path(epoch), epoch)) is not None:
-                return found
+            if epoch <= at_most and (snapshot := self._intact(self._path(epoch), epoch)) is not None:
+                return snapshot
         return None
 
     def take(
@@ -61,8 +61,8 @@ class SnapshotDirectory:
     ) -> bool:
         """Write the snapshot of an epoch, durably.
 
-        ``without`` are relations that only grow, of which a snapshot would be as large as the log. False, and nothing
-        written, if ``stopped`` says so on the way.
+        ``without`` are relations that only grow, whose snapshot would be as large as the log. Return False, and write
+        nothing, if ``stopped`` returns True on the way.
         """
         base = self.newest(epoch)
         begin = base.footer.to_epoch if base else 0
@@ -71,8 +71,8 @@ class SnapshotDirectory:
                 f"expected a whole snapshot in {self._directory}, was none: {'; '.join(self.torn.values())}"
             )
         names = {section.name for section in base.footer.sections} if base else set()
-        for one in range(begin + 1, epoch + 1):
-            names |= {section.name for section in log.read(one).footer.sections}
+        for number in range(begin + 1, epoch + 1):
+            names |= {section.name for section in log.read(number).footer.sections}
         tables: dict[str, list[pa.RecordBatch]] = {}
         for name in sorted(names - set(without)):
             if name.startswith(VIEW_SECTION):
@@ -86,25 +86,25 @@ class SnapshotDirectory:
         return True
 
     def pin(self, owner: int, at_most: int) -> Path | None:
-        """Keep the newest whole snapshot under a name of its own until `unpin`; the same one if it is pinned already.
+        """Link the newest whole snapshot under a name of its own until `unpin`; return one that is pinned already.
 
         ``owner`` is the epoch for which it is needed.
         """
         pinned = self._pinned(owner)
-        while self._whole(pinned) is None:
+        while self._intact(pinned) is None:
             self._disk.unlink(pinned)
-            found = self.newest(at_most)
-            if found is None:
+            newest = self.newest(at_most)
+            if newest is None:
                 return None
             self._disk.make_directory(pinned.parent)
             try:
-                self._disk.link(found.path, pinned)
+                self._disk.link(newest.path, pinned)
             except FileNotFoundError:
-                continue  # a newer one has taken its place meanwhile
+                continue  # a newer snapshot has replaced it meanwhile
         return pinned
 
     def unpin(self, owner: int) -> None:
-        """What this epoch and earlier ones needed is needed no more."""
+        """Remove the pins that this epoch and earlier ones needed."""
         for pinned in self._epochs_in(self._directory / _PINS):
             if pinned <= owner:
                 self._disk.unlink(self._pinned(pinned))
@@ -120,7 +120,7 @@ class SnapshotDirectory:
         return self._directory / f"{epoch:012d}{_SUFFIX}"
 
     def _write(self, sealed: Segment, tables: dict[str, list[pa.RecordBatch]], without: Collection[str]) -> None:
-        """With what the epoch says of its cuts: who begins with the snapshot reads on behind them."""
+        """Write a snapshot with the epoch's cuts: a reader of the snapshot reads the origins on from there."""
         self._disk.make_directory(self._directory)
         for name in self._disk.names(self._directory):
             if name.startswith(".") and name.endswith(_SUFFIX):
@@ -140,7 +140,7 @@ class SnapshotDirectory:
         self._disk.sync_directory(self._directory)
 
     def retire(self, kept: Collection[int], passed: int) -> int:
-        """Remove those up to an epoch that are not to be kept; gives the bytes that are free again."""
+        """Remove the snapshots up to an epoch except those in ``kept``; return the number of bytes freed."""
         freed = 0
         for epoch in self.epochs()[::-1]:
             if epoch <= passed and epoch not in kept:
@@ -151,22 +151,22 @@ class SnapshotDirectory:
         return freed
 
     def complete(self, at_most: int) -> list[int]:
-        """The epochs of whole snapshots that leave out no relation and are not past this epoch, the newest first.
+        """Return the epochs of whole snapshots of all relations that are not past this epoch, the newest first.
 
-        Every byte of them is checked, and their names are durable, also where the sync in `take` has failed.
+        Every byte of them is checked, and their names are durable, also if the sync in `take` has failed.
         """
         if self.epochs():
             self._disk.sync_directory(self._directory)
-        whole = [(epoch, self._whole(self._path(epoch), epoch)) for epoch in self.epochs() if epoch <= at_most]
-        return [epoch for epoch, found in whole if found and not found.footer.attributes.get("without")]
+        whole = [(epoch, self._intact(self._path(epoch), epoch)) for epoch in self.epochs() if epoch <= at_most]
+        return [epoch for epoch, snapshot in whole if snapshot and not snapshot.footer.attributes.get("without")]
 
     def pinned(self) -> list[int]:
-        """The epochs of the snapshots that are pinned."""
-        found = [self._whole(self._pinned(owner)) for owner in self._epochs_in(self._directory / _PINS)]
-        return [segment.footer.to_epoch for segment in found if segment]
+        """Return the epochs of the pinned snapshots."""
+        segments = [self._intact(self._pinned(owner)) for owner in self._epochs_in(self._directory / _PINS)]
+        return [segment.footer.to_epoch for segment in segments if segment]
 
-    def _whole(self, path: Path, epoch: int | None = None) -> Segment | None:
-        """The segment of a file, None if it is not there or torn."""
+    def _intact(self, path: Path, epoch: int | None = None) -> Segment | None:
+        """Return the segment of a file, None if it is missing or torn."""
         try:
             segment = read_segment(path, self._disk)
             segment.verify()
@@ -181,7 +181,7 @@ class SnapshotDirectory:
 
 
 def has_snapshot_of(segment: Segment, relation: str) -> bool:
-    """Whether a snapshot holds what there was of a relation."""
+    """Return True if a snapshot includes a relation."""
     return relation not in segment.footer.attributes.get("without", "").split(",")
 
 
@@ -195,18 +195,18 @@ def add_up(
     columns: Collection[str] | None = None,
     stopped: Callable[[], bool] = bool,
 ) -> pa.Table | None:
-    """The rows of a relation at ``end``: those of ``base``, a snapshot at ``begin``, and the epochs ``(begin, end]``.
+    """Return a relation's rows at ``end``: those of ``base``, a snapshot at ``begin``, plus epochs ``(begin, end]``.
 
-    Of these columns only; the last one is ``weight``. None where nothing ever was. Memory follows the result.
+    The result has these columns, and ``weight`` as its last; None if there never were rows. Memory follows its size.
     """
-    held = _chosen(base.rows(relation), columns) if base else None
+    total = _chosen(base.rows(relation), columns) if base else None
     for stretch in _stretches(log, begin, end):
-        tables = [t for one in stretch if (t := _chosen(one.rows(relation), columns)) is not None]
+        tables = [t for segment in stretch if (t := _chosen(segment.rows(relation), columns)) is not None]
         if tables:
-            held = consolidate(pa.concat_tables([held, *tables] if held is not None else tables))
+            total = consolidate(pa.concat_tables([total, *tables] if total is not None else tables))
         if stopped():
             break
-    return held
+    return total
 
 
 def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table | None:
@@ -219,15 +219,15 @@ def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table 
 
 
 def _stretches(log: EpochLogReader, begin: int, end: int) -> Iterator[list[Segment]]:
-    """The segments of ``(begin, end]``, some megabytes at a time."""
+    """Yield the segments of ``(begin, end]``, some megabytes at a time."""
     stretch: list[Segment] = []
-    held = 0
+    size = 0
     for epoch in range(begin + 1, end + 1):
         segment = log.read(epoch)
         stretch.append(segment)
-        held += sum(section.length for section in segment.footer.sections)
-        if held >= _STRETCH_BYTES or len(stretch) >= _STRETCH_SEGMENTS:
+        size += sum(section.length for section in segment.footer.sections)
+        if size >= _STRETCH_BYTES or len(stretch) >= _STRETCH_SEGMENTS:
             yield stretch
-            stretch, held = [], 0
+            stretch, size = [], 0
     if stretch:
         yield stretch

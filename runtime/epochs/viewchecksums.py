@@ -1,7 +1,7 @@
-"""Checksums of views in the footer of an epoch: what the express lane's views were at its end.
+"""Checksums of the express lane's views in the footer of an epoch, taken at its end.
 
-They stand in one attribute, as JSON. A view that has failed is not in it, nor is any view if the lane has failed; so a
-view that is in it was whole at that epoch.
+They are stored in one attribute, as JSON. A failed view is left out, and so are all views if the lane has failed; a
+view with a checksum was therefore whole at that epoch.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def with_checksums(footer: Footer, checksums: Mapping[str, int]) -> Footer:
 
 
 def checksums_of(footer: Footer) -> dict[str, int]:
-    """Return the checksums that a footer holds: none in an epoch of an earlier release."""
+    """Return the checksums in a footer: none in an epoch of an earlier release."""
     encoded = footer.attributes.get(_ATTRIBUTE)
     return {} if encoded is None else msgspec.json.decode(encoded, type=dict[str, int])

@@ -1,16 +1,16 @@
-"""Bytes in, raw buffers out: sources do input and output only.
+"""Sources: read bytes from outside and offer them as raw buffers; they do input and output only.
 
 ```
  exchange ──TCP──▶ TextFeedSource (lines) ──────────┐ on the reactor, one thread for all
  exchange ──TCP──▶ SoupBinFeedSource (packets) ─────┤
  senders ───TCP──▶ TcpSource ───────────────────────┤
                                                     ├─▶ RawBuffer ──▶ BufferSink: the engine's bounded admission queue
- file, .gz ──────▶ FileSource (a thread of its own)─┘                    offer() = False pauses, resume() goes on
+ file, .gz ──────▶ FileSource (a thread of its own)─┘                    offer() = False pauses, resume() resumes
 ```
 
 `ConnectingSource` and `Connection` are what the sources on the reactor share: attempts, gathering, back-pressure.
 `FeedSource` is what the two feeds of an exchange share: a login at a position, its answer, and silence.
-`Gate` stands in front of a feed and can be shut.
+`Gate` is a back-pressure gate between a source and its sink.
 """
 
 from runtime.sources.base import BufferSink, Position, Source

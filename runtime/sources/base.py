@@ -1,4 +1,4 @@
-"""What a source is, and what it hands its bytes to."""
+"""Interfaces of sources and of the sinks to which they offer raw buffers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["BufferSink", "Position", "Source"]
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where to read on in an origin; a feed uses session and sequence, a file uses the offset."""
+    """Place in an origin from which it is read; a feed uses session and sequence, a file uses the offset."""
 
     session: str = ""
     """Session of the feed, empty for the current one."""
     sequence: int = 0
     """Number of the first feed message wanted, 0 for from now."""
     offset: int = 0
-    """Byte offset of the first byte wanted; of a feed: what the first raw buffer's offset shall be."""
+    """Byte offset of the first byte wanted; for a feed, the offset that the first raw buffer gets."""
     tuples: int = 0
-    """Tuples before it, as far as the engine knows; a source has no use for it."""
+    """Number of tuples before the position, as far as the engine knows; sources ignore it."""
 
 
 class BufferSink(Protocol):
-    """Who takes a source's raw buffers: the engine's bounded admission queue.
+    """Sink of a source's raw buffers: the engine's bounded admission queue.
 
     A source calls it from one thread at a time (the reactor's, or the source's own). None of the calls blocks.
     """
@@ -39,21 +39,21 @@ class BufferSink(Protocol):
         """
 
     def end_of_stream(self, origin_id: int) -> None:
-        """Every buffer of the origin has been taken and no more will come."""
+        """Note that every buffer of the origin has been taken and no more will come."""
 
     def failed(self, origin_id: int, reason: str) -> None:
-        """The origin gives up; what was taken before stays good."""
+        """Note that the origin gives up; buffers taken before stay valid."""
 
     def lost(self, origin_id: int, reason: str) -> None:
-        """The connection broke; the source waits for `reconnect` with the position to go on from."""
+        """Note that the connection broke; the source waits for `reconnect` with the position at which to resume."""
 
 
 class Source(ABC):
-    """Brings bytes in and does nothing else: no decoding, no formatting, no waiting.
+    """Reader of bytes from outside, which does nothing else: no decoding, no formatting, no waiting.
 
     Raw buffers carry the source's origin id and numbers from 1 without holes, anew after each `open` or reconnection.
     A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. It holds a bounded
-    number of bytes. `resume` and `close` may be called from any thread; after `close` the sink hears nothing more.
+    number of bytes. `resume` and `close` may be called from any thread; after `close` the sink is not called any more.
     """
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class Source(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """The sink has room again."""
+        """Offer again, as the sink has room."""
 
     @abstractmethod
     def close(self) -> None:
@@ -72,10 +72,10 @@ class Source(ABC):
 
     @property
     def replays(self) -> bool:
-        """Whether it can read again what no epoch holds yet; else what came before a break has come for good."""
+        """True if the source can read again what no epoch has yet; else bytes received before a break are final."""
         return True
 
     def codec_at(self, position: Position) -> Codec | None:
-        """How the buffers are compressed that come after an `open` at this position; None if they are not."""
+        """Return the codec of the buffers after an `open` at this position; None if they are not compressed."""
         del position
         return None

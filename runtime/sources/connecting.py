@@ -1,4 +1,4 @@
-"""A source that connects: attempts and the waits between them, loss, reconnection."""
+"""Base of sources that connect to a server: attempts and the waits between them, loss, reconnection."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["Backoff", "ConnectingSource"]
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """How long to wait between attempts to connect, in seconds, doubling each time."""
+    """Wait between attempts to connect, in seconds, which doubles each time."""
 
     first_s: float = 0.05
-    """Before the second attempt."""
+    """Wait before the second attempt."""
     longest_s: float = 2.0
-    """No wait is longer."""
+    """Upper bound of the wait."""
     attempts: int = 20
-    """After so many in a row without a login the source has failed."""
+    """Number of attempts in a row without a login after which the source has failed."""
 
     def delay_s(self, failures: int) -> float:
-        """The wait after so many failures in a row, from 1."""
+        """Return the wait after this number of failures in a row, from 1."""
         return float(min(self.first_s * 2 ** min(failures - 1, 32), self.longest_s))
 
 
 class ConnectingSource(Source):
-    """One connection at a time to a server, on the reactor's thread.
+    """Source that keeps one connection at a time to a server, on the reactor's thread.
 
-    A subclass makes the connections, says which of them are ready (a login may have to be answered first) and what the
-    end of a ready one means. One that ends before it was ready, and one that does not come about, is a failed attempt;
+    A subclass makes the connections, decides which of them are ready (a login may have to be answered first) and what
+    the end of a ready one means. A connection that ends before it was ready, or is never made, is a failed attempt;
     too many in a row are a failure.
     """
 
@@ -83,44 +83,44 @@ class ConnectingSource(Source):
 
     @abstractmethod
     def make_connection(self, position: Position) -> Connection:
-        """A new connection that shall read from the position."""
+        """Return a new connection that reads from the position."""
 
     def is_ready(self, connection: Connection) -> bool:
-        """Whether what it brings is the stream; else its end is a failed attempt."""
+        """Return True if the bytes of the connection are the stream; else its end is a failed attempt."""
         del connection
         return True
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
-        """A ready connection has ended."""
+        """Report the loss of a ready connection to the sink."""
         del is_clean
         if self._sink is not None:
             self._sink.lost(self._origin_id, f"connection to {self.where} lost: {reason}")
 
     def ready(self) -> None:
-        """The connection has become ready."""
+        """Reset the count of failed attempts, as the connection has become ready."""
         self._failures = 0
 
     def refused(self, reason: str) -> None:
-        """There can be no connection, however often it is tried."""
+        """Fail for good, as no later attempt can succeed."""
         self._drop()
         self.fail(reason)
 
     def retrying(self, reason: str) -> None:
-        """The first attempt in a row has failed, and others follow."""
+        """Note that the first attempt in a row has failed and that others follow."""
 
     def fail(self, reason: str) -> None:
-        """The source gives up."""
+        """Report to the sink that the source gives up."""
         if self._sink is not None and not self._closed:
             self._sink.failed(self._origin_id, reason)
 
     @property
     def is_connected(self) -> bool:
-        """There is a connection that is ready; on the reactor's thread."""
+        """True if there is a connection that is ready; read on the reactor's thread."""
         return self._connection is not None and self.is_ready(self._connection)
 
     @property
     def where(self) -> str:
-        """The server, for messages."""
+        """Address of the server, for messages."""
         return f"{self._address[0]}:{self._address[1]}"
 
     # From the engine
@@ -133,8 +133,8 @@ class ConnectingSource(Source):
         self.reconnect(position)
 
     def reconnect(self, position: Position) -> None:
-        """Connect again, on the reactor's thread; raw buffers are numbered from 1 again. Nothing happens once it is
-        closed: who asks may not know yet."""
+        """Connect again, on the reactor's thread; raw buffers are numbered from 1 again. Do nothing on a closed source,
+        as the caller may not have noticed the close yet."""
         if self._sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")
         if self._closed:
@@ -145,22 +145,22 @@ class ConnectingSource(Source):
         self._connect()
 
     def resume(self) -> None:
-        """The sink has room again; from any thread."""
+        """Offer again, as the sink has room; from any thread."""
         WakeUps.of(self._reactor).call(self._resume)
 
     def close(self) -> None:
-        """Break the connection; from any thread, the sink hears nothing more once it has run on the reactor's."""
+        """Break the connection; from any thread. The sink is not called after this has run on the reactor's thread."""
         self._closed = True
         self._reactor.callFromThread(self._drop)
 
     # From connections
 
     def offer(self, raw: RawBuffer) -> bool:
-        """See `ConnectionOwner`."""
+        """Offer a buffer to the sink; see `ConnectionOwner`."""
         return self._sink is not None and not self._closed and self._sink.offer(raw)
 
     def broken(self, connection: Connection, reason: str, *, is_clean: bool) -> None:
-        """See `ConnectionOwner`."""
+        """Handle the end of a connection; see `ConnectionOwner`."""
         if connection is not self._connection or self._closed:
             return
         self._connection = self._connector = None
@@ -170,7 +170,7 @@ class ConnectingSource(Source):
             self._attempt_failed(f"closed before the login was answered: {reason}")
 
     def connected(self) -> Connection:
-        """The transport is there."""
+        """Return the connection for a transport that was made."""
         connection = self.make_connection(self._position)
         if self._closed:
             connection.abandon()
@@ -179,7 +179,7 @@ class ConnectingSource(Source):
         return connection
 
     def unreachable(self, connector: Any, reason: str) -> None:
-        """No connection came about."""
+        """Count an attempt that made no connection."""
         if connector is self._connector and not self._closed:
             self._connector = None
             self._attempt_failed(reason)
@@ -189,7 +189,7 @@ class ConnectingSource(Source):
             self._connection.flush()
 
     def _drop(self) -> None:
-        """Forget the connection and whatever was about to make one."""
+        """Drop the connection and the pending attempt to make one."""
         connection, self._connection = self._connection, None
         connector, self._connector = self._connector, None
         retry, self._retry = self._retry, None
@@ -219,7 +219,7 @@ _START = Position()
 
 
 class _Factory(ClientFactory):
-    """Makes the one connection of one attempt."""
+    """Factory of the one connection of one attempt."""
 
     noisy = False
 

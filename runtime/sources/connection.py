@@ -1,4 +1,4 @@
-"""The receiving end of a connection: gathers what a turn of the reactor brings, holds back when the sink is full."""
+"""Receiving end of a connection: gathers the bytes of a turn of the reactor and pauses while the sink is full."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUFFER_BYTES: Final = 1 << 18
 
 
 class Turn:
-    """Calls for the end of the reactor's turn: one delayed call for all, however many sources something arrived at."""
+    """Calls for the end of the reactor's turn: one delayed call for all sources at which something arrived."""
 
     __slots__ = ("_calls", "_reactor")
 
@@ -29,7 +29,7 @@ class Turn:
         self._calls: deque[Callable[[], None]] = deque()
 
     def plan(self, call: Callable[[], None]) -> None:
-        """Run it at the end of this turn, after those planned before; on the reactor's thread."""
+        """Run the call at the end of this turn, after those planned before; on the reactor's thread."""
         self._calls.append(call)
         if len(self._calls) == 1:
             self._reactor.callLater(0, self._run)
@@ -40,7 +40,7 @@ class Turn:
                 self._calls[0]()
                 self._calls.popleft()
         except BaseException:
-            self._calls.popleft()  # one that raises is the reactor's to report and does not keep the others
+            self._calls.popleft()  # the reactor reports a call that raises; the others are still made
             raise
         finally:
             if self._calls:
@@ -48,29 +48,29 @@ class Turn:
 
 
 class ConnectionOwner(Protocol):
-    """The source that a connection belongs to."""
+    """Source that owns a connection."""
 
     def offer(self, raw: RawBuffer) -> bool:
-        """Hand a buffer to the sink."""
+        """Offer a buffer to the sink."""
 
     def broken(self, connection: Any, reason: str, *, is_clean: bool) -> None:
-        """The connection is over, and everything that it brought has been taken."""
+        """Note that the connection has ended and all its bytes have been taken."""
 
 
 @implementer(IProtocol)
 class Connection:
-    """Bytes of one origin from one transport, as raw buffers.
+    """Receiver of the bytes of one origin from one transport, as raw buffers.
 
-    What arrives in one turn of the reactor becomes one raw buffer, a small message goes out at the turn's end. While
-    the sink refuses, the transport is paused and the bytes that were already on their way are gathered, up to about
-    ``buffer_bytes`` a buffer. Slots and no `Protocol` as base, since there may be ten thousand.
+    Bytes that arrive in one turn of the reactor become one raw buffer; a small message is offered at the turn's end.
+    While the sink refuses, the transport is paused and the bytes already on their way are gathered, up to about
+    ``buffer_bytes`` a buffer. The class has slots and not `Protocol` as its base, since there may be ten thousand.
     """
 
     __slots__ = (
         "_buffer_bytes",
         "_chunks",
-        "_gone",
-        "_held",
+        "_end_reason",
+        "_gathered_bytes",
         "_is_abandoned",
         "_is_clean",
         "_is_paused",
@@ -93,9 +93,9 @@ class Connection:
         self._offset = offset
         self._number = 1
         self._chunks: list[bytes] = []
-        self._held = 0
+        self._gathered_bytes = 0
         self._refused: RawBuffer | None = None
-        self._gone: str | None = None
+        self._end_reason: str | None = None
         self._is_clean = False
         self._is_planned = False
         self._is_paused = False
@@ -104,7 +104,7 @@ class Connection:
     # From the transport
 
     def makeConnection(self, transport: Any) -> None:
-        """The transport is there."""
+        """Attach the transport."""
         self.transport = transport
         if self._is_abandoned:
             transport.abortConnection()
@@ -112,14 +112,14 @@ class Connection:
             self.connectionMade()
 
     def connectionMade(self) -> None:
-        """Told once; for subclasses, which may send something first."""
+        """Called once, when the transport is there; a subclass may send something first."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Bytes have arrived; for subclasses, which may take some of them for themselves and `gather` the rest."""
+        """Gather bytes that arrived; a subclass may consume some of them and `gather` the rest."""
         self.gather(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The transport is gone."""
+        """Note the end of the transport."""
         if self._is_abandoned:
             return
         self.gone(reason.getErrorMessage(), is_clean=isinstance(reason.value, ConnectionDone))
@@ -127,20 +127,20 @@ class Connection:
     # For subclasses and the owner
 
     def gather(self, data: bytes) -> None:
-        """Put bytes behind those that wait to be offered."""
+        """Append bytes to those that wait to be offered."""
         if data and not self._is_abandoned:
             self._chunks.append(data)
-            self._held += len(data)
+            self._gathered_bytes += len(data)
             self._plan_flush()
 
     def gone(self, reason: str, *, is_clean: bool = False) -> None:
-        """Tell the owner once everything received has been taken."""
-        self._gone, self._is_clean = reason, is_clean
-        if self._refused is None:  # else what was received is offered again first, after resume
+        """Notify the owner of the end, after everything received has been taken."""
+        self._end_reason, self._is_clean = reason, is_clean
+        if self._refused is None:  # else the refused buffer is offered first, after resume
             self.flush()
 
     def abandon(self) -> None:
-        """Close without a word to the owner."""
+        """Close without notifying the owner."""
         self._is_abandoned = True
         self._chunks.clear()
         self._refused = None
@@ -149,19 +149,19 @@ class Connection:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody wants to hear of it any more."""
+        """True if the owner is not to be notified of anything any more."""
         return self._is_abandoned
 
     def paused(self) -> None:
-        """The transport reads no more until `resumed`; for subclasses."""
+        """Called when the transport is paused until `resumed`; for subclasses."""
 
     def resumed(self) -> None:
-        """The transport reads again; for subclasses."""
+        """Called when the transport reads again; for subclasses."""
 
     def flush(self) -> None:
-        """Offer what is held, the refused buffer first, until the sink refuses or nothing is left."""
+        """Offer the gathered bytes, the refused buffer first, until the sink refuses or nothing is left."""
         while not self._is_abandoned:
-            raw = self._refused or self._gathered()
+            raw = self._refused or self._next_buffer()
             if raw is None:
                 break
             if not self._owner.offer(raw):
@@ -173,10 +173,10 @@ class Connection:
             self._go_on()
 
     def _plan_flush(self) -> None:
-        """At once when a buffer is full, else at the end of this turn of the reactor."""
+        """Flush at once when a buffer is full, else at the end of this turn of the reactor."""
         if self._refused is not None:
             return
-        if self._held >= self._buffer_bytes:
+        if self._gathered_bytes >= self._buffer_bytes:
             self.flush()
         elif not self._is_planned:
             self._is_planned = True
@@ -187,13 +187,13 @@ class Connection:
         if self._refused is None:
             self.flush()
 
-    def _gathered(self) -> RawBuffer | None:
+    def _next_buffer(self) -> RawBuffer | None:
         chunks = self._chunks
         if not chunks:
             return None
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
-        self._held = 0
+        self._gathered_bytes = 0
         raw = RawBuffer(self._origin_id, self._number, data, self._offset)
         self._number += 1
         if self._offset >= 0:
@@ -201,15 +201,15 @@ class Connection:
         return raw
 
     def _pause(self) -> None:
-        if not self._is_paused and self._gone is None:
+        if not self._is_paused and self._end_reason is None:
             self._is_paused = True
             self.transport.pauseProducing()
             self.paused()
 
     def _go_on(self) -> None:
-        if self._gone is not None:
+        if self._end_reason is not None:
             self._is_abandoned = True
-            self._owner.broken(self, self._gone, is_clean=self._is_clean)
+            self._owner.broken(self, self._end_reason, is_clean=self._is_clean)
         elif self._is_paused:
             self._is_paused = False
             self.transport.resumeProducing()

@@ -1,4 +1,4 @@
-"""What can go wrong with a source before it runs; later failures go to its sink."""
+"""Errors of a source before it runs; later failures are reported to its sink."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["LoginRefusedError", "SourceError", "SourceStateError"]
 
 
 class SourceError(RuntimeError):
-    """The base of everything that sources raise."""
+    """Base of all errors of sources."""
 
 
 class SourceStateError(SourceError):
@@ -14,4 +14,4 @@ class SourceStateError(SourceError):
 
 
 class LoginRefusedError(SourceError):
-    """A feed does not take the login, or does not speak its protocol; trying again would not help."""
+    """A feed rejected the login, or does not speak its protocol; another attempt would not help."""

@@ -1,4 +1,4 @@
-"""A sequenced feed over TCP: log in at a position, hand on what follows the answer, notice when nothing does."""
+"""Sequenced feed over TCP: logs in at a position, forwards the bytes after the reply and detects silence."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class LoginReply(NamedTuple):
     sequence: int
     """Number of the first message that follows."""
     rest: bytes
-    """What came behind the answer."""
+    """Bytes after the reply."""
 
 
 class FeedSource(ConnectingSource):
-    """One connection to a feed that is told where to begin; a subclass knows the protocol of the login.
+    """One connection to a feed that is asked for a position; a subclass knows the protocol of the login.
 
-    A broken connection is reported once, with `lost`; the source then does nothing until `reconnect` says where to go
-    on: the bytes behind the last whole message come again. A connection on which nothing arrives for ``silence_s``
-    while it is read counts as broken: an exchange sends heartbeats. A refused login, and too many attempts to connect
-    in a row, are failures.
+    A broken connection is reported once, with `lost`; the source then does nothing until `reconnect` gives the position
+    at which to resume: bytes after the last whole message are sent again. A connection on which nothing arrives
+    for ``silence_s`` while it is read counts as broken, as an exchange sends heartbeats. A rejected login and too many
+    failed attempts in a row are failures.
     """
 
     __slots__ = ("_buffer_bytes", "_silence_s", "_turn", "next_sequence", "session")
@@ -72,45 +72,45 @@ class FeedSource(ConnectingSource):
 
     @abstractmethod
     def login(self, position: Position) -> bytes:
-        """What asks for the feed from a position on."""
+        """Return the login that requests the feed from a position."""
 
     @abstractmethod
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """The answer in all that came so far, None while it is incomplete; raises `LoginRefusedError`."""
+        """Return the reply in all bytes so far, None while it is incomplete; raise `LoginRefusedError` if refused."""
 
     def make_connection(self, position: Position) -> Connection:
-        """See `ConnectingSource`."""
+        """Return a connection that logs in; see `ConnectingSource`."""
         return FeedConnection(self, self._origin_id, self._turn, position.offset, self._buffer_bytes, self._silence_s)
 
     def is_ready(self, connection: Connection) -> bool:
-        """Its login was accepted."""
+        """Return True if the connection's login was accepted."""
         return cast(FeedConnection, connection).is_logged_in
 
     def retrying(self, reason: str) -> None:
-        """Say it, for it may take minutes until the source gives up."""
+        """Log a warning, as it may take minutes until the source gives up."""
         _LOG.warn("expected a feed at {where}, was none yet: {reason}; trying again", where=self.where, reason=reason)
 
     def accepted(self, reply: LoginReply) -> None:
-        """The exchange took the login."""
+        """Note the login that the exchange accepted."""
         self.ready()
         self.session, self.next_sequence = reply.session, reply.sequence
 
     @property
     def request(self) -> bytes:
-        """The login for where the source shall begin."""
+        """Login for the position from which the source reads."""
         return self.login(self._position)
 
     def later(self, call: Any, delay_s: float) -> Any:
-        """Run something after a while; gives the delayed call."""
+        """Run a call after a delay; return the delayed call."""
         return self._reactor.callLater(delay_s, call)
 
 
 class FeedConnection(Connection):
-    """The bytes of one login: the answer first, the stream after it."""
+    """Connection of one login: receives the reply first, then the stream."""
 
     __slots__ = ("_reply", "_silence_s", "_source", "_watch", "is_logged_in")
 
-    def __init__(  # noqa: PLR0917 - those of every connection, and one more
+    def __init__(  # noqa: PLR0917 - the arguments of every connection, and one more
         self, source: FeedSource, origin_id: int, turn: Turn, offset: int, buffer_bytes: int, silence_s: float
     ) -> None:
         super().__init__(source, origin_id, turn, offset, buffer_bytes)
@@ -121,12 +121,12 @@ class FeedConnection(Connection):
         self.is_logged_in = False
 
     def connectionMade(self) -> None:
-        """Ask for the feed."""
+        """Send the login."""
         self.resumed()
         self.transport.write(self._source.request)
 
     def dataReceived(self, data: bytes) -> None:
-        """The answer is the source's, the rest goes on."""
+        """Parse the reply of the login, and gather the bytes after it."""
         if self.is_abandoned:
             return
         if self._watch is not None:
@@ -134,17 +134,17 @@ class FeedConnection(Connection):
         self.gather(data if self.is_logged_in else self._read_reply(data))
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """See `Connection`."""
+        """Stop watching for silence; see `Connection`."""
         self._end_watch()
         super().connectionLost(reason)
 
     def abandon(self) -> None:
-        """See `Connection`."""
+        """Stop watching for silence; see `Connection`."""
         self._end_watch()
         super().abandon()
 
     def paused(self) -> None:
-        """Nothing can be heard while nothing is read."""
+        """Stop watching for silence, as nothing is read while paused."""
         self._end_watch()
 
     def resumed(self) -> None:
@@ -157,14 +157,14 @@ class FeedConnection(Connection):
             watch.cancel()
 
     def _silent(self) -> None:
-        """The peer hangs or is gone without a word; what the transport says of its end is of no interest then."""
+        """End a connection whose peer hangs; the transport's own reason for its end is ignored then."""
         self._watch = None
         transport = self.transport
         self.gone(f"nothing heard for {self._silence_s:g} s")
         transport.abortConnection()
 
     def _read_reply(self, data: bytes) -> bytes:
-        """Look for the login's answer, return what comes behind it."""
+        """Parse the reply of the login, return the bytes after it."""
         self._reply += data
         try:
             reply = self._source.read_reply(self._reply)
@@ -180,16 +180,16 @@ class FeedConnection(Connection):
 
 
 class TextFeedSource(FeedSource):
-    """One connection to an exchange's text feed."""
+    """Source for an exchange's text feed."""
 
     __slots__ = ()
 
     def login(self, position: Position) -> bytes:
-        """See `FeedSource`."""
+        """Return the login line; see `FeedSource`."""
         return encode_login(PassiveLogin(position.session, position.sequence))
 
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """See `FeedSource`."""
+        """Parse the first line as the reply; see `FeedSource`."""
         line, delimiter, rest = data.partition(b"\n")
         if not delimiter:
             if len(line) > LINE_LIMIT_BYTES:

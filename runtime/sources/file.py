@@ -1,4 +1,4 @@
-"""A file as a source: read in large buffers on a thread of its own, since reading files may block."""
+"""File source: reads a file in large buffers on a thread of its own, since reading files may block."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _SUFFIXES: Final[dict[str, Literal["gzip", "zstd", "lz4"]]] = {".gz": "gzip", ".
 
 
 def codec_by_suffix(path: Path) -> Codec | None:
-    """What the name of a file says of its codec: ``.gz``, ``.zst`` and ``.lz4`` are streams compressed as a whole."""
+    """Return the codec that a file name implies: ``.gz``, ``.zst`` and ``.lz4`` are streams compressed as a whole."""
     name = _SUFFIXES.get(path.suffix.lower())
     return Codec(name) if name else None
 
 
 class FileSource(Source):
-    """Reads a file from a byte offset to its end: plain, compressed as a whole, or of frames.
+    """Reader of a file from a byte offset to its end: plain, compressed as a whole, or of frames.
 
-    Offsets of a compressed file count its decoded bytes. One compressed as a whole is read from its beginning, and its
-    decoder leaves out what stands before the offset. A file of frames, for a codec per buffer, is a row of ``compressed
+    Offsets of a compressed file count its decoded bytes. A file compressed as a whole is read from its beginning, and
+    its decoder skips the bytes before the offset. A file of frames, for a codec per buffer, is a row of ``compressed
     length (4 bytes, little-endian), decoded length (4 bytes), frame``; each frame is a buffer. Buffers are decoded by
-    whoever formats them, see `codec_at`. The file is taken as it is when its end is reached: one that grows is not
+    the formatter, see `codec_at`. The size of the file is that at the moment its end is reached: growth is not
     followed. At most one buffer is held while the sink refuses.
     """
 
     def __init__(
         self, path: Path, origin_id: int, *, buffer_bytes: int = BUFFER_BYTES, codec: Codec | None = None
     ) -> None:
-        """Without a codec the file's suffix says which."""
+        """Without a codec, the suffix of the path determines it."""
         if buffer_bytes < 1:
             raise ValueError(f"expected buffers of at least 1 byte, was {buffer_bytes}")
         self._path = path
@@ -57,13 +57,13 @@ class FileSource(Source):
         self._thread: Thread | None = None
 
     def codec_at(self, position: Position) -> Codec | None:
-        """See `Source`."""
+        """Return the codec, which skips the bytes before the position; see `Source`."""
         if self._codec is None or not self._codec.is_sequential:
             return self._codec
         return msgspec.structs.replace(self._codec, skip_bytes=position.offset)
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Start the thread; what goes wrong with the file is a failure that the sink hears."""
+        """Start the thread; an error of the file is reported to the sink as a failure."""
         with self._condition:
             if self._thread is not None or self._closed:
                 raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
@@ -72,20 +72,20 @@ class FileSource(Source):
             self._thread.start()
 
     def resume(self) -> None:
-        """Wake the thread if it waits, or keep it from waiting for a room that is already there."""
+        """Wake the thread if it waits, or keep it from waiting for room that is already there."""
         with self._condition:
             self._resumed += 1
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Stop the thread; it ends after the call to the sink that may be under way."""
+        """Stop the thread; it ends after a call to the sink that is under way."""
         with self._condition:
             self._closed = True
             self._resumed += 1
             self._condition.notify_all()
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Wait for the thread to end; whether it has."""
+        """Wait for the thread to end; return True if it has."""
         if self._thread is not None:
             self._thread.join(timeout_s)
             return not self._thread.is_alive()
@@ -125,7 +125,7 @@ class FileSource(Source):
                 offset += len(data)
 
     def _read_frames(self, file: BinaryIO, sink: BufferSink, offset: int, codec: Codec) -> None:
-        """Offer frames; the one in which the offset lies is cut and compressed again."""
+        """Offer frames; the frame that contains the offset is cut and compressed again."""
         number, place = 1, 0
         while head := file.read(2 * _LENGTH_BYTES):
             length = int.from_bytes(head[:_LENGTH_BYTES], "little")
@@ -152,7 +152,7 @@ class FileSource(Source):
             raise OSError(f"expected at least {offset} bytes, was {place}")
 
     def _offer(self, sink: BufferSink, raw: RawBuffer) -> bool:
-        """Offer until taken; False when the source was closed."""
+        """Offer until taken; return False if the source was closed."""
         while not self._closed:
             seen = self._resumed
             if sink.offer(raw):

@@ -1,4 +1,4 @@
-"""A gate in front of a source, for who must let nothing more in for a while, whatever room its sink has."""
+"""Back-pressure gate: holds a source closed independently of its sink's free capacity."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ __all__ = ["Gate"]
 
 
 class Gate(Source, BufferSink):
-    """Stands between a source and its sink; while it is shut it refuses what the source offers.
+    """Gate between a source and its sink; while it is shut it refuses the buffers that the source offers.
 
-    So the source pauses, as it does for a sink without room, and is told to go on when the gate opens. Thread-safe: the
-    lock guards whether it is shut and whether it has refused something since.
+    The source then pauses, as it does for a sink without room, and is resumed when the gate opens. Thread-safe: the
+    lock guards whether the gate is shut and whether it has refused a buffer since.
     """
 
     __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source", "is_waiting", "taken_bytes")
 
     def __init__(self, source: Source, on_let_in: Callable[[RawBuffer], None] | None = None) -> None:
-        """Open, and in front of a source that is not; ``on_let_in`` hears on its thread what the sink has taken."""
+        """Create an open gate for an unopened source; ``on_let_in`` is called on its thread with each buffer taken."""
         self._source = source
         self._on_let_in = on_let_in
         self._sink: BufferSink | None = None
         self._lock = threading.Lock()
         self._is_shut = self._refused = False
         self.taken_bytes = 0
-        """Of what the sink has taken so far."""
+        """Bytes that the sink has taken so far."""
         self.is_waiting = False
-        """Whether the source holds a buffer that was refused."""
+        """True if the source keeps a buffer that was refused."""
 
     def shut(self) -> None:
-        """Let nothing in from now on."""
+        """Refuse all buffers from now on."""
         with self._lock:
             self._is_shut = True
 
     def let_in(self) -> None:
-        """Let everything in again."""
+        """Open the gate again."""
         with self._lock:
             self._is_shut = False
             refused, self._refused = self._refused, False
@@ -63,7 +63,7 @@ class Gate(Source, BufferSink):
         return self._source.codec_at(position)
 
     def reconnect(self, position: Position) -> None:
-        """See `ConnectingSource`; raises `SourceStateError` for a source that does not connect."""
+        """Reconnect the source; raise `SourceStateError` for one that does not connect."""
         again = getattr(self._source, "reconnect", None)
         if again is None:
             raise SourceStateError(f"expected a source that connects, was {type(self._source).__name__}")
@@ -75,12 +75,12 @@ class Gate(Source, BufferSink):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the source's server is heard; a file always is. On the source's thread."""
+        """True if the source's server is connected; always so for a file. Read on the source's thread."""
         return bool(getattr(self._source, "is_connected", True))
 
     @property
     def session(self) -> str:
-        """The session of a feed, else empty."""
+        """Session of a feed; empty for other sources."""
         return str(getattr(self._source, "session", ""))
 
     # As a sink
@@ -90,7 +90,7 @@ class Gate(Source, BufferSink):
             if self._is_shut:
                 self._refused = self.is_waiting = True
                 return False
-        is_taken = self._behind().offer(raw)
+        is_taken = self._opened_sink().offer(raw)
         self.is_waiting = not is_taken
         if is_taken:
             self.taken_bytes += len(raw.data)
@@ -99,15 +99,15 @@ class Gate(Source, BufferSink):
         return is_taken
 
     def end_of_stream(self, origin_id: int) -> None:
-        self._behind().end_of_stream(origin_id)
+        self._opened_sink().end_of_stream(origin_id)
 
     def failed(self, origin_id: int, reason: str) -> None:
-        self._behind().failed(origin_id, reason)
+        self._opened_sink().failed(origin_id, reason)
 
     def lost(self, origin_id: int, reason: str) -> None:
-        self._behind().lost(origin_id, reason)
+        self._opened_sink().lost(origin_id, reason)
 
-    def _behind(self) -> BufferSink:
+    def _opened_sink(self) -> BufferSink:
         if self._sink is None:
             raise SourceStateError("expected a source that was opened, was not")
         return self._sink

@@ -1,4 +1,4 @@
-"""A feed over SoupBinTCP: logs in at a message, sends heartbeats and hands the packets on as raw buffers."""
+"""Feed over SoupBinTCP: logs in at a message, sends heartbeats and forwards the packets as raw buffers."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ _MOST_REPLY_BYTES: Final = 4096
 
 
 class SoupBinFeedSource(FeedSource):
-    """One connection to a feed over SoupBinTCP; the stream that it hands on begins with a packet.
+    """One connection to a feed over SoupBinTCP; the stream begins with a packet.
 
-    Packets are not looked at, but for the first one of a login: where it is the end of the session, the feed has ended
-    at the position that was asked for. So a session that ends is found out by the log-in that follows the exchange's
-    closing the connection.
+    Packets are not inspected, except for the first one of a login: if it is the end of the session, the feed has ended
+    at the requested position. The end of a session is therefore detected by the login that follows when the exchange
+    has closed the connection.
     """
 
     __slots__ = ("_credentials",)
 
     def __init__(self, *address: Any, username: str = "", password: str = "", **options: Any) -> None:
-        """``address`` and ``options`` are those of `FeedSource`."""
+        """Create a source; ``address`` and ``options`` are those of `FeedSource`."""
         super().__init__(*address, **options)
         self._credentials = (username, password)
 
     def make_connection(self, position: Position) -> Connection:
-        """See `ConnectingSource`."""
+        """Return a SoupBinTCP connection; see `ConnectingSource`."""
         return _SoupBinConnection(
             self, self._origin_id, self._turn, position.offset, self._buffer_bytes, self._silence_s
         )
 
     def login(self, position: Position) -> bytes:
-        """See `FeedSource`."""
+        """Return the login packet; see `FeedSource`."""
         return encode_login(LoginRequest(*self._credentials, position.session, position.sequence))
 
     def read_reply(self, data: bytes) -> LoginReply | None:
-        """See `FeedSource`; debug packets before the answer are passed over."""
+        """Parse the reply, and skip debug packets before it; see `FeedSource`."""
         splitter, packet = PacketSplitter(_MOST_REPLY_BYTES), None
         try:
             while packet is None or packet.type == DEBUG:
@@ -71,34 +71,34 @@ class SoupBinFeedSource(FeedSource):
         except WireError as error:
             raise LoginRefusedError(str(error)) from None
         if isinstance(reply, LoginRejected):
-            raise LoginRefusedError(self._words(reply, data))
+            raise LoginRefusedError(self._rejection(reply, data))
         if self._position.sequence and reply.sequence != self._position.sequence:
             raise LoginRefusedError(
                 f"expected session {reply.session} from message {self._position.sequence}, was {reply.sequence}"
             )
         return LoginReply(reply.session, reply.sequence, data)
 
-    def _words(self, reply: LoginRejected, rest: bytes) -> str:
-        """Why a login was rejected, with what the exchange says of it in a debug packet."""
+    def _rejection(self, reply: LoginRejected, rest: bytes) -> str:
+        """Return why a login was rejected, with the text of the exchange's debug packet if there is one."""
         position = self._position
         asked = f"session {position.session or '(the current one)'} from message {position.sequence}"
         reason = f"no such session ({NO_SESSION})" if reply.code == NO_SESSION else f"not authorized ({reply.code})"
         try:
-            said: Packet | None = PacketSplitter(_MOST_REPLY_BYTES).first(rest)[0]
+            message: Packet | None = PacketSplitter(_MOST_REPLY_BYTES).first(rest)[0]
         except WireError:
-            said = None
-        detail = f": {said.payload.decode('ascii', 'replace')}" if said and said.type == DEBUG else ""
+            message = None
+        detail = f": {message.payload.decode('ascii', 'replace')}" if message and message.type == DEBUG else ""
         return f"expected a login to {asked} to be accepted, was rejected, {reason}{detail}"
 
     def finished(self) -> None:
-        """The session is over and everything of it was read."""
+        """Report the end of the stream, as the session is over and was read completely."""
         self._drop()
         if self._sink is not None and not self._closed:
             self._sink.end_of_stream(self._origin_id)
 
 
 class _SoupBinConnection(FeedConnection):
-    """A login's stream, and a heartbeat every second, for a listener has nothing else to send."""
+    """Stream of a login, with a heartbeat every second since a client sends nothing else."""
 
     __slots__ = ("_beat_call", "_first")
 

@@ -13,10 +13,10 @@ __all__ = ["TcpSource"]
 
 
 class TcpSource(ConnectingSource):
-    """Connects and reads until the server closes: that is the end of the stream, anything else is a failure.
+    """Source that reads until the server closes, which ends the stream; any other end is a failure.
 
-    The stream cannot be asked for again. With ``reconnects`` an end of any kind is a loss instead: the engine connects
-    again, and what was sent in between, and the tuple that was open, is missing (at most once). Sources that share a
+    The stream cannot be read again. With ``reconnects`` an end of any kind is a loss instead: the engine connects
+    again, and the bytes sent in between and the tuple that was open are missing (at most once). Sources that share a
     ``turn`` share its delayed calls.
     """
 
@@ -45,21 +45,21 @@ class TcpSource(ConnectingSource):
 
     @property
     def replays(self) -> bool:
-        """See `Source`."""
+        """False, as the server does not send its stream again."""
         return False
 
     def codec_at(self, position: Position) -> Codec | None:
-        """See `Source`: every connection is a stream of its own from its beginning."""
+        """Return the codec: every connection is a compressed stream of its own."""
         del position
         return self._codec
 
     def make_connection(self, position: Position) -> Connection:
-        """See `ConnectingSource`."""
+        """Return a plain connection; see `ConnectingSource`."""
         offset = -1 if self._codec is not None else position.offset
         return Connection(self, self._origin_id, self._turn, offset, self._buffer_bytes)
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
-        """See `ConnectingSource`."""
+        """Report the end, loss or failure; see `ConnectingSource`."""
         if self._reconnects:
             super().ended(reason, is_clean=is_clean)
         elif not is_clean:
@@ -69,6 +69,6 @@ class TcpSource(ConnectingSource):
 
 
 def _check_codec(codec: Codec | None) -> None:
-    """TCP keeps no borders between buffers."""
+    """Raise `ValueError` for a codec of single buffers: TCP does not keep their boundaries."""
     if codec is not None and not codec.is_sequential:
         raise ValueError(f"expected a sequential codec for a TCP stream, was {codec.mode}")

@@ -1,4 +1,4 @@
-"""Calls for the reactor's thread, of which many share one wake-up."""
+"""Calls for the reactor's thread that share a wake-up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 class WakeUps:
-    """Thread-safe queue of calls for one reactor, bounded by its callers: each has one call pending at most.
+    """Thread-safe queue of calls for one reactor, bounded by its callers: each has at most one pending call.
 
     Twisted wakes the reactor, a write to a pipe, for every `callFromThread`; when a full queue has room again,
     thousands of sources resume at once.
@@ -33,9 +33,9 @@ class WakeUps:
     def of(reactor: Any) -> WakeUps:
         """Return the queue of this reactor."""
         with _lock:
-            if (found := _of_reactors.get(reactor)) is None:
-                found = _of_reactors[reactor] = WakeUps(reactor)
-            return found
+            if (queue := _of_reactors.get(reactor)) is None:
+                queue = _of_reactors[reactor] = WakeUps(reactor)
+            return queue
 
     def call(self, call: Callable[[], None]) -> None:
         """Make this call soon, on the reactor's thread; once if it is pending already. From any thread."""

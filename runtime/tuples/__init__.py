@@ -8,8 +8,8 @@
 ```
 
 Both cases give each query the same items in the same order; they differ in memory and time. The results service keeps
-the changes of a view in one, and a slow subscriber is a query that is behind. Every queue has a capacity, and says what
-happens at it (see `TupleQueue`). Nothing here blocks, and everything may be called from any thread.
+the changes of a view in one, and a slow subscriber is a query that lags. Every queue has a capacity and a policy for
+items beyond it (see `TupleQueue`). No call blocks, and all may be made from any thread.
 """
 
 from runtime.tuples.errors import (

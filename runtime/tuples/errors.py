@@ -1,4 +1,4 @@
-"""What goes wrong with tuple queues."""
+"""Errors of tuple queues."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class TupleQueueError(Exception):
 
 
 class QueueFullError(TupleQueueError):
-    """A query has not taken enough items for one more, and the queue refuses rather than lose one."""
+    """A query has not taken enough items for one more to fit, and the queue refuses rather than loses items."""
 
 
 class QueueEmptyError(TupleQueueError, LookupError):
-    """Nothing waits for the query."""
+    """No item is pending for the query."""
 
 
 class OverrunError(TupleQueueError, LookupError):
-    """The query was too slow: the items that waited for it are gone, and it goes on behind them."""
+    """The query was too slow: its pending items were dropped, and it resumes after them."""
 
     def __init__(self, missed: int, source: Hashable = None) -> None:
         of = "" if source is None else f" of source {source!r}"
         super().__init__(f"expected the query to keep up with its queue, it missed {missed} items{of}")
         self.missed = missed
-        """How many items it will never see."""
+        """Number of items dropped."""
         self.source = source
-        """Whose items, where it reads several sources."""
+        """Source of the items, for a query that reads several sources."""
 
 
 class UnknownQueryError(TupleQueueError, KeyError):
-    """No such query has joined."""
+    """No query of this name has joined."""
 
     __str__ = Exception.__str__

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from runtime.tuples.errors import OverrunError, QueueEmptyError, QueueFullError, UnknownQueryError
-from runtime.tuples.queue import AtLimit, TupleQueue, one
+from runtime.tuples.queue import AtLimit, TupleQueue, unit_size
 
 __all__ = ["OwnQueues"]
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Own(Generic[T]):
-    """What waits for one query."""
+    """Pending items of one query."""
 
     __slots__ = ("items", "lost_from", "size")
 
@@ -25,11 +25,11 @@ class _Own(Generic[T]):
         self.size = 0
         """The sum of the sizes of the items."""
         self.lost_from: int | None = None
-        """The first item that it missed, until it has heard of it."""
+        """Number of the first item that was dropped, until `OverrunError` has reported it."""
 
 
 class OwnQueues(TupleQueue[T]):
-    """A queue for each query: `add` costs as much as there are queries, and every item is held once for each.
+    """Queue for each query: `add` costs as much as there are queries, and every item is stored once for each.
 
     With ``copy`` each query gets a copy of its own, which it may change; without it all get the same object.
     """
@@ -39,7 +39,7 @@ class OwnQueues(TupleQueue[T]):
         capacity: int,
         *,
         at_limit: AtLimit,
-        size: Callable[[T], int] = one,
+        size: Callable[[T], int] = unit_size,
         copy: Callable[[T], T] | None = None,
     ) -> None:
         super().__init__(capacity, at_limit=at_limit, size=size)
@@ -104,15 +104,15 @@ class OwnQueues(TupleQueue[T]):
 
     def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
         with self._lock:
-            own = self._told(query)
+            own = self._intact(query)
             if most is None or most >= len(own.items):
-                found = list(own.items)
+                items = list(own.items)
                 own.items.clear()
                 own.size = 0
-                return found
-            found = [own.items.popleft() for _ in range(most)]
-            own.size -= sum(map(self._size, found))
-            return found
+                return items
+            items = [own.items.popleft() for _ in range(most)]
+            own.size -= sum(map(self._size, items))
+            return items
 
     def is_empty(self, query: Hashable) -> bool:
         with self._lock:
@@ -138,8 +138,8 @@ class OwnQueues(TupleQueue[T]):
         except KeyError:
             raise UnknownQueryError(f"expected a query that has joined, was {query!r}") from None
 
-    def _told(self, query: Hashable) -> _Own[T]:
-        """The query's queue, when it has missed nothing that it has not heard of."""
+    def _intact(self, query: Hashable) -> _Own[T]:
+        """Return the query's queue; raise `OverrunError` for an overrun that was not reported yet."""
         own = self._of(query)
         if own.lost_from is not None:
             missed = self._end - own.lost_from
@@ -148,8 +148,8 @@ class OwnQueues(TupleQueue[T]):
         return own
 
     def _next(self, query: Hashable) -> _Own[T]:
-        """The query's queue, when an item waits in it."""
-        own = self._told(query)
+        """Return the query's queue; raise `QueueEmptyError` if no item is pending in it."""
+        own = self._intact(query)
         if not own.items:
             raise QueueEmptyError(f"expected an item for query {query!r}, nothing waits")
         return own

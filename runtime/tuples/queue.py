@@ -1,4 +1,4 @@
-"""What a tuple queue is, whichever way it keeps the items."""
+"""Interface of tuple queues."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, Literal, TypeVar
 
-__all__ = ["AtLimit", "TupleQueue", "one"]
+__all__ = ["AtLimit", "TupleQueue", "unit_size"]
 
 T = TypeVar("T")
 
 AtLimit = Literal["refuse", "overrun"]
-"""What happens to an item for which there is no room: see `TupleQueue`."""
+"""Policy for an item for which there is no room: see `TupleQueue`."""
 
 
-def one(_item: Any) -> int:
-    """The size of an item where items are counted."""
+def unit_size(_item: Any) -> int:
+    """Return 1, the size of every item where items are counted."""
     return 1
 
 
 class TupleQueue(ABC, Generic[T]):
-    """The items of one source, in the order in which they came, for the queries that have joined.
+    """Bounded queue of the items of one source, in order of arrival, for the queries that have joined.
 
     Every query gets each item that was added after it joined, once and in order, at its own pace. Items are numbered
     from 0; a query's position is the number of the item that it gets next.
 
-    The capacity bounds what waits for any one query, as a sum of the sizes of the items (each counts 1 unless ``size``
-    says otherwise; it must say the same of an item each time). What happens to an item for which there is no room:
+    The capacity bounds the pending items of any one query, as a sum of their sizes (each counts 1 unless ``size`` is
+    given; the size of an item must not change). Policies for an item for which there is no room:
 
     * ``refuse``: `add` raises `QueueFullError` and nothing has changed for any query; the source has to wait. No item
       is ever lost.
-    * ``overrun``: it is added for the others. The query for which it is too much loses everything that waits for it,
-      and holds nothing in memory until it has been told so: its next `get` raises `OverrunError`, once, with the
-      number of items up to that moment, and then it goes on with what is added afterwards. Others see nothing of it.
+    * ``overrun``: it is added for the others. The query for which it is too much loses all its pending items, and
+      takes no memory until the overrun is reported: its next `get` raises `OverrunError`, once, with the number of
+      items up to that moment; then the query resumes with the items added afterwards. Others are not affected.
 
     All methods may be called from any thread, never block, and are atomic.
     """
 
-    def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = one) -> None:
-        """Raises `ValueError` for a capacity below 1."""
+    def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = unit_size) -> None:
+        """Create an empty queue; raise `ValueError` for a capacity below 1."""
         if capacity < 1:
             raise ValueError(f"expected a capacity of 1 or more, was {capacity}")
         self._capacity = capacity
@@ -47,63 +47,63 @@ class TupleQueue(ABC, Generic[T]):
 
     @property
     def capacity(self) -> int:
-        """The most that waits for one query, in sizes."""
+        """Upper bound of the sizes pending for one query."""
         return self._capacity
 
     @property
     def at_limit(self) -> AtLimit:
-        """What happens beyond it."""
+        """Policy for items beyond the capacity."""
         return self._at_limit
 
     @property
     @abstractmethod
     def end(self) -> int:
-        """The number that the next item gets: how many have been added."""
+        """Number that the next item gets, which is how many have been added."""
 
     @property
     @abstractmethod
     def queries(self) -> tuple[Hashable, ...]:
-        """Who has joined, in that order."""
+        """Queries that have joined, in that order."""
 
     @abstractmethod
     def join(self, query: Hashable) -> None:
-        """The query gets what is added from now on; raises `ValueError` if it has joined already."""
+        """Register a query for the items added from now on; raise `ValueError` if it has joined already."""
 
     @abstractmethod
     def leave(self, query: Hashable) -> None:
-        """The query gets nothing more, and nothing is kept for it; raises `UnknownQueryError`."""
+        """Remove a query and its pending items; raise `UnknownQueryError` if it has not joined."""
 
     @abstractmethod
     def add(self, item: T) -> None:
-        """Add an item for all queries; with no query it is numbered and gone. Raises `QueueFullError`, see above."""
+        """Add an item for all queries; without a query it is only numbered. Raise `QueueFullError` as said above."""
 
     @abstractmethod
     def get(self, query: Hashable) -> T:
-        """Take the query's next item; raises `QueueEmptyError`, `OverrunError` and `UnknownQueryError`."""
+        """Take the query's next item; raise `QueueEmptyError`, `OverrunError` or `UnknownQueryError`."""
 
     @abstractmethod
     def peek(self, query: Hashable) -> T:
-        """What `get` would take; raises the same, and an overrun that it raises has been told."""
+        """Return what `get` would take; raise the same errors, and an overrun that it raises counts as reported."""
 
     @abstractmethod
     def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
-        """Take all that waits for the query, or the first so many items; an empty list if nothing does.
+        """Take all pending items of the query, or at most ``most`` of the first; return an empty list if there is none.
 
-        Raises `OverrunError` and `UnknownQueryError`.
+        Raise `OverrunError` or `UnknownQueryError`.
         """
 
     @abstractmethod
     def is_empty(self, query: Hashable) -> bool:
-        """Whether `get` would find nothing; False too for one that has an overrun to hear of."""
+        """Return True if no item is pending; False also for a query with an unreported overrun."""
 
     @abstractmethod
     def position(self, query: Hashable) -> int:
-        """The number of the item that the query gets next; `end` for one that is to hear of an overrun."""
+        """Return the number of the query's next item; `end` for a query with an unreported overrun."""
 
     @abstractmethod
     def kept(self) -> int:
-        """The items that are held for queries, each as often as it is held."""
+        """Return the number of stored items, each counted as often as it is stored."""
 
     @abstractmethod
     def skip(self, query: Hashable) -> None:
-        """Let the query go on with what is added from now on, as if it had taken the rest and heard of its overrun."""
+        """Drop the query's pending items and its unreported overrun; it resumes with the items added from now on."""

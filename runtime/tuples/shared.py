@@ -1,4 +1,4 @@
-"""Case B: one queue for all queries, and a position in it for each."""
+"""Case B: one queue for all queries, with a position for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeVar
 
 from runtime.tuples.errors import OverrunError, QueueEmptyError, QueueFullError, UnknownQueryError
-from runtime.tuples.queue import AtLimit, TupleQueue, one
+from runtime.tuples.queue import AtLimit, TupleQueue, unit_size
 
 __all__ = ["SharedQueue"]
 
@@ -15,34 +15,34 @@ T = TypeVar("T")
 
 _GONE: Final[Any] = None
 _TIDY: Final = 64
-"""Empty places at the front are given back when there are so many of them, and they are half of all."""
+"""Number of empty places at the front at which they are freed, if they are half of all."""
 
 
 class SharedQueue(TupleQueue[T]):
-    """One copy of the items: an item is gone when the last query that needs it has taken it, left or been overrun.
+    """One copy of the items: an item is dropped when the last query that needs it has taken it, left or been overrun.
 
-    Beside every item stands how many queries get it next, so the first item that is still needed is found in steps that
-    pass each item once: `add`, `get` and `leave` take amortised constant time however many queries there are. Only an
-    overrun looks at all of them, to find out whose it is.
+    A counter beside every item is the number of queries that get it next, so the first item that is still needed is
+    found by passing each item once: `add`, `get` and `leave` take amortised constant time for any number of queries.
+    Only an overrun visits all queries.
     """
 
-    def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = one) -> None:
+    def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = unit_size) -> None:
         super().__init__(capacity, at_limit=at_limit, size=size)
         self._lock = threading.Lock()
         self._joined: dict[Hashable, None] = {}
         self._at: dict[Hashable, int] = {}
-        """Query → position; of those that have no overrun to hear of."""
+        """Position of each query without an unreported overrun."""
         self._lost_from: dict[Hashable, int] = {}
-        """Query that has been overrun → the first item that it missed."""
+        """First item that each overrun query missed."""
         self._items: list[T] = []
-        """Those from number ``_base`` on; the ones before ``_first`` are gone already."""
+        """Items from number ``_base`` on; those before ``_first`` are dropped already."""
         self._next: list[int] = [0]
-        """How many queries get each of the items next, and behind the last: how many wait for one to come."""
+        """Number of queries that get each of the items next; the last entry counts queries without a pending item."""
         self._base = 0
         self._first = 0
-        """The first item that a query needs; the end if none does."""
-        self._held = 0
-        """The sizes of the items from there on."""
+        """Number of the first item that a query needs; the end if none does."""
+        self._pending_size = 0
+        """Sum of the sizes of the items from there on."""
 
     @property
     def end(self) -> int:
@@ -70,16 +70,16 @@ class SharedQueue(TupleQueue[T]):
         size = self._size(item)
         room = self._capacity - size
         with self._lock:
-            if self._held > room and self._at:
+            if self._pending_size > room and self._at:
                 if self._at_limit == "refuse":
                     raise QueueFullError(
                         f"expected room for an item of size {size}, was a capacity of {self._capacity} of which "
-                        f"{self._held} wait for the slowest query"
+                        f"{self._pending_size} wait for the slowest query"
                     )
                 self._overrun(room)
             self._items.append(item)
             self._next.append(0)
-            self._held += size
+            self._pending_size += size
             self._forget()
 
     def get(self, query: Hashable) -> T:
@@ -95,12 +95,12 @@ class SharedQueue(TupleQueue[T]):
 
     def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
         with self._lock:
-            number, end = self._told(query), self._end()
+            number, end = self._intact(query), self._end()
             if most is not None:
                 end = min(end, number + most)
-            found = self._items[number - self._base : end - self._base]
+            items = self._items[number - self._base : end - self._base]
             self._take(query, number, end)
-            return found
+            return items
 
     def is_empty(self, query: Hashable) -> bool:
         with self._lock:
@@ -128,8 +128,8 @@ class SharedQueue(TupleQueue[T]):
         if query not in self._joined:
             raise UnknownQueryError(f"expected a query that has joined, was {query!r}")
 
-    def _told(self, query: Hashable) -> int:
-        """The query's position, when it has missed nothing that it has not heard of."""
+    def _intact(self, query: Hashable) -> int:
+        """Return the query's position; raise `OverrunError` for an overrun that was not reported yet."""
         self._known(query)
         lost_from = self._lost_from.pop(query, None)
         if lost_from is not None:
@@ -138,10 +138,10 @@ class SharedQueue(TupleQueue[T]):
         return self._at[query]
 
     def _number(self, query: Hashable) -> int:
-        """The query's position, when an item is there."""
+        """Return the query's position; raise `QueueEmptyError` if no item is pending there."""
         number = self._at.get(query)
         if number is None:
-            number = self._told(query)
+            number = self._intact(query)
         if number == self._base + len(self._items):
             raise QueueEmptyError(f"expected an item for query {query!r}, nothing waits")
         return number
@@ -151,7 +151,7 @@ class SharedQueue(TupleQueue[T]):
         self._next[-1] += 1
 
     def _away(self, query: Hashable) -> None:
-        """Keep nothing for the query."""
+        """Drop everything stored for the query."""
         self._known(query)
         if self._lost_from.pop(query, None) is None:
             self._next[self._at.pop(query) - self._base] -= 1
@@ -166,13 +166,13 @@ class SharedQueue(TupleQueue[T]):
             self._forget()
 
     def _overrun(self, room: int) -> None:
-        """Give up what waits for the queries for which more than `room` waits."""
-        place, held = self._first - self._base, self._held
-        while place < len(self._items) and held > room:
-            held -= self._size(self._items[place])
+        """Drop the pending items of the queries with more than `room` pending."""
+        place, size = self._first - self._base, self._pending_size
+        while place < len(self._items) and size > room:
+            size -= self._size(self._items[place])
             self._next[place] = 0
             place += 1
-        if held > room:  # The item alone is too much, so it is for those too for which nothing waits.
+        if size > room:  # The item alone is too large, so queries without pending items are overrun too.
             self._next[place] = 0
             place += 1
         for query, number in list(self._at.items()):
@@ -186,7 +186,7 @@ class SharedQueue(TupleQueue[T]):
         items, waiting = self._items, self._next
         place = self._first - self._base
         while place < len(items) and not waiting[place]:
-            self._held -= self._size(items[place])
+            self._pending_size -= self._size(items[place])
             items[place] = _GONE
             place += 1
         self._first = self._base + place
@@ -199,8 +199,8 @@ class SharedQueue(TupleQueue[T]):
         assert len(self._next) == len(self._items) + 1
         assert self._base <= self._first <= self._end()
         kept = self._items[self._first - self._base :]
-        assert self._held == sum(map(self._size, kept))
-        assert self._held <= self._capacity
+        assert self._pending_size == sum(map(self._size, kept))
+        assert self._pending_size <= self._capacity
         assert set(self._joined) == set(self._at) | set(self._lost_from)
         assert not set(self._at) & set(self._lost_from)
         counts = [0] * len(self._next)

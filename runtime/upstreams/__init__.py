@@ -4,9 +4,9 @@
 run directory of an upstream                         the runtime that reads it
 epochs/000000000007.segment ──mapped──▶ UpstreamLog ──▶ Follower ──UpstreamEpoch──▶ ingest, which cuts
 snapshots/…                   once, where the log has lost its beginning
-beat                        ──read_beat──▶ whether it lives
-consumers/18c3f2a9.json     ◀──Consumers.put── up to which epoch everything is committed here
-                            ──SessionClaims.take──▶ claims/…: which session of a feed goes into which log
+beat                        ──read_beat──▶ whether it is alive
+consumers/18c3f2a9.json     ◀──Consumers.put── newest epoch committed here
+                            ──SessionClaims.take──▶ claims/…: the log into which each session of a feed goes
 ```
 """
 

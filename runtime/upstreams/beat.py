@@ -1,4 +1,4 @@
-"""A sign of life in a run directory: how a consumer tells a quiet market from an upstream that is gone."""
+"""Heartbeat file of a run directory, by which a consumer tells a quiet market from a dead upstream."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import msgspec
 __all__ = ["BEAT", "Beat", "read_beat", "write_beat"]
 
 BEAT: Final = "beat"
-"""The file's name."""
+"""Name of the file."""
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What a runtime says of itself every second. Never durable: it says something about the moment."""
+    """State that a runtime writes every second. Never durable, as it describes the moment."""
 
     term: int
-    """Of its claim on the directory."""
+    """Term of its claim on the directory."""
     epoch: int
-    """The newest that is sealed."""
+    """Newest epoch that is sealed."""
     time_ns: int
-    """When, nanoseconds since the UTC epoch."""
+    """Time of writing, nanoseconds since the UTC epoch."""
     is_connected: bool
-    """Whether everything that it reads is heard."""
+    """True if all upstream feeds are connected."""
     is_paused: bool
-    """Whether it lets nothing in, as its disk is full."""
+    """True if admission is paused because the disk is full."""
 
 
 def write_beat(directory: Path, beat: Beat) -> None:
-    """Replace the file; raises `OSError`."""
+    """Replace the file; raise `OSError` if it cannot be written."""
     hidden = directory / f".{BEAT}"
     hidden.write_bytes(msgspec.json.encode(beat))
     hidden.replace(directory / BEAT)
 
 
 def read_beat(directory: Path) -> Beat | None:
-    """The last one; None if there is none that can be read."""
+    """Return the latest heartbeat; None if none can be read."""
     try:
         return msgspec.json.decode((directory / BEAT).read_bytes(), type=Beat)
     except (OSError, msgspec.DecodeError):

@@ -1,10 +1,10 @@
-"""Who reads a run directory's log as an upstream, and how far: what is retired there waits for them.
+"""Register of the consumers of a run directory's log and their progress: epochs are retired only behind all of them.
 
 ```
-consumers/18c3f2a9.json   the consumer whose own log has this identity: up to which epoch it has committed
+consumers/18c3f2a9.json   the consumer whose own log has this identity: the newest epoch that it has committed
 ```
 
-A consumer says so before it looks for the first epoch to read. So whatever it finds then stays until it has it.
+A consumer registers before it looks for the first epoch to read, so that every epoch that it sees then is retained.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from runtime.upstreams.errors import DamagedConsumerError, UpstreamError
 __all__ = ["CONSUMERS", "Consumer", "Consumers"]
 
 CONSUMERS: Final = "consumers"
-"""The directory, in the upstream's run directory."""
+"""Name of the directory, in the upstream's run directory."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 100
 
 
 class Consumer(msgspec.Struct, frozen=True):
-    """A runtime that reads the log."""
+    """Runtime that reads the log."""
 
     identity: str
-    """Of its own log: what it is called here."""
+    """Identity of the consumer's own log, which names it here."""
     directory: str
-    """Its run directory."""
+    """Run directory of the consumer."""
     host: str
-    """Where it ran last."""
+    """Host on which it ran last."""
     name: str
-    """What it calls this upstream."""
+    """Its name for this upstream."""
     epoch: int = -1
-    """It has committed everything up to this epoch, and never reads it again; -1: nothing yet."""
+    """Newest epoch up to which it has committed everything and never reads again; -1 for none yet."""
     written_ns: int = 0
-    """When it said so, nanoseconds since the UTC epoch."""
+    """Time of writing, nanoseconds since the UTC epoch."""
     checksum: int | None = None
-    """In a file: CRC-32 of the others, as JSON; None if an earlier release has written it."""
+    """CRC-32 of the other fields as JSON, in a file; None in files of earlier releases."""
 
     def sealed(self) -> Consumer:
-        """The consumer with its checksum."""
+        """Return the consumer with its checksum."""
         plain = msgspec.structs.replace(self, checksum=None)
         return msgspec.structs.replace(self, checksum=crc32(msgspec.json.encode(plain)))
 
 
 class Consumers:
-    """The consumers of one run directory. Each has one writer; any number of readers."""
+    """Consumers of one run directory. Each has one writer and any number of readers."""
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         """``directory`` is the run directory of the upstream."""
@@ -59,7 +59,7 @@ class Consumers:
         self._disk = disk
 
     def put(self, consumer: Consumer) -> None:
-        """Say how far one has come, durably; raises `UpstreamError` for one too many."""
+        """Store a consumer's progress durably; raise `UpstreamError` beyond the limit of consumers."""
         path = self._path(consumer.identity)
         self._disk.make_directory(self._directory)
         if not self._disk.exists(path) and len(self.list()) >= _MOST:
@@ -70,12 +70,12 @@ class Consumers:
         self._disk.sync_directory(self._directory)
 
     def list(self) -> list[Consumer]:
-        """All of them, by identity; raises `UpstreamError` for a file that says nothing."""
+        """Return all consumers, by identity; raise `UpstreamError` for a damaged file."""
         names = [name for name in self._disk.names(self._directory) if name[0] != "." and name.endswith(_SUFFIX)]
-        return [found for name in names if (found := self._read(self._directory / name)) is not None]
+        return [consumer for name in names if (consumer := self._read(self._directory / name)) is not None]
 
     def forget(self, identity: str) -> bool:
-        """Wait for one no longer; False if there was none. It is refused later if it reads on and epochs are gone."""
+        """Remove a consumer; return False if there was none. It is refused later if epochs are retired by then."""
         path = self._path(identity)
         if not self._disk.exists(path):
             return False
@@ -84,7 +84,7 @@ class Consumers:
         return True
 
     def passed(self, newest: int) -> int:
-        """The newest epoch that all of them have committed; without any the ``newest`` of the log."""
+        """Return the newest epoch that all consumers have committed; the ``newest`` of the log if there are none."""
         return min([newest, *[consumer.epoch for consumer in self.list()]])
 
     def _path(self, identity: str) -> Path:
@@ -92,14 +92,14 @@ class Consumers:
 
     def _read(self, path: Path) -> Consumer | None:
         try:
-            found = msgspec.json.decode(bytes(self._disk.read(path)), type=Consumer)
-            if found.checksum is not None and found != found.sealed():
+            consumer = msgspec.json.decode(bytes(self._disk.read(path)), type=Consumer)
+            if consumer.checksum is not None and consumer != consumer.sealed():
                 raise ValueError("another checksum")
-        except FileNotFoundError:  # it was forgotten meanwhile
+        except FileNotFoundError:  # removed meanwhile
             return None
         except ValueError as error:
             raise DamagedConsumerError(
                 f"expected a consumer at {path}, was: {error}; nothing is retired until the consumer has written it "
                 f"again, or `deltabook upstream forget` has removed it"
             ) from None
-        return msgspec.structs.replace(found, checksum=None)
+        return msgspec.structs.replace(consumer, checksum=None)

@@ -1,4 +1,4 @@
-"""What comes from an upstream: its epochs, as they are sealed there, and the position behind one of them."""
+"""Epoch of an upstream as it is read here, and the position after it."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ __all__ = ["UpstreamEpoch", "UpstreamPosition"]
 
 
 class UpstreamPosition(msgspec.Struct, frozen=True):
-    """Up to where an upstream's log is inside."""
+    """Position in an upstream's log: the newest epoch read."""
 
     identity: str
-    """Tells the log from any other one; see `runtime.epochs.EpochLogReader.identity`."""
+    """Identity of the log; see `runtime.epochs.EpochLogReader.identity`."""
     epoch: int
-    """The newest epoch inside."""
+    """Newest epoch read."""
     checksum: int | None = None
-    """Of its footer, which the next epoch has to follow; None where a snapshot of an earlier release stands for it."""
+    """Checksum of its footer, which the next epoch has to follow; None after a snapshot of an earlier release."""
 
 
 class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
-    """An epoch of an upstream, or the snapshot that stands for all up to it: taken whole or not at all."""
+    """Epoch of an upstream, or the snapshot in place of all up to it: taken whole or not at all."""
 
     origin_id: int
-    """Which upstream."""
+    """Origin id of the upstream."""
     position: UpstreamPosition
-    """Behind it."""
+    """Position after the epoch."""
     relations: Mapping[str, pa.RecordBatch]
-    """By relation of the market: rows with their column ``weight``; none of them is empty."""
+    """Rows of each changed relation of the market with their column ``weight``; none of them is empty."""
     messages: int
-    """Well-formed messages inside."""
+    """Number of well-formed messages inside."""
     cuts: Mapping[str, Cut]
-    """The upstream's cut by its name, and those of its own origins below it: ``NAME/feed``."""
+    """Cut of the upstream under its name, and those of its own origins below it: ``NAME/feed``."""
     time_ns: int
-    """When it was sealed there, nanoseconds since the UTC epoch."""
+    """Time of sealing, nanoseconds since the UTC epoch."""
     size: int
-    """Bytes of its rows."""
+    """Size of the rows in bytes."""
     epoch_time: int | None = None
-    """The time of the epoch there, event time in nanoseconds; None where it has not moved."""
+    """Event time of the epoch in nanoseconds; None where it has not advanced."""
     symbols: tuple[str, ...] = ()
-    """Symbols that no epoch before it had, since the log was opened."""
+    """Symbols that no earlier epoch had since the log was opened."""

@@ -1,4 +1,4 @@
-"""What can be wrong with an upstream."""
+"""Errors of upstreams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["DamagedConsumerError", "UpstreamError"]
 
 
 class UpstreamError(EpochLogError):
-    """An upstream's log is not the one that was read so far, or says what another origin says as well."""
+    """An upstream's log is not the one that was read so far, or repeats what another origin has."""
 
 
 class DamagedConsumerError(UpstreamError, DamageError):
-    """The file in which a consumer says how far it has come holds something else."""
+    """The file of a consumer's progress is damaged."""

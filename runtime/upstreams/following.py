@@ -1,4 +1,4 @@
-"""Follows the log of an upstream on a thread of its own: looks for the next epoch, and offers it until it is taken."""
+"""Follower of an upstream's log, on a thread of its own: looks for the next epoch and offers it until it is taken."""
 
 from __future__ import annotations
 
@@ -15,78 +15,78 @@ from runtime.upstreams.log import UpstreamLog
 __all__ = ["Follower", "FollowerFigures", "UpstreamSink"]
 
 _POLL_SECONDS: Final = 0.002
-"""While epochs come: a look-up of a name that is not there costs some microseconds."""
+"""Poll interval while epochs come: looking up a missing name costs some microseconds."""
 _IDLE_SECONDS: Final = 0.02
 _LIVELY_SECONDS: Final = 1.0
 _NEWEST_SECONDS: Final = 0.2
 _SHUT_SECONDS: Final = 1.0
-"""While there is no room: who makes some says so."""
+"""Poll interval while there is no room: `Follower.resume` wakes the thread earlier."""
 _JOIN_SECONDS: Final = 10.0
 
 
 class UpstreamSink(Protocol):
-    """Who takes an upstream's epochs. Called on the follower's thread; no call blocks."""
+    """Sink of an upstream's epochs. Called on the follower's thread; no call blocks."""
 
     def offer(self, epoch: UpstreamEpoch) -> bool:
         """Take an epoch, or return False: it is offered again after `Follower.resume`."""
 
     def failed(self, reason: str) -> None:
-        """The log cannot be read on."""
+        """Note that the log cannot be read any further."""
 
 
 class FollowerFigures(msgspec.Struct, frozen=True):
-    """What a follower has seen and done since it was opened; replaced as a whole."""
+    """Counters of a follower since it was opened; replaced as a whole."""
 
     newest: int = -1
-    """The newest epoch of the log at the last look."""
+    """Newest epoch of the log at the last poll."""
     taken: int = -1
-    """The newest epoch that was taken."""
+    """Newest epoch that was taken."""
     epochs: int = 0
-    """Epochs that were taken."""
+    """Number of epochs taken."""
     taken_ns: int = 0
-    """When the newest of them was sealed, nanoseconds since the UTC epoch."""
+    """Time at which the newest of them was sealed, nanoseconds since the UTC epoch."""
     messages: int = 0
-    """Messages in them."""
+    """Number of messages in the epochs taken."""
     rows: int = 0
-    """Rows of relations in them."""
+    """Number of rows of relations in the epochs taken."""
     bytes: int = 0
-    """Bytes of these."""
+    """Size of these rows in bytes."""
     busy_s: float = 0.0
-    """Processor time of the thread: looking, reading, checking, offering."""
+    """Processor time of the thread for polling, reading, checking and offering."""
 
 
 class Follower:
-    """One upstream's. `open` and `close` belong to the owner; `resume` may be called from any thread."""
+    """Follower of one upstream. The owner calls `open` and `close`; any thread may call `resume`."""
 
     def __init__(self, log: UpstreamLog) -> None:
         self.log = log
-        """What it reads; its thread's from `open` on."""
+        """Log that is read; used only by the follower's thread after `open`."""
         self.figures = FollowerFigures()
-        """May be looked at by anybody."""
-        self._pending: UpstreamEpoch | None = None  # it was refused, and waits for room
+        """Counters, which any thread may read."""
+        self._pending: UpstreamEpoch | None = None  # refused by the sink, offered again
         self._wake = threading.Event()
         self._stopped = False
         self._is_shut = False
         self._thread: threading.Thread | None = None
 
     def open(self, sink: UpstreamSink) -> None:
-        """Begin to read behind the log's position."""
+        """Start to read after the log's position."""
         self._thread = threading.Thread(
             target=self._follow, args=(sink,), name=f"upstream {self.log.name}", daemon=True
         )
         self._thread.start()
 
     def resume(self) -> None:
-        """There is room again."""
+        """Offer again, as there is room."""
         self._wake.set()
 
     def shut(self, is_shut: bool) -> None:
-        """Offer nothing for a while, or go on."""
+        """Pause the offers, or resume them."""
         self._is_shut = is_shut
         self._wake.set()
 
     def close(self) -> None:
-        """End; what was not taken is forgotten."""
+        """Stop the thread; an epoch that was not taken is dropped."""
         self._stopped = True
         self._wake.set()
         thread = self._thread
@@ -96,10 +96,12 @@ class Follower:
     def _follow(self, sink: UpstreamSink) -> None:
         try:
             self._read(sink)
-        except Exception as error:  # noqa: BLE001 (whatever it is: nothing more comes, which must not look like a quiet market)
+        except Exception as error:  # noqa: BLE001 (any failure ends the reading, which must not look like a quiet market)
             if not self._stopped:
-                is_told = isinstance(error, (EpochLogError, OSError))  # says itself what is wrong where
-                sink.failed(str(error) if is_told else f"upstream {self.log.name}: {type(error).__name__}: {error}")
+                is_described = isinstance(error, (EpochLogError, OSError))  # the message has the place
+                sink.failed(
+                    str(error) if is_described else f"upstream {self.log.name}: {type(error).__name__}: {error}"
+                )
 
     def _read(self, sink: UpstreamSink) -> None:
         looked_s = lively_s = -1e9
@@ -108,7 +110,7 @@ class Follower:
             if now_s - looked_s >= _NEWEST_SECONDS:
                 looked_s = now_s
                 self._note(newest=self.log.newest())
-            # Cleared before the look: there may be room again before an offer has returned.
+            # Cleared before the poll: there may be room again before an offer has returned.
             self._wake.clear()
             if self.look(sink):
                 lively_s = now_s
@@ -118,7 +120,7 @@ class Follower:
                 self._wake.wait(_POLL_SECONDS if now_s - lively_s < _LIVELY_SECONDS else _IDLE_SECONDS)
 
     def look(self, sink: UpstreamSink) -> bool:
-        """Offer the next epoch, or the one that was refused; whether one was taken. Raises what the log raises."""
+        """Offer the next or the refused epoch; return True if it was taken. Raise the errors of the log."""
         if self._is_shut:
             return False
         if self._pending is None:

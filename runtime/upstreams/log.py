@@ -1,8 +1,8 @@
-"""The epoch log of another runtime, read as an origin: from a position on, every epoch checked against the one before.
+"""Epoch log of another runtime, read as an origin from a position; every epoch is checked against the one before.
 
-A position is good for ever, because an epoch that was once seen is never cut again differently. What may happen is that
-the directory is another one, or an older copy of it: each epoch's footer has the checksum of the one before, so that
-this shows at the first epoch that is read, and nothing of it comes in.
+A position stays valid for ever, because an epoch that was once seen is never cut again differently. The directory may
+however be another one, or an older copy: each epoch's footer has the checksum of the one before, so that this is
+detected at the first epoch that is read, and nothing of it is taken.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from runtime.upstreams.errors import UpstreamError
 __all__ = ["EPOCHS", "SNAPSHOTS", "Symbols", "UpstreamLog"]
 
 EPOCHS: Final = "epochs"
-"""Where a run directory has its epoch log."""
+"""Directory of the epoch log in a run directory."""
 SNAPSHOTS: Final = "snapshots"
-"""Where it has its relation snapshots."""
+"""Directory of the relation snapshots in a run directory."""
 Symbols = Literal["own", "prefixed", "shared"]
-"""Whose symbols are: each of one origin, the upstream's name before them, or books of several origins that add up."""
+"""Ownership of symbols: one origin's own, prefixed with the upstream's name, or books of several origins summed."""
 _RELATIONS: Final = tuple(relation.name for relation in MARKET_RELATIONS)
 
 
 class UpstreamLog:
-    """Reads one epoch after the other; one owner at a time.
+    """Reader of one epoch after the other; one owner at a time.
 
-    What is read is mapped, not copied; every byte of it is compared with its checksum.
+    Epochs are mapped, not copied; every byte is compared with its checksum.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class UpstreamLog:
         on_found: Callable[[], None] = lambda: None,
         disk: Disk = LOCAL_DISK,
     ) -> None:
-        """``directory`` is the upstream's run directory; ``start`` is behind what was read before, None for nothing.
+        """``directory`` is the upstream's run directory; ``start`` is the position after what was read, or None.
 
-        ``on_found`` is called before it is looked which epochs are left: whoever has said by then that it reads them
-        finds them later.
+        ``on_found`` is called before the remaining epochs are listed: a consumer that registers by then is sure to find
+        them later.
         """
         self.origin_id = origin_id
         self.name = name
@@ -77,42 +77,42 @@ class UpstreamLog:
 
     @property
     def position(self) -> UpstreamPosition | None:
-        """Behind what was read last."""
+        """Position after the last epoch read."""
         return self._position
 
     @property
     def is_there(self) -> bool:
-        """Whether the log has been found, and is the one that it must be."""
+        """True if the log exists and is the expected one."""
         return self._is_open
 
     def newest(self) -> int:
-        """The newest epoch of the log, -1 while there is none; raises `UpstreamError` if the next one to read is gone.
+        """Return the newest epoch of the log, -1 while there is none; raise `UpstreamError` if the next one is retired.
 
-        That is when nobody is waited for there any more: it would never come, and `next` would say so for ever.
+        That happens when the consumer was removed there: the epoch would never come, and `next` would wait for ever.
         """
         if self._is_open and self._position is not None:
             epoch = self._position.epoch + 1
             if not self._log.disk.exists(self._log.path(epoch)) and (first := self._log.first()) > epoch:
-                raise self._gone(epoch, first)
+                raise self._retired_error(epoch, first)
         return self._log.latest()
 
     def next(self) -> UpstreamEpoch | None:
-        """The next epoch, None as long as there is none; costs one look-up then.
+        """Return the next epoch, None as long as there is none, at the cost of one look-up.
 
-        Raises `EpochLogError`: an `UpstreamError` for a log that does not go on from the position, a
+        Raise `EpochLogError`: an `UpstreamError` for a log that does not continue from the position, a
         `TornSegmentError` for an epoch that is not whole.
         """
         if not self._is_open and not self._open():
             return None
         if self._position is None:
-            return self._begun()
+            return self._first_epoch()
         epoch = self._position.epoch + 1
         if not self._log.disk.exists(self._log.path(epoch)):
             return None
-        return self._taken(self._log.read(epoch))
+        return self._follow(self._log.read(epoch))
 
     def _open(self) -> bool:
-        """Whether the log is there, and goes on behind the position; raises `UpstreamError` if it never can."""
+        """Return True if the log exists and continues from the position; raise `UpstreamError` if it never can."""
         newest = self._log.latest()
         if newest < 0:
             return False
@@ -132,25 +132,25 @@ class UpstreamLog:
         self._on_found()
         first = self._log.first()
         if first > position.epoch + 1:
-            raise self._gone(position.epoch + 1, first)
+            raise self._retired_error(position.epoch + 1, first)
         if first <= position.epoch:
-            found = self._log.read(position.epoch).checksum
-            self._expect(position, found, f"the footer of epoch {position.epoch}")
+            checksum = self._log.read(position.epoch).checksum
+            self._expect(position, checksum, f"the footer of epoch {position.epoch}")
         self._is_open = True
         return True
 
     def _is_unpublished(self, position: UpstreamPosition) -> bool:
-        """Whether the epoch is committed there and waits for its name, which a crash of the machine has taken back."""
+        """Return True if the epoch is committed there but lost its name in a crash of the machine."""
         try:
             hidden = read_segment(self._log.hidden(position.epoch), self._log.disk)
         except (FileNotFoundError, EpochLogError):
             return False
         return position.checksum in (None, hidden.checksum)
 
-    def _begun(self) -> UpstreamEpoch:
-        """The first epoch; of a log that has lost its beginning the newest snapshot, from which all others are left."""
+    def _first_epoch(self) -> UpstreamEpoch:
+        """Return the first epoch; for a log without its beginning the newest snapshot, which later epochs follow."""
         if self._log.first() == 0:
-            return self._taken(self._log.read(0))
+            return self._follow(self._log.read(0))
         snapshot = self._snapshots.newest(self._log.latest())
         if snapshot is None:
             torn = "; ".join(self._snapshots.torn.values()) or "none"
@@ -159,15 +159,15 @@ class UpstreamLog:
         if missing:
             raise self._error("a snapshot of all relations", f"one without {', '.join(missing)}")
         footer = snapshot.footer
-        return self._made(snapshot, footer.to_epoch, footer.follows, footer.cuts)
+        return self._epoch_of(snapshot, footer.to_epoch, footer.follows, footer.cuts)
 
-    def _taken(self, segment: Segment) -> UpstreamEpoch:
+    def _follow(self, segment: Segment) -> UpstreamEpoch:
         footer = segment.footer
         if self._position is not None:
             self._expect(self._position, footer.follows, f"what epoch {footer.to_epoch} follows")
-        return self._made(segment, footer.to_epoch, segment.checksum, footer.cuts)
+        return self._epoch_of(segment, footer.to_epoch, segment.checksum, footer.cuts)
 
-    def _made(self, segment: Segment, epoch: int, checksum: int | None, cuts: Mapping[str, Cut]) -> UpstreamEpoch:
+    def _epoch_of(self, segment: Segment, epoch: int, checksum: int | None, cuts: Mapping[str, Cut]) -> UpstreamEpoch:
         position = UpstreamPosition(self._identity, epoch, checksum)
         relations: dict[str, pa.RecordBatch] = {}
         size, symbols = 0, list[str]()
@@ -195,26 +195,26 @@ class UpstreamLog:
         )
 
     def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:
-        """Rows with their symbols as they are here; those that were not seen before are added to the list."""
+        """Return the rows with their symbols as they are here; add symbols that were not seen before to the list."""
         if self._symbols == "shared":
             return batch
         place = batch.schema.get_field_index("symbol")
         column = batch.column(place)
         if self._symbols == "prefixed":
             return batch.set_column(place, "symbol", pc.binary_join_element_wise(f"{self.name}:", column, ""))
-        found = [symbol for symbol in pc.unique(column).to_pylist() if symbol not in self._seen]
-        self._seen.update(found)
-        symbols += found
+        fresh = [symbol for symbol in pc.unique(column).to_pylist() if symbol not in self._seen]
+        self._seen.update(fresh)
+        symbols += fresh
         return batch
 
-    def _expect(self, position: UpstreamPosition, found: int | None, what: str) -> None:
-        if position.checksum is not None and found is not None and found != position.checksum:
+    def _expect(self, position: UpstreamPosition, checksum: int | None, what: str) -> None:
+        if position.checksum is not None and checksum is not None and checksum != position.checksum:
             raise self._error(
                 f"{position.checksum:08x} as {what}",
-                f"{found:08x}: the log was rewound, restored or replaced since",
+                f"{checksum:08x}: the log was rewound, restored or replaced since",
             )
 
-    def _gone(self, epoch: int, first: int) -> UpstreamError:
+    def _retired_error(self, epoch: int, first: int) -> UpstreamError:
         return self._error(f"epoch {epoch}, the next one", f"a log whose first epoch is {first}")
 
     def _error(self, expected: str, was: str) -> UpstreamError:
@@ -222,7 +222,7 @@ class UpstreamLog:
 
 
 def _time_of(rows: pa.Table | None) -> int | None:
-    """The time that a change of `EPOCH_TIME`, or its content, comes to; None where it does not change."""
+    """Return the time of a change of `EPOCH_TIME`, or of its content; None where it does not change."""
     if rows is None:
         return None
     pairs = zip(rows.column("t").to_pylist(), rows.column("weight").to_pylist(), strict=True)

@@ -1,11 +1,11 @@
-"""Which runtime reads a feed for a system: each session of a feed for once and for all.
+"""Claims on the sessions of a feed in a system of runtimes: each session is read into one log, for ever.
 
 ```
-claims/8b1f….json   in the run directory of the runtime that everything feeds: a session, and whose log has its messages
+claims/8b1f….json   in the run directory of the main runtime: a session, and the log that has its messages
 ```
 
-A runtime that reads the same session into another log would bring every message a second time. It is refused here as
-soon as its feed says which session it is, and at the latest at the first epoch in which both would come together.
+A runtime that reads the same session into another log would add every message a second time. It is refused here as
+soon as its feed has named the session, and at the latest at the first epoch in which both would be merged.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from runtime.upstreams.errors import UpstreamError
 __all__ = ["CLAIMS", "SessionClaim", "SessionClaims"]
 
 CLAIMS: Final = "claims"
-"""The directory, in the run directory of the system's main runtime."""
+"""Name of the directory, in the run directory of the system's main runtime."""
 _SUFFIX: Final = ".json"
 _MOST: Final = 10_000
 
 
 class SessionClaim(msgspec.Struct, frozen=True):
-    """A session of a feed and the log that it goes into."""
+    """Session of a feed and the log into which it goes."""
 
     session: str
-    """As the feed says it."""
+    """Name of the session on the feed."""
     identity: str
-    """Of the log."""
+    """Identity of the log."""
     directory: str
-    """The run directory of that log."""
+    """Run directory of that log."""
     holder: Claim
-    """The process that was the first to read it."""
+    """Process that was the first to read the session."""
 
 
 class SessionClaims:
-    """Those of one system. Any number of processes may take some."""
+    """Session claims of one system. Any number of processes may take some."""
 
     def __init__(self, system: Path, disk: Disk = LOCAL_DISK) -> None:
-        """``system`` is the run directory of its main runtime, which need not be there yet."""
+        """``system`` is the run directory of its main runtime, which need not exist yet."""
         self._directory = system / CLAIMS
         self._disk = disk
 
     def take(self, claim: SessionClaim) -> None:
-        """Read a session into this log; nothing happens if it was so before.
+        """Claim a session for this log; do nothing if the log has it already.
 
-        Raises `UpstreamError` if another log has it, with both.
+        Raise `UpstreamError`, which names both logs, if another one has it.
         """
         path = self._path(claim.session)
         self._disk.make_directory(self._directory)
@@ -60,25 +60,25 @@ class SessionClaims:
         hidden = path.with_name(f".{claim.identity}.{path.name}")
         self._disk.write(hidden, [msgspec.json.encode(claim)])
         try:
-            self._disk.link(hidden, path)  # the one operation that only one of two succeeds with
+            self._disk.link(hidden, path)  # of two processes, this succeeds in only one
         except FileExistsError:
-            found = self._read(path)
-            if found is not None and found.identity != claim.identity:
+            other = self._read(path)
+            if other is not None and other.identity != claim.identity:
                 raise UpstreamError(
-                    f"expected session {claim.session} in one log of the system, was in {found.directory} (begun by "
-                    f"{found.holder}), and was to come into {claim.directory} as well: every message would count twice"
+                    f"expected session {claim.session} in one log of the system, was in {other.directory} (begun by "
+                    f"{other.holder}), and was to come into {claim.directory} as well: every message would count twice"
                 ) from None
         finally:
             self._disk.unlink(hidden)
         self._disk.sync_directory(self._directory)
 
     def list(self) -> list[SessionClaim]:
-        """All of them."""
+        """Return all claims."""
         names = [name for name in self._disk.names(self._directory) if name[0] != "." and name.endswith(_SUFFIX)]
-        return [found for name in names if (found := self._read(self._directory / name)) is not None]
+        return [claim for name in names if (claim := self._read(self._directory / name)) is not None]
 
     def release(self, session: str) -> bool:
-        """Another log may take it; False if none had it."""
+        """Release a session for another log; return False if no log had it."""
         path = self._path(session)
         if not self._disk.exists(path):
             return False
@@ -87,7 +87,7 @@ class SessionClaims:
         return True
 
     def _path(self, session: str) -> Path:
-        # What a feed says is no name of a file.
+        # A session name is not safe as the name of a file.
         return self._directory / f"{session.encode().hex()[:200]}{_SUFFIX}"
 
     def _read(self, path: Path) -> SessionClaim | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.tuples import AtLimit, OverrunError, OwnQueues, QueueEmptyError, QueueFullError, SharedQueue, TupleQueue
-from runtime.tuples.queue import one
+from runtime.tuples.queue import unit_size
 
 QUERIES = st.integers(0, 4)
 
@@ -19,7 +19,7 @@ class Cases(RuleBasedStateMachine):
 
     @initialize(capacity=st.integers(1, 12), at_limit=st.sampled_from(["refuse", "overrun"]), is_sized=st.booleans())
     def begin(self, capacity: int, at_limit: AtLimit, is_sized: bool) -> None:
-        self.size = (lambda item: item[1]) if is_sized else one
+        self.size = (lambda item: item[1]) if is_sized else unit_size
         self.own: OwnQueues[Any] = OwnQueues(capacity, at_limit=at_limit, size=self.size)
         self.shared: SharedQueue[Any] = SharedQueue(capacity, at_limit=at_limit, size=self.size)
         self.both: tuple[TupleQueue[Any], ...] = (self.own, self.shared)
