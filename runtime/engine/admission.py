@@ -1,4 +1,4 @@
-"""How much may be on its way in the engine of what sources brought in."""
+"""Admission of inputs of sources to the engine, within bounds on those in flight."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Ticket:
 
     def __init__(self, window: Window | None, size: int, parents: Sequence[Ticket], count: int) -> None:
         self.window = window
-        """Of an input: that of its source; None once it has left, and of several inputs."""
+        """Window of the input's source; None once the input has left, and for several inputs."""
         self.size = size
         self.parents = parents
         self.count = count
-        """How many items that came of it have yet to be executed."""
+        """Number of items derived from it that are not executed yet."""
 
 
 class Window:
-    """What is on its way of one source, in the order in which it came; belongs to the admission's lock."""
+    """Inputs of one source in flight, in the order in which they came; accessed with the admission's lock held."""
 
     __slots__ = ("is_gone", "is_granted", "is_refused", "resume", "size", "tickets")
 
@@ -33,25 +33,25 @@ class Window:
         self.tickets: deque[Ticket] = deque()
         self.size = 0
         self.is_refused = False
-        """Its own bounds have held the source back."""
+        """True if an input was refused by the source's own bounds."""
         self.is_granted = False
-        """It waited for room in all, was told to come, and has not come yet."""
+        """True if the source waited for the common bounds, was resumed, and has offered nothing yet."""
         self.is_gone = False
-        """Its source does not come any more."""
+        """True if the source has ended."""
 
 
 class Admission:
-    """Admits inputs while there is room, and tells sources that were refused when there is again.
+    """Admits inputs within bounds, and resumes sources that were refused once there is room again.
 
-    An input is on its way until everything that it led to has been executed, and the same holds for all earlier ones
-    of its source: what waits behind for an earlier one to come is on its way still. So the engine's inner queues are
+    An input is in flight until all items derived from it, and from the earlier inputs of its source, have been
+    executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
     bounded, and a worker that is stuck holds its source back after a bounded number of inputs and a bounded size. One
-    input is always admitted, however large. While sources wait for room in all, others queue behind them, so that many
-    small inputs never keep a large one out. Thread-safe; `resume` is called without a lock.
+    input is always admitted, however large. While sources wait for the common bounds, others queue after them, so that
+    many small inputs never keep a large one out. Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
-        """Bounds in number and size: of all, and of one source."""
+        """The arguments are the bounds in number and size, for all sources together and for each one."""
         self._most_inputs = inputs
         self._most_size = size
         self._source_inputs = source_inputs
@@ -64,23 +64,23 @@ class Admission:
 
     @property
     def inputs(self) -> int:
-        """How many are on their way."""
+        """Number of inputs in flight."""
         return self._inputs
 
     @property
     def size(self) -> int:
-        """Their sizes, added up."""
+        """Sum of the sizes of the inputs in flight."""
         return self._size
 
     def open(self, resume: Callable[[], None]) -> Window:
-        """A source begins; ``resume`` is called on a worker when there is room after a refusal."""
+        """Return a window for a new source; ``resume`` is called on a worker when there is room after a refusal."""
         window = Window(resume)
         with self._lock:
             self._windows.add(window)
         return window
 
     def enter(self, window: Window, size: int, count: int = 1) -> Ticket | None:
-        """Admit an input, as so many items; None if there is no room, and the source is told when there is."""
+        """Admit an input of ``count`` items; return None if there is no room, and resume the source when there is."""
         with self._lock:
             if window.is_gone:
                 return None
@@ -106,7 +106,7 @@ class Admission:
             return ticket
 
     def share(self, tickets: Sequence[Ticket], count: int) -> Ticket | None:
-        """So many items came of inputs with these tickets, which are over themselves: what the items carry."""
+        """Return the ticket for ``count`` items derived from inputs with these tickets, which have been executed."""
         if not count:
             self.leave(tickets)
             return None
@@ -144,11 +144,11 @@ class Admission:
             call()
 
     def _is_behind(self, window: Window) -> bool:
-        """Whether another source has waited for longer, and this one was not told to come."""
+        """Return True if another source has waited for longer, and this one was not resumed."""
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
 
     def _over(self, tickets: Sequence[Ticket]) -> list[Window]:
-        """Count items off; gives the windows whose oldest input has left."""
+        """Count items off; return the windows whose oldest input has left."""
         touched: list[Window] = []
         waiting = list(tickets)
         while waiting:
@@ -180,7 +180,7 @@ class Admission:
             self._windows.discard(window)
 
     def _grant(self, calls: list[Callable[[], None]]) -> None:
-        """Those that wait for room in all, as far as there is some now; one always finds room."""
+        """Grant room to sources that wait for the common bounds, in order; one is always granted if none is used."""
         inputs, size = self._inputs, self._size
         while self._refused:
             window = next(iter(self._refused))
@@ -210,4 +210,4 @@ class Admission:
 
 
 def _nothing() -> None:
-    """How a source that has gone is told that there is room."""
+    """Resume a source that has ended: do nothing."""

@@ -23,16 +23,16 @@ class Barrier(msgspec.Struct, frozen=True):
     """One cut: all input before it is finished and drained before any input behind it is touched."""
 
     number: int
-    """From 1, by query."""
+    """Number of the barrier in its query, from 1."""
     payload: object = None
-    """What the request carries to the pipelines, a control record say."""
+    """Object that the request carries to the pipelines, such as a control record."""
 
 
 class BarrierOutcome(Enum):
-    """How a barrier ended."""
+    """Outcome of a barrier."""
 
     REACHED = "reached"
-    """Every pipeline has drained; what was in front of it has gone all the way."""
+    """Every pipeline has drained; all input before the barrier is executed."""
     NOT_RUNNING = "not running"
     """The query was not running: there was nothing to drain."""
     ABORTED = "aborted"
@@ -40,7 +40,7 @@ class BarrierOutcome(Enum):
 
 
 class BarrierFuture:
-    """A barrier that was asked for; thread-safe."""
+    """Future of a barrier that was requested; thread-safe."""
 
     _log = Logger()
 
@@ -52,7 +52,7 @@ class BarrierFuture:
 
     @property
     def outcome(self) -> BarrierOutcome | None:
-        """How it ended; None while it is under way."""
+        """Outcome of the barrier; None while it has not ended."""
         return self._outcome
 
     @property
@@ -67,7 +67,7 @@ class BarrierFuture:
             return self._outcome
 
     def when_done(self, call: Callable[[BarrierFuture], None]) -> None:
-        """Call this at its end, on the worker that brought it about; at once if it has ended."""
+        """Make a call at the end of the barrier, on the worker that ends it; at once if it has ended."""
         with self._changed:
             if self._outcome is None:
                 self._calls.append(call)
@@ -75,7 +75,7 @@ class BarrierFuture:
         call(self)
 
     def settle(self, outcome: BarrierOutcome, barrier: Barrier | None) -> None:
-        """It has ended so; the first time counts. Makes the calls that wait, whatever they raise: hold no lock."""
+        """Set the outcome, once, and make the calls that wait, whatever they raise; no lock may be held."""
         with self._changed:
             if self._outcome is not None:
                 return
@@ -85,12 +85,12 @@ class BarrierFuture:
         for call in calls:
             try:
                 call(self)
-            except Exception:  # noqa: BLE001 (who waits never hurts the engine, nor others who wait)
+            except Exception:  # noqa: BLE001 (a waiting call never harms the engine, nor other calls)
                 self._log.failure("who waited for a barrier failed at its end: {outcome}", outcome=outcome.value)
 
 
 class _Round:
-    """A barrier with those who wait for it."""
+    """A barrier with the futures that wait for it."""
 
     __slots__ = ("futures", "payload")
 
@@ -100,19 +100,19 @@ class _Round:
 
 
 class BarrierCycle:
-    """The barriers of one query: the one under way, and the requests for others; belongs to the query's lock.
+    """Barriers of one query: the current one, and the requests for others; accessed with the query's lock held.
 
     ```
     idle ──request──▶ requested ──first place passes it on──▶ begun ──all nodes have──▶ idle, or the next request
                           └──────── stop, failure ────────────────┴──▶ idle
     ```
 
-    Requests without a payload share a barrier: the one under way, unless it has begun at a cut point and so may leave
-    out what came since; or else the next one. Requests with a payload have one each.
+    Requests without a payload share a barrier: the current one, unless it has begun at a cut point and so may leave
+    out later input; or else the next one. Requests with a payload have one each.
     """
 
     def __init__(self, now_s: Callable[[], float], *, shares_begun: bool) -> None:
-        """``shares_begun``: nothing comes in while a barrier is under way, so that it has what every request wants."""
+        """``shares_begun``: no input is taken during a barrier, so that it suits every request made meanwhile."""
         self.current: Barrier | None = None
         self._now_s = now_s
         self._shares_begun = shares_begun
@@ -127,11 +127,11 @@ class BarrierCycle:
 
     @property
     def durations(self) -> Durations:
-        """Of those that were reached."""
+        """Durations of the barriers that have completed."""
         return self._took
 
     def request(self, payload: object) -> BarrierFuture:
-        """Someone wants a barrier; see then whether one can `begin`. Raises BarrierError if too many wait."""
+        """Add a request for a barrier; `begin` is to be called then. Raise BarrierError if too many requests wait."""
         future = BarrierFuture()
         if payload is None:
             if self.current is not None and (self._shares_begun or not self._has_begun):
@@ -147,13 +147,13 @@ class BarrierCycle:
         return future
 
     def begin(self) -> Barrier | None:
-        """The barrier that begins now; None while one is under way, or if none is wanted."""
+        """Begin the next barrier and return it; None while one is under way, or if none is wanted."""
         if self.current is not None or not self._next:
             return None
         return self._begin(self._next.popleft())
 
     def begin_unasked(self, payload: object) -> Barrier:
-        """A barrier that nobody has requested, or that requests without a payload wait for."""
+        """Begin a barrier that was not requested, or the one that requests without a payload wait for."""
         if payload is None and self._next:
             return self._begin(self._next.popleft())
         return self._begin(_Round(payload, None))
@@ -166,16 +166,16 @@ class BarrierCycle:
         return self.current
 
     def has_begun(self) -> None:
-        """A cut point passes it on: input that comes from now on is not in it."""
+        """Note that a cut point has passed the barrier on: later input is not in it."""
         self._has_begun = True
 
     def complete(self) -> list[BarrierFuture]:
-        """All nodes have passed it on: those who waited, to be settled without locks."""
+        """Complete the barrier after all nodes have passed it on; return its futures, to be settled without locks."""
         self._took.add(self._now_s() - self._since_s)
         return self._take()
 
     def abort(self) -> list[BarrierFuture]:
-        """The query ends: all who wait, to be settled without locks."""
+        """Abort all barriers because the query ends; return their futures, to be settled without locks."""
         self.aborted += self.current is not None
         futures = self._take()
         for each in self._next:

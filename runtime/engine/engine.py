@@ -29,13 +29,13 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: int = 2
     """Threads that run tasks."""
     admitted: int = 1000
-    """Inputs of all sources that are on their way: admitted, and not everything that came of them is executed."""
+    """Greatest number of inputs of all sources in flight: admitted, and not yet executed with all derived items."""
     admitted_size: int = 32 << 20
-    """The same in the size that sources give: bytes where their input is raw."""
+    """Greatest size of these inputs, in the unit of their sources: bytes if the input is raw."""
     in_flight: int = 64
-    """Inputs of one source that are on their way."""
+    """Greatest number of inputs of one source in flight."""
     in_flight_size: int = 16 << 20
-    """The same in size."""
+    """Greatest size of the inputs of one source in flight."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -44,10 +44,10 @@ class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QueryEngine:
-    """Carries out plans, each in the shape of a query with an id, on workers that they all share.
+    """Executor of plans, each as a query with an id, on workers that all queries share.
 
-    The calls may come from any thread and do not wait, `shutdown` excepted; workers do what they ask for, and the
-    listeners hear of it. `_queries` and `_telling` belong to who holds `_lock`.
+    Its methods may be called from any thread and do not wait, `shutdown` excepted; workers do the work and notify the
+    listeners. `_queries` and `_delayed` are accessed with `_lock` held.
     """
 
     _log = Logger()
@@ -61,27 +61,27 @@ class QueryEngine:
         now_s: Callable[[], float] = time.monotonic,
         workers: Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew] | None = None,
     ) -> None:
-        """``workers`` makes what runs the tasks: threads, if it is not given. They start at once."""
+        """``workers`` makes the crew that runs the tasks: threads, if it is not given. They start at once."""
         self._publisher = Publisher(status, statistics)
         self._now_s = now_s
         self._lock = threading.Lock()
         self._queries: dict[str, RunningQuery] = {}
-        self._telling: dict[str, list[StartQueryTask]] = {}  # ended, and yet to say so: what starts under the id then
+        self._delayed: dict[str, list[StartQueryTask]] = {}  # of queries that have ended, and are not published yet
         self._is_shut_down = False
         self.queue = TaskQueue(now_s)
-        """What waits for workers."""
+        """Tasks that wait for workers."""
         self.admission = Admission(config.admitted, config.admitted_size, config.in_flight, config.in_flight_size)
-        """What is on its way."""
+        """Inputs in flight."""
         self.faults = 0
-        """Errors that no query is to blame for: 0, or the engine is broken."""
+        """Number of errors outside queries: if it is not 0, the engine is broken."""
         self._workers = (workers or Workers)(self.queue, config.workers, self._on_fault)
         self._workers.start()
 
     def start(self, plan: Plan) -> None:
-        """Start a plan; does nothing but say so if its id is of a query that has not ended.
+        """Start a plan; only notify the listeners if a query with its id has not ended.
 
-        Raises PlanError if the plan cannot be carried out at all. A plan is started once; for a further start, make
-        another one: the pipelines remember.
+        Raises PlanError if the plan cannot be executed. A plan is started once, as its pipelines have state; make
+        another one for a further start.
         """
         places = barrier_places(plan)
         query = RunningQuery(
@@ -92,13 +92,13 @@ class QueryEngine:
             publisher=self._publisher,
             now_s=self._now_s,
             on_ended=self._ended,
-            on_told=self._told,
+            on_published=self._publish_pending,
         )
         with self._lock:
             is_shut_down = self._is_shut_down
             is_free = not is_shut_down and self._queries.setdefault(plan.query_id, query) is query
-            if is_free and plan.query_id in self._telling:
-                self._telling[plan.query_id].append(StartQueryTask(query))
+            if is_free and plan.query_id in self._delayed:
+                self._delayed[plan.query_id].append(StartQueryTask(query))
             elif is_free:
                 self.queue.put(StartQueryTask(query))  # before a shutdown that has seen it disposes of it
         if is_shut_down:
@@ -108,7 +108,7 @@ class QueryEngine:
             self.queue.put(ignored)
 
     def stop(self, query_id: str) -> None:
-        """Stop a query: what its pipelines have begun goes all the way; does nothing but say so if there is none."""
+        """Stop a query once all that its pipelines have begun is executed; only notify listeners if there is none."""
         with self._lock:
             query = self._queries.get(query_id)
         self.queue.put(StopQueryTask(partial(self._stop, query_id, query)))
@@ -120,11 +120,11 @@ class QueryEngine:
             self._publisher.ignored(query_id, "stop", "the query is ending already")
 
     def request_barrier(self, query_id: str, payload: object = None) -> BarrierFuture:
-        """Cut a query's input here, and have everything before the cut go all the way and all pipelines drained.
+        """Cut a query's input here, execute everything before the cut, and drain all pipelines.
 
-        Input is held at the sources meanwhile, or at the plan's cut points. Requests without a payload share a barrier,
-        see `BarrierCycle`. If the query is not running, it is done at once. Raises BarrierError, which names the node,
-        if a pipeline cannot drain; also when all sources have ended.
+        Input is held meanwhile at the sources, or at the plan's cut points. Requests without a payload share a barrier,
+        see `BarrierCycle`. The future is done at once if the query is not running. Raises BarrierError, which names the
+        node, if a pipeline cannot drain; also when all sources have ended.
         """
         with self._lock:
             query = self._queries.get(query_id)
@@ -135,18 +135,18 @@ class QueryEngine:
         return future
 
     def grow(self, query_id: str, part: Plan, into: str) -> bool:
-        """Have a running query grow by sources and pipelines that lead to one of its cut points, at port 0.
+        """Add to a running query sources and pipelines that lead to one of its cut points, at port 0.
 
-        They are started and opened like those of the plan, and end one by one when their sources do. So barriers have
-        no part in it, and what they bring comes behind the barrier that has completed last. False if the query is not
-        running, or has no cut point of this name whose input goes on; raises PlanError for a part that cannot be.
+        They are started and opened like those of the plan, and end one by one when their sources do. So barriers are
+        not involved, and their items come after the barrier that has completed last. Return False if the query is not
+        running, or has no cut point of this name with open input; raise PlanError for a part that cannot be executed.
         """
         with self._lock:
             query = self._queries.get(query_id)
         return query is not None and query.grow(part, into)
 
     def counters(self, query_id: str) -> QueryCounters | None:
-        """What a query has done so far; None if there is none."""
+        """Return what a query has done so far; None if there is none."""
         with self._lock:
             query = self._queries.get(query_id)
         return None if query is None else query.counters()
@@ -168,14 +168,14 @@ class QueryEngine:
         self.queue.close()
 
     def _ended(self, query: RunningQuery) -> None:
-        """The id is free; but what starts under it says nothing before this query has said how it ended."""
+        """Free the id; a query that starts under it is delayed until the listeners know how this one ended."""
         with self._lock:
             del self._queries[query.query_id]
-            self._telling[query.query_id] = []
+            self._delayed[query.query_id] = []
 
-    def _told(self, query: RunningQuery) -> None:
+    def _publish_pending(self, query: RunningQuery) -> None:
         with self._lock:
-            for task in self._telling.pop(query.query_id):
+            for task in self._delayed.pop(query.query_id):
                 self.queue.put(task)
 
     def _on_fault(self, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong in the engine."""
+"""Errors of the engine."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ owner, reference = callback(call)       reference.copy() ──▶ one more
 reference.release() … the last one ──▶ call()               owner.release() ──▶ disarmed: call() never comes
 ```
 
-Nothing is left to the garbage collector: who holds a reference releases it, by a call or as a context manager. What
-must not keep its target alive, a task that waits say, holds a `weakref.ref` to it.
+Nothing is left to the garbage collector: the holder of a reference releases it, by a call or as a context manager. An
+object that must not keep its target alive, such as a task that waits, holds a `weakref.ref` to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["CallbackOwner", "CallbackReference", "callback"]
 
 
 class _Callback:
-    """What owner and references share. `count` and `call` belong to who holds `lock`."""
+    """State that owner and references share. `count` and `call` are accessed with `lock` held."""
 
     __slots__ = ("call", "count", "lock")
 
@@ -45,7 +45,7 @@ class CallbackOwner:
         return self._callback.count
 
     def refer(self) -> CallbackReference:
-        """One more reference; raises EngineError if none is held, as the callback has come or been disarmed then."""
+        """Return a new reference; raise EngineError if none is left, as the callback was then called or disarmed."""
         with self._callback.lock:
             if not self._callback.count:
                 raise EngineError("expected a callback that is referred to, was one whose last reference has gone")
@@ -73,10 +73,10 @@ class CallbackReference:
 
     def __init__(self, shared: _Callback) -> None:
         self._callback = shared
-        self._is_held = True  # belongs to who holds the callback's lock
+        self._is_held = True  # accessed with the callback's lock held
 
     def copy(self) -> CallbackReference:
-        """One more reference; raises EngineError if this one has been released."""
+        """Return one more reference; raise EngineError if this one has been released."""
         with self._callback.lock:
             if not self._is_held:
                 raise EngineError("expected a reference that is held, was one that has been released")
@@ -106,7 +106,7 @@ class CallbackReference:
 
 
 def callback(call: Callable[[], None]) -> tuple[CallbackOwner, CallbackReference]:
-    """The owner and the first reference of a callback.
+    """Return the owner and the first reference of a callback.
 
     >>> owner, first = callback(lambda: print("the last one has gone"))
     >>> second = first.copy()

@@ -31,26 +31,26 @@ __all__ = [
 
 
 class QueryStatus(Enum):
-    """A query as the outside sees it; STOPPED and FAILED are final, and each query hears exactly one of them."""
+    """Status of a query; STOPPED and FAILED are final, and exactly one of them is published for each query."""
 
     REGISTERED = "registered"
     """The engine has taken it."""
     RUNNING = "running"
     """All its pipelines are started and all its sources open."""
     STOPPED = "stopped"
-    """Its sources have ended, or a stop was asked for; nothing of it runs any more."""
+    """Its sources have ended, or it was stopped; nothing of it runs any more."""
     FAILED = "failed"
-    """Something of it failed; nothing of it runs any more."""
+    """A source or a pipeline has failed; nothing of it runs any more."""
 
 
 class StatusListener:
-    """Hears what becomes of queries; override what matters."""
+    """Listener to the status of queries; every method does nothing unless it is overridden."""
 
     def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
-        """A query has this status now; ``reason`` says why it failed, or that the engine was shut down."""
+        """Called when a query has a new status; ``reason`` is that of a failure, or of the engine's shutdown."""
 
     def on_ignored(self, query_id: str, request: str, reason: str) -> None:
-        """A ``request``, "start" or "stop", changed nothing: the id runs already, or is not known."""
+        """Called when a ``request``, "start" or "stop", is ignored: the id runs already, or is unknown."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Event(msgspec.Struct, frozen=True):
     query_id: str
     """The query."""
     time_s: float
-    """When, by the engine's clock."""
+    """Time of the event, by the engine's clock."""
 
 
 class TaskStarted(Event, frozen=True):
@@ -70,20 +70,20 @@ class TaskStarted(Event, frozen=True):
     worker: int
     """The worker's number."""
     inputs: int
-    """How many inputs it takes."""
+    """Number of inputs that it takes."""
     size: int
-    """Their sizes, added up: tuples, or bytes where its input is raw."""
+    """Sum of their sizes: tuples, or bytes if the input is raw."""
 
 
 class TaskEmitted(Event, frozen=True):
     """A call has emitted items, which now wait at the successors."""
 
     node: str
-    """Who emitted."""
+    """Name of the node that emitted them."""
     items: int
-    """How many."""
+    """Number of items."""
     size: int
-    """Their sizes, added up: tuples."""
+    """Sum of their sizes: tuples."""
 
 
 class TaskCompleted(Event, frozen=True):
@@ -94,20 +94,20 @@ class TaskCompleted(Event, frozen=True):
     worker: int
     """The worker's number."""
     inputs: int
-    """How many inputs it took, without those that come again."""
+    """Number of inputs that it took, without those to repeat."""
     size: int
-    """The sizes of what it took, added up."""
+    """Sum of the sizes of these inputs."""
     duration_s: float
-    """How long it took."""
+    """Duration of the call."""
 
 
 class TaskExpired(Event, frozen=True):
     """Inputs were skipped, since their query was stopped or has failed."""
 
     node: str
-    """Where they waited."""
+    """Name of the node where they waited."""
     inputs: int
-    """How many."""
+    """Number of inputs."""
 
 
 class PipelineStarted(Event, frozen=True):
@@ -159,7 +159,7 @@ class Publisher:
         self._status = status
         self._statistics = statistics
         self.has_statistics = statistics is not None
-        """Whether it is worth making events."""
+        """True if it is worth making events."""
 
     def status(self, query_id: str, status: QueryStatus, reason: str = "") -> None:
         """See `StatusListener.on_status`."""

@@ -1,4 +1,4 @@
-"""What users of the engine write: sources, pipelines, and the plan that joins them.
+"""Interfaces for users of the engine: sources, pipelines, and the plan that joins them.
 
 ```
 Plan:  Source ──▶ Pipeline ──▶ Pipeline (sink: no successors)
@@ -24,31 +24,31 @@ _MOST_FEEDERS: Final = 8
 
 
 class Emitter(Protocol):
-    """What the engine gives a source to bring in its input; thread-safe; after `Source.close` it does nothing."""
+    """Interface through which a source brings in its input; thread-safe; after `Source.close` it does nothing."""
 
     def offer(self, item: object, size: int = 1) -> bool:
         """Bring in an input; never blocks.
 
         False: it was not admitted, or is held back by a barrier, and the source offers it again after `Source.resume`,
         which may come before this call has returned, from another thread. After the end of the query it is False too,
-        and no `resume` follows. ``size`` is what the bounds are in, bytes where the input is raw.
+        and no `resume` follows. ``size`` counts for the bounds on size: bytes if the input is raw.
         """
 
     def put(self, item: object, size: int = 1) -> bool:
-        """Bring in an input and wait until it is admitted; False once the query stops, which wakes who waits.
+        """Bring in an input and wait until it is admitted; False once the query stops, which wakes all waiting threads.
 
         For sources with a thread of their own, never on a reactor or in `Source.open`.
         """
 
     def end_of_stream(self) -> None:
-        """No more input; what came before reaches the sinks. The source is closed afterwards, on a worker."""
+        """End the input; earlier input reaches the sinks. The source is closed afterwards, on a worker."""
 
     def failed(self, reason: str) -> None:
-        """The source cannot go on: its query fails with this reason."""
+        """Fail the query with this reason, as the source cannot continue."""
 
 
 class Source(ABC):
-    """Brings input in and does nothing else; it lives on a thread of its own or on a reactor.
+    """Source of a query's input; it has a thread of its own or runs on a reactor.
 
     `open`, `resume` and `close` are called by workers, never while a lock of the engine is held, and never on the
     source's own thread unless that thread is itself within a call of the emitter (`resume` only).
@@ -56,7 +56,7 @@ class Source(ABC):
 
     @abstractmethod
     def open(self, emit: Emitter) -> None:
-        """Begin; returns soon, since a worker waits for it. All pipelines of the plan have been started.
+        """Begin; return soon, since a worker waits for it. All pipelines of the plan have been started.
 
         If it raises, the query fails and `close` is not called.
         """
@@ -66,13 +66,13 @@ class Source(ABC):
         """Stop and release everything; called once, after `open` has returned. If it raises, the query fails."""
 
     def resume(self) -> None:  # noqa: B027 (sources that only `put` have no use for it)
-        """There is room again after a refused `offer`; must not block."""
+        """Offer input again, as there is room after a refused `offer`; must not block."""
 
 
 class Context(ABC):
-    """What a pipeline's calls are given; valid during the call only, and on its thread only.
+    """Context of a pipeline's call; valid during the call only, and on its thread only.
 
-    What is emitted becomes visible to the successors when the call returns, all of it, and not at all if it raises.
+    Emitted items become visible to the successors when the call returns, all together, and not at all if it raises.
     """
 
     query_id: str
@@ -82,13 +82,13 @@ class Context(ABC):
     worker: int
     """The worker's number, from 0."""
     port: int
-    """The input port that the call is about; -1 where it is about none."""
+    """The input port of the call; -1 if it has none."""
     successors: int
-    """How many successors there are, in the order in which they were added to the plan."""
+    """Number of successors, which are in the order in which they were added to the plan."""
 
     @abstractmethod
     def now_s(self) -> float:
-        """The engine's clock, in seconds."""
+        """Return the time of the engine's clock, in seconds."""
 
     @abstractmethod
     def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
@@ -99,25 +99,25 @@ class Context(ABC):
 
     @abstractmethod
     def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
-        """Have these come again later: inputs of this call, or what is left of them. In `execute`, `end_of_input`.
+        """Repeat inputs of this call, or the rest of them, in a later call. Allowed in `execute` and `end_of_input`.
 
-        Where one call is made at a time (`Pipeline.concurrency` of 1), they come again before all other input, so that
-        the order stays. In parallel, they come again behind what waits, once another call has executed something or
-        none is under way. A call that has executed nothing comes again behind what other sources have brought.
-        ``after_s``: not before so many seconds.
+        If one call is made at a time (`Pipeline.concurrency` of 1), they come before all other input, so that the order
+        stays. In parallel, they come after the inputs that wait, once another call has executed something or no other
+        is running. A call that has executed nothing is repeated after the input of other sources.
+        ``after_s``: least delay in seconds.
         """
 
     @abstractmethod
     def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
-        """Only of a cut point, in `execute`, `end_of_input` or `start_drain`: the barrier goes on as the call returns.
+        """Begin a barrier at a cut point, in `execute`, `end_of_input` or `start_drain`; it is passed on afterwards.
 
-        It stands behind everything that was emitted so far, this call included, and the pipeline is given no input
-        until the barrier has completed. None: the one that was requested, or else a new one with this payload.
+        It comes after everything that was emitted so far, this call included, and the pipeline is given no input until
+        the barrier has completed. None: the one that was requested, or else a new one with this payload.
         """
 
     @abstractmethod
     def give_turn(self) -> None:
-        """Of a pipeline that takes turns: another worker may take the next inputs while this call goes on."""
+        """Give up the turn of a pipeline with `takes_turns`: another worker may take the next inputs meanwhile."""
 
 
 class Pipeline(ABC):
@@ -135,7 +135,7 @@ class Pipeline(ABC):
     most_size: int = 0
     """Inputs of one call add up to no more than this, except that one always comes; 0 for no such bound."""
     takes_turns: bool = False
-    """Of a parallel pipeline: a call begins only after the one before has returned or given up its turn."""
+    """True if a call of a parallel pipeline begins only after the one before has returned or given up its turn."""
     cannot_drain: str = ""
     """Why a barrier on the plan is refused; empty if it is not."""
     is_cut_point: bool = False
@@ -187,14 +187,14 @@ class Node:
         self.body = body
         self.inputs = inputs
         self.successors: list[tuple[int, int]] = []
-        """Who takes what it emits, by index in the plan, and on which port, in the order in which they were added.
+        """Nodes that take its items, by index in the plan, each with a port, in the order in which they were added.
 
-        Not by reference: nothing in a plan goes round in a circle, so that nothing of it outlives its last user.
+        They are not references: a plan has no reference cycles, so that no part of it outlives its last user.
         """
 
     @property
     def is_cut_point(self) -> bool:
-        """Whether barriers begin here."""
+        """True if barriers begin here."""
         return isinstance(self.body, Pipeline) and self.body.is_cut_point
 
     def __repr__(self) -> str:
@@ -217,11 +217,11 @@ class Plan:
         self._names: set[str] = set()
 
     def add_source(self, name: str, source: Source) -> Node:
-        """A source under a name of its own; raises PlanError if the name is taken."""
+        """Add a source with a unique name; raise PlanError if the name is taken."""
         return self._add(name, source, ())
 
     def add(self, name: str, pipeline: Pipeline, inputs: Sequence[Node | tuple[Node, int]]) -> Node:
-        """A pipeline that takes what the inputs emit: nodes, for port 0, or nodes with a port.
+        """Add a pipeline that takes the items of the inputs: nodes, for port 0, or nodes with a port.
 
         Raises PlanError if the name is taken, there is no input, or one is of another plan.
         """
@@ -254,7 +254,7 @@ class Plan:
         return node
 
     def __str__(self) -> str:
-        """The plan, a line a node, indented by its distance from the sources; of many that feed a node the first."""
+        """Return the plan as text: a line per node, indented by its distance from its first source."""
         lines = [f"plan {self.query_id}"]
         depth: dict[int, int] = {}
         for node in self.nodes:
@@ -270,8 +270,8 @@ class Plan:
 
 def _title(node: Node) -> str:
     body = node.body
-    said = str(body) if type(body).__str__ is not object.__str__ else type(body).__name__
-    notes = [said]
+    title = str(body) if type(body).__str__ is not object.__str__ else type(body).__name__
+    notes = [title]
     if isinstance(body, Pipeline):
         notes += [f"×{body.concurrency}"] if body.concurrency > 1 else []
         notes += ["cut point"] if body.is_cut_point else []

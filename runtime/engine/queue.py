@@ -18,7 +18,7 @@ Task = Callable[[], None]
 
 
 class TaskQueue:
-    """Tasks for worker threads. Thread-safe: everything in it belongs to who holds `_changed`."""
+    """Queue of tasks for worker threads. Thread-safe: all of its state is accessed with `_changed` held."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -68,7 +68,7 @@ class TaskQueue:
                     self._changed.notify()
 
     def take(self) -> Task | None:
-        """The next task; waits for one. None once the queue is closed, or once it is to finish and none is ready."""
+        """Wait for the next task and return it; None once the queue is closed, or is to finish and none is ready."""
         with self._changed:
             while True:
                 task = self._next()
@@ -83,7 +83,7 @@ class TaskQueue:
                     self._waiting -= 1
 
     def take_now(self) -> Task | None:
-        """The next task that is ready, or None; never waits."""
+        """Return the next task that is ready, or None; never waits."""
         with self._changed:
             return self._next()
 
@@ -98,7 +98,7 @@ class TaskQueue:
 
     @property
     def next_deadline_s(self) -> float | None:
-        """When the first delayed task is due; None if there is none."""
+        """Return the time at which the first delayed task is due; None if there is none."""
         with self._changed:
             return self._delayed[0][0] if self._delayed else None
 

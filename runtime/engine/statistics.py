@@ -25,7 +25,7 @@ _SLOTS: Final = 16
 
 
 class NodeFigures(msgspec.Struct, frozen=True):
-    """What a node has done since its query began."""
+    """Figures of a node since its query began."""
 
     query_id: str
     """The query."""
@@ -36,7 +36,7 @@ class NodeFigures(msgspec.Struct, frozen=True):
     inputs: int = 0
     """Inputs that they took."""
     size: int = 0
-    """Their sizes, added up: tuples, or bytes where its input is raw."""
+    """Sum of their sizes: tuples, or bytes if the input is raw."""
     emitted: int = 0
     """Tuples that it emitted."""
     expired: int = 0
@@ -46,7 +46,7 @@ class NodeFigures(msgspec.Struct, frozen=True):
     longest_s: float = 0.0
     """Seconds that the longest one took."""
     durations: Durations = msgspec.field(default_factory=Durations)
-    """How long each of them took; goes on counting."""
+    """Durations of these calls; it continues to count."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class _Rate:
-    """How much happened within the last window: a ring of slots, each a part of it; of the listener's lock."""
+    """Amount within the last window: a ring of slots, each a part of it; accessed with the listener's lock held."""
 
     def __init__(self, window_s: float) -> None:
         self._slot_s = window_s / _SLOTS
@@ -103,7 +103,7 @@ class _Rate:
 
 
 class _NodeCounts:
-    """What a node has done so far; of the listener's lock. Counted in place: there are some for every call."""
+    """Counters of a node, changed in place as every call has events; accessed with the listener's lock held."""
 
     __slots__ = ("busy_s", "durations", "emitted", "expired", "inputs", "longest_s", "size", "tasks")
 
@@ -117,10 +117,10 @@ class _NodeCounts:
 
 
 class Statistics(StatisticsListener):
-    """Makes figures out of events; everything belongs to who holds its lock.
+    """Figures computed from events; all of its state is accessed with its lock held.
 
-    It is bounded by the nodes of queries that run, and of at most ``most_queries``: what is kept of a query goes with
-    its end.
+    It is bounded by the nodes of queries that run, and of at most ``most_queries``: the figures of a query are dropped
+    at its end.
     """
 
     def __init__(self, window_s: float = 4.0, most_queries: int = 1000) -> None:
@@ -185,7 +185,7 @@ class Statistics(StatisticsListener):
         return counts
 
     def figures(self, now_s: float) -> Figures:
-        """The figures at this time of the engine's clock."""
+        """Return the figures at this time of the engine's clock."""
         with self._lock:
             nodes = tuple(
                 counts.figures(query, node) for query, each in self._nodes.items() for node, counts in each.items()

@@ -1,4 +1,4 @@
-"""The eight tasks of the engine. Workers run them; all that happens to a query happens in one of them.
+"""The eight tasks of the engine. Workers run them; every change of a query's state is made by one of them.
 
 | task | what it does |
 |---|---|
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class TaskCallbacks:
-    """Who hears how a task ended: each of the three is called at most once, and never both of the last two."""
+    """Callbacks for the end of a task: each of the three is called at most once, and never both of the last two."""
 
     __slots__ = ("_on_complete", "_on_failure", "_on_success")
 
@@ -59,20 +59,20 @@ class TaskCallbacks:
         self._on_failure = on_failure
 
     def succeeded(self) -> None:
-        """The task did what it is there for."""
+        """Call the callback of success."""
         call, self._on_success, self._on_failure = self._on_success, None, None
         if call is not None:
             call()
 
     def failed(self, error: Exception) -> bool:
-        """The task raised this; False if nobody wants to hear of it."""
+        """Call the callback of failure with an error that the task raised; return False if there is none."""
         call, self._on_success, self._on_failure = self._on_failure, None, None
         if call is not None:
             call(error)
         return call is not None
 
     def completed(self) -> None:
-        """The task is over, one way or the other."""
+        """Call the callback of completion, after success or failure."""
         call, self._on_complete = self._on_complete, None
         self._on_success, self._on_failure = None, None
         if call is not None:
@@ -106,7 +106,7 @@ class EngineTask(ABC):
 
 
 class StartQueryTask(EngineTask):
-    """See the module."""
+    """Starts a query."""
 
     __slots__ = ("_query",)
 
@@ -136,7 +136,7 @@ class StopQueryTask(EngineTask):
 
 
 class StartPipelineTask(EngineTask):
-    """See the module; its completion gives up a reference of the query's setup callback."""
+    """Starts a pipeline; its completion releases a reference of the query's setup callback."""
 
     __slots__ = ("_node",)
 
@@ -151,10 +151,10 @@ class StartPipelineTask(EngineTask):
 
 
 class WorkTask:
-    """See the module. It finds its inputs when a worker takes it, so that what waits together is executed together.
+    """Executes inputs of a pipeline. It takes them when a worker runs it, so that inputs that wait share a call.
 
     It does not keep its node alive, and is skipped if that has gone. One of these is made for every call of a
-    pipeline: it has no callbacks, the node deals with errors itself.
+    pipeline: it has no callbacks, as the node handles errors itself.
     """
 
     __slots__ = ("_call", "_is_wake", "_node", "is_prepared")
@@ -186,7 +186,7 @@ class WorkTask:
 
 
 class PendingPipelineStopTask(EngineTask):
-    """See the module; while something waits at the node, it is parked there."""
+    """Holds a node's last reference until no inputs wait at the node any more; it is parked there meanwhile."""
 
     __slots__ = ("_node", "_reference")
 
@@ -202,7 +202,7 @@ class PendingPipelineStopTask(EngineTask):
 
 
 class StopPipelineTask(EngineTask):
-    """See the module; it owns the node, which nobody else refers to any more."""
+    """Stops a pipeline; it owns the node, which nothing else refers to any more."""
 
     __slots__ = ("_node",)
 
@@ -216,7 +216,7 @@ class StopPipelineTask(EngineTask):
 
 
 class StopSourceTask(EngineTask):
-    """See the module; of several for one source, the first one counts."""
+    """Closes a source; if there are several for one source, the first one counts."""
 
     __slots__ = ("_source",)
 
@@ -231,7 +231,7 @@ class StopSourceTask(EngineTask):
 
 
 class FailSourceTask(EngineTask):
-    """See the module."""
+    """Fails the query of a source that has failed."""
 
     __slots__ = ("_reason", "_source")
 

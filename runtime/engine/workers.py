@@ -20,17 +20,17 @@ _current = _Current()
 
 
 def current_worker() -> int:
-    """The number of the worker that this thread is, from 0; -1 if it is none."""
+    """Return the number of the worker that this thread is, from 0; -1 if it is none."""
     return _current.worker
 
 
 def set_current_worker(number: int) -> None:
-    """Who runs tasks says which worker does, before each or once."""
+    """Set the number of the worker that this thread is; the runner of tasks calls it before each task, or once."""
     _current.worker = number
 
 
 class Crew(Protocol):
-    """Who runs the tasks of a queue: threads, or a test that picks them one by one."""
+    """Runner of the tasks of a queue: threads, or a test that picks them one by one."""
 
     def start(self) -> None:
         """Begin; once."""
@@ -40,7 +40,7 @@ class Crew(Protocol):
 
 
 class Workers:
-    """So many threads on one queue; a task that raises is reported and ends nothing but itself."""
+    """A number of threads on one queue; a task that raises is reported, and no other task is affected."""
 
     def __init__(self, queue: TaskQueue, count: int, on_error: Callable[[BaseException], None]) -> None:
         self._queue = queue

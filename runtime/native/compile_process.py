@@ -52,7 +52,7 @@ class CompileReply(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why the source cannot be compiled; empty unless it failed."""
     is_lasting: bool = True
-    """Whether it is the source that cannot be compiled, not this machine that could not at the time."""
+    """True if it is the source that cannot be compiled, not this machine that could not at the time."""
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ class Levels(Structure):
         self.put(kernel.ROOTS, roots)
 
     def least(self, group: int) -> tuple[int, int] | None:
-        """The least key of a group with its total; None if the group has no keys."""
+        """Return the least key of a group with its total; None if the group has no keys."""
         node = kernel.least(self.views, group)
         if not node:
             return None
@@ -81,7 +81,7 @@ class Levels(Structure):
         return int(words[kernel.KEY]), _total(words)
 
     def totals(self) -> dict[tuple[int, int], int]:
-        """All totals by group and key. For tests."""
+        """Return all totals by group and key. For tests."""
         return {(int(words[kernel.GROUP]), int(words[kernel.KEY])): _total(words) for words in self.records.dump()}
 
     def _check(self) -> None:

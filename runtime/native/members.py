@@ -50,7 +50,7 @@ class Members(RecordStructure):
             self.extend(members.LINKS, words)
 
     def dump(self) -> Words:
-        """The records, shape (records, words of a record)."""
+        """Return the records, shape (records, words of a record)."""
         return self.records.dump()
 
     def load(self, records: Words) -> None:
@@ -73,7 +73,7 @@ class Members(RecordStructure):
         links[first, 1] = -1 - np.arange(len(first))
 
     def nbytes(self) -> int:
-        """Bytes of its own arrays and of its tables."""
+        """Return bytes of its own arrays and of its tables."""
         return super().nbytes() + self.records.nbytes() + self.heads.nbytes()
 
     def _check(self) -> None:

@@ -64,7 +64,7 @@ class OrderedIndex(RecordStructure):
 
     @property
     def is_tree(self) -> bool:
-        """Whether the entries stand in trees."""
+        """True if the entries stand in trees."""
         return bool(self._meta[entries.IS_TREE])
 
     # ---- room -------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class OrderedIndex(RecordStructure):
         self.extend(entries.EMPTY, room)
 
     def _fits_dense(self, cells: int, count: Callable[[], int]) -> bool:
-        """Whether the dense layout may have so many cells, given how entries are counted."""
+        """Return True if the dense layout may have so many cells, given how entries are counted."""
         if not self._dense_cells or cells > max(self._dense_cells, _DENSE_MOST):
             return False
         return cells <= self._dense_cells or cells <= _DENSE_SPREAD * count()
@@ -169,7 +169,7 @@ class OrderedIndex(RecordStructure):
             self._meta[entries.LARGE] = 1
 
     def _summed(self, words: Words, starts: Numbers) -> Words:
-        """The sums of entries from each start up to the next one, checked where there are large entries."""
+        """Return the sums of entries from each start up to the next one, checked where there are large entries."""
         if self._meta[entries.LARGE] and len(starts):
             exact = np.array([_exact(row) for row in words], object)
             sums = np.add.reduceat(exact, starts)
@@ -181,11 +181,11 @@ class OrderedIndex(RecordStructure):
     # ---- dense ------------------------------------------------------------------------------------------------------
 
     def _cells(self) -> Words:
-        """The cells, shape (cells, words of an entry), not copied."""
+        """Return the cells, shape (cells, words of an entry), not copied."""
         return self.array(entries.CELLS).reshape(-1, self.entry_words)
 
     def _dense_sizes(self, room: int, window: int) -> tuple[tuple[int, int], ...]:
-        """The arrays of the dense layout with how many cells they have."""
+        """Return the arrays of the dense layout with how many cells they have."""
         cells = room * window
         return (
             (entries.CELLS, cells),
@@ -238,7 +238,7 @@ class OrderedIndex(RecordStructure):
     # ---- trees ------------------------------------------------------------------------------------------------------
 
     def _node_words(self, kind: int) -> int:
-        """Words of a kind of node: a multiple of 8."""
+        """Return words of a kind of node: a multiple of 8."""
         if kind == btree.INNER:
             return -(-(btree.CHILD_SUMS + (btree.FAN + btree.FAN // 8 + 1) * self.entry_words) // 8) * 8
         capacity = (4, 16, btree.FAN)[kind]
@@ -367,7 +367,7 @@ class OrderedIndex(RecordStructure):
     # ---- reading and restoring --------------------------------------------------------------------------------------
 
     def dump(self) -> Words:
-        """The entries by group number and key, shape (entries, group words + 1 + words of an entry)."""
+        """Return the entries by group number and key, shape (entries, group words + 1 + words of an entry)."""
         numbers, keys, values = self._tree_entries() if self.is_tree else self._dense_entries()
         groups = self.groups.records()[numbers, : self.group_words]
         return np.concatenate((groups, keys[:, None], values), axis=1)
@@ -384,7 +384,7 @@ class OrderedIndex(RecordStructure):
         self._build(numbers.ravel()[order], keys[order], matrix[order, self.group_words + 1 :])
 
     def nbytes(self) -> int:
-        """Bytes of all arrays, the directory's included."""
+        """Return bytes of all arrays, the directory's included."""
         return super().nbytes() + self.groups.nbytes() + self._chunks.nbytes()
 
     # ---- invariants -------------------------------------------------------------------------------------------------
@@ -521,7 +521,7 @@ def _parts(sizes: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _sums_of(words: Words, starts: Numbers) -> Words:
-    """The sums of entries from each start up to the next one."""
+    """Return the sums of entries from each start up to the next one."""
     if not len(starts):
         return np.zeros((0, words.shape[1]), np.int64)
     sums = np.empty((len(starts), words.shape[1]), np.int64)

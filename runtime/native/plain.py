@@ -73,22 +73,22 @@ def constant(value: int) -> int:
 
 
 def root(address: Any) -> Any:
-    """The table that a kernel was called with."""
+    """Return the table that a kernel was called with."""
     return address
 
 
 def array(table_: Any, place: int) -> Any:
-    """The array of int64 cells at a place of a table."""
+    """Return the array of int64 cells at a place of a table."""
     return table_[place]
 
 
 def table(table_: Any, place: int) -> Any:
-    """The table at a place of a table."""
+    """Return the table at a place of a table."""
     return table_[place]
 
 
 def call(function: Any, argument: Any) -> int:
-    """The status of a kernel, called with a table; both are elements of arrays that hold kernels and tables."""
+    """Return the status of a kernel, called with a table; both are elements of arrays that hold kernels and tables."""
     status: int = function(argument)
     return status
 
@@ -108,38 +108,38 @@ def prefetch(cells: Any, place: int) -> None:
 
 
 def rank(cells: Any, place: int, count: int, key: int) -> int:
-    """The number of cells that are less than a key, among the ascending ones that begin at a place."""
+    """Return the number of cells that are less than a key, among the ascending ones that begin at a place."""
     return bisect_left(cells, key, place, place + count) - place
 
 
 def wide(value: int) -> int:
-    """An integer of 128 bits from one of 64."""
+    """Return an integer of 128 bits from one of 64."""
     return value
 
 
 def narrow(value: int) -> int:
-    """The low 64 bits of an integer of 128 bits; exact where `fits`."""
+    """Return the low 64 bits of an integer of 128 bits; exact where `fits`."""
     return ((value + (1 << 63)) & _MASK) - (1 << 63)
 
 
 def fits(value: int) -> bool:
-    """Whether an integer of 128 bits is one of 64."""
+    """Return True if an integer of 128 bits is one of 64."""
     return -(1 << 63) <= value < 1 << 63
 
 
 def outside(value: int) -> bool:
-    """Whether an integer of 128 bits is outside the range that is kept, ±2^126."""
+    """Return True if an integer of 128 bits is outside the range that is kept, ±2^126."""
     return not -_LIMIT <= value < _LIMIT
 
 
 def mul_wide(left: int, right: int) -> tuple[int, bool]:
-    """The product of two integers of 128 bits, and whether it is outside the range (the product is then undefined)."""
+    """Return the product of two integers of 128 bits, and if that is outside the range (and then undefined)."""
     product = left * right
     return (0, True) if outside(product) else (product, False)
 
 
 def load_wide(cells: Any, place: int) -> int:
-    """The integer of 128 bits in two cells, low one first."""
+    """Return the integer of 128 bits in two cells, low one first."""
     return int((cells[place + 1] << 64) | (cells[place] & _MASK))
 
 
@@ -150,17 +150,17 @@ def store_wide(cells: Any, place: int, value: int) -> None:
 
 
 def bit_length(value: int) -> int:
-    """The number of bits of an integer of 128 bits that is not negative."""
+    """Return the number of bits of an integer of 128 bits that is not negative."""
     return value.bit_length()
 
 
 def wide_left(value: int, by: int) -> int:
-    """An integer of 128 bits shifted left by 0 to 127 bits, none of which it has."""
+    """Return an integer of 128 bits shifted left by 0 to 127 bits, none of which it has."""
     return value << by
 
 
 def wide_right(value: int, by: int) -> int:
-    """An integer of 128 bits that is not negative, shifted right by 0 to 127 bits."""
+    """Return an integer of 128 bits that is not negative, shifted right by 0 to 127 bits."""
     return value >> by
 
 
@@ -170,27 +170,27 @@ def divide_wide(value: int, by: int) -> tuple[int, int]:
 
 
 def float_quotient(left: int, right: int) -> float:
-    """The float nearest to the quotient of two integers of 128 bits; ``right`` is not 0."""
+    """Return the float nearest to the quotient of two integers of 128 bits; ``right`` is not 0."""
     return left / right
 
 
 def wide_float(value: int) -> float:
-    """The float nearest to an integer of 128 bits."""
+    """Return the float nearest to an integer of 128 bits."""
     return float(value)
 
 
 def float_of(word: int) -> float:
-    """The float whose bits a cell holds."""
+    """Return the float whose bits a cell holds."""
     return float(_DOUBLE.unpack(_WORD.pack(word))[0])
 
 
 def bits_of(value: float) -> int:
-    """The word of a float: its bits, so that equal floats are equal words (-0.0 is 0.0, and there is one NaN)."""
+    """Return the word of a float: its bits, equal for equal floats (-0.0 is 0.0, and there is one NaN)."""
     return int(_WORD.unpack(_DOUBLE.pack(value + 0.0))[0]) if value == value else NAN_WORD  # noqa: PLR0124  # which NaN is not
 
 
 def mix(state: int, word: int) -> int:
-    """The next state of a hash over words, from 0: the two halves of the product with 2^64 divided by the golden ratio.
+    """Return the next state of a hash over words, from 0: both halves of the product with 2^64 over the golden ratio.
 
     Words that differ in few bits, wherever these are (integers in sequence, multiples of a power of two, floats with
     few digits), differ in the low bits of the state, by which tables are indexed.

@@ -1,6 +1,6 @@
 """Sorted rows: records of a hash table in an order, without their values; see `library.sorted_rows`.
 
-The order is derived from the records, so it is never saved: whoever loads the records builds it again.
+The order is derived from the records, so it is never saved: the code that loads the records builds it again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SortedRows(Structure):
         meta[kernel.ROOT] = kernel.allocate(self.views, 0, self.views[kernel.LEAVES], kernel.LEAF)
 
     def _nodes(self, kind: int) -> Words:
-        """All nodes of a kind, shape (nodes, words of a node), not copied."""
+        """Return all nodes of a kind, shape (nodes, words of a node), not copied."""
         return self.array(kernel.LEAVES + kind).reshape(-1, kernel.INNER if kind else kernel.LEAF)
 
     def _add_nodes(self, kind: int, count: int) -> None:
@@ -72,7 +72,7 @@ class SortedRows(Structure):
         self._meta[kernel.SPARE + kind] += count
 
     def __len__(self) -> int:
-        """The number of records."""
+        """Return the number of records."""
         return int(self._meta[kernel.COUNT])
 
     def make_room(self, rows: int) -> None:
@@ -87,20 +87,20 @@ class SortedRows(Structure):
             self._add_nodes(1, len(self._nodes(1)))
 
     def order_words(self) -> Words:
-        """The order words by slot, shape (room, words), not copied."""
+        """Return the order words by slot, shape (room, words), not copied."""
         return self.array(kernel.WORDS).reshape(-1, self.width)[:, : self.words]
 
     def slots(self) -> Words:
-        """The slots in their order."""
+        """Return the slots in their order."""
         meta, nodes = self._meta, self._nodes(0)
         leaf = int(meta[kernel.ROOT])
         for _ in range(meta[kernel.HEIGHT]):
             leaf = int(self._nodes(1)[leaf, kernel.CHILDREN])
-        found = [np.zeros(0, np.int64)]
+        parts = [np.zeros(0, np.int64)]
         while leaf >= 0:
-            found.append(nodes[leaf, kernel.SLOTS : kernel.SLOTS + int(nodes[leaf, kernel.SIZE])])
+            parts.append(nodes[leaf, kernel.SLOTS : kernel.SLOTS + int(nodes[leaf, kernel.SIZE])])
             leaf = int(nodes[leaf, kernel.NEXT]) - 1
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     def build(self, slots: Words, words: Words, *, rows: int = 0, is_sorted: bool = False) -> None:
         """Make these the records.
@@ -169,12 +169,12 @@ class SortedRows(Structure):
                 assert not before or self._nodes(0)[before - 1, kernel.NEXT] == number + 1
                 before = number + 1
                 return slots
-            found = []
+            descendants = []
             for slot, child in zip(slots, node[kernel.CHILDREN : kernel.CHILDREN + size].tolist(), strict=True):
                 below = check_node(int(height > 1), child, height - 1)
                 assert below[0] == slot
-                found += below
-            return found
+                descendants += below
+            return descendants
 
         root, height = int(meta[kernel.ROOT]), int(meta[kernel.HEIGHT])
         slots = check_node(int(height > 0), root, height)

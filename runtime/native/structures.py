@@ -70,7 +70,7 @@ class Structure:
         self._arrays: list[Words | Structure | None] = [None] * places
 
     def place_name(self, place: int) -> str:
-        """What a place is called in generated source."""
+        """Return what a place is called in generated source."""
         names = self.place_names
         return names[place] if place < len(names) else f"c{place - len(names)}"
 
@@ -89,21 +89,21 @@ class Structure:
         self.views[place] = other.views
 
     def array(self, place: int) -> Words:
-        """The array at a place."""
-        held = self._arrays[place]
-        assert isinstance(held, np.ndarray)
-        return held
+        """Return the array at a place."""
+        array = self._arrays[place]
+        assert isinstance(array, np.ndarray)
+        return array
 
     def extend(self, place: int, cells: int) -> None:
         """Give an array room for so many cells, the new ones 0."""
-        held = self.array(place)
+        present = self.array(place)
         grown = np.zeros(cells, np.int64)
-        grown[: len(held)] = held
+        grown[: len(present)] = present
         self.put(place, grown)
 
     def nbytes(self) -> int:
-        """Bytes of its own arrays."""
-        return sum(held.nbytes for held in self._arrays if isinstance(held, np.ndarray))
+        """Return bytes of its own arrays."""
+        return sum(array.nbytes for array in self._arrays if isinstance(array, np.ndarray))
 
 
 class RecordStructure(Structure, ABC):
@@ -118,7 +118,7 @@ class RecordStructure(Structure, ABC):
 
     @abstractmethod
     def dump(self) -> Words:
-        """The live records, one a row; copied."""
+        """Return the live records, one a row; copied."""
 
     @abstractmethod
     def load(self, records: Words) -> None:
@@ -194,7 +194,7 @@ class Batch(Structure):
         return self.array(1)[: self.rows]
 
     def column(self, number: int) -> Words:
-        """The words of a column, not copied."""
+        """Return the words of a column, not copied."""
         return self.array(2 + number)[: self.rows * self.widths[number]]
 
     def fill(self, weight: Words, columns: Iterable[Words]) -> None:
@@ -217,14 +217,14 @@ class HashTable(RecordStructure):
         super().__init__(7)
         self.key_words, self.value_words = key_words, value_words
         self.is_result = is_result
-        """Whether it remembers what records were before a step."""
+        """True if it remembers what records were before a step."""
         self.put(hashing.META, np.zeros(12, np.int64))
         self._meta: Any = self.views[hashing.META]
         self._meta[hashing.WIDTH], self._meta[hashing.STRIDE] = key_words, key_words + value_words
         self._meta[hashing.STEP] = self._meta[hashing.DROPS] = 1
         self.put(hashing.KEY, np.zeros(max(1, key_words), np.int64))
         self.may_be_direct = is_direct and key_words == 1
-        """Whether its key may be its index."""
+        """True if its key may be its index."""
         self._is_direct = self.may_be_direct
         self._kept_room = 0
         self._begin()
@@ -341,7 +341,7 @@ class HashTable(RecordStructure):
         meta[hashing.MASK] = size - 1
 
     def records(self) -> Words:
-        """All slots' words, shape (capacity, words of a record), not copied."""
+        """Return all slots' words, shape (capacity, words of a record), not copied."""
         return self.array(hashing.CELLS).reshape(-1, self.stride)
 
     def slots(self) -> npt.NDArray[np.intp]:
@@ -349,11 +349,11 @@ class HashTable(RecordStructure):
         return rows_with_words(self.records()[: self._meta[hashing.USED], self.key_words :])
 
     def dump(self) -> Words:
-        """The live records, shape (records, words of a record)."""
+        """Return the live records, shape (records, words of a record)."""
         return self.records().take(self.slots(), axis=0)
 
     def dump_columns(self) -> Words:
-        """The live records, copied, shape (words of a record, records): much quicker than `dump`."""
+        """Return the live records, copied, shape (words of a record, records): much quicker than `dump`."""
         columns = self.records()[: self._meta[hashing.USED]].T.copy()
         if columns[self.key_words :].all(axis=1).any():
             return columns  # as nearly always: one of the values, such as the weight, is 0 nowhere
@@ -378,7 +378,7 @@ class HashTable(RecordStructure):
         self._index(np.arange(count))
 
     def get(self, key: Sequence[int]) -> list[int] | None:
-        """The values of a key; None if it is not there. For tests and for single look-ups."""
+        """Return the values of a key; None if it is not there. For tests and for single look-ups."""
         scratch = self.views[hashing.KEY]
         for place, word in enumerate(key):
             scratch[place] = word
@@ -388,16 +388,16 @@ class HashTable(RecordStructure):
         return [int(word) for word in self.records()[slot, self.key_words :]]
 
     def find_all(self, keys: Words) -> Words:
-        """The slots of many keys, shape (keys, key words), all of which are there."""
+        """Return the slots of many keys, shape (keys, key words), all of which are there."""
         index = self.array(hashing.INDEX)
         if not self.key_words:
             return np.zeros(len(keys), np.int64)
         if self._meta[hashing.DIRECT]:
             return np.asarray(index[keys[:, 0] - self._meta[hashing.BASE]] - 1)
-        at, held = _hashes(keys) & self._meta[hashing.MASK], self.records()[:, : self.key_words]
+        at, stored = _hashes(keys) & self._meta[hashing.MASK], self.records()[:, : self.key_words]
         pending = np.arange(len(keys))
         while len(pending):
-            pending = pending[(held[index[at[pending]] - 1] != keys[pending]).any(axis=1)]
+            pending = pending[(stored[index[at[pending]] - 1] != keys[pending]).any(axis=1)]
             at[pending] = (at[pending] + 1) & self._meta[hashing.MASK]
         return np.asarray(index[at] - 1)
 

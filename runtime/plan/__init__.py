@@ -1,17 +1,16 @@
-"""The view program as data: what the compiler makes of SQL, and all that an executor ever sees of it.
+"""The view program as data: the output of the compiler, and the only input of an executor.
 
 ```
 algebra    expressions, columns, relations, maps: keyed aggregates over one relation
 linear     sums over one relation                joined    sums over joins of maps
 selected   sums over what conditions on aggregates select  flow      graphs of operators on rows
 reevaluated  any other SQL, by DuckDB            program   views and maps, and their encoding
-derived    streams computed from other streams: what they say, read and keep
-body       what each of the five forms says of itself: maps, placement, cost, explanation
-parts      what one view or one lane needs of a program
+derived    streams computed from other streams: their SELECT, inputs and retention
+body       methods of each of the five forms: maps, placement, cost, explanation
+parts      the maps and views that one view or one lane needs of a program
 ```
 
-A program is data, never code; whatever hosts it loads it from the epoch log. This package imports nothing of the
-project.
+A program is data, never code; its host loads it from the epoch log. This package imports nothing of the project.
 """
 
 from runtime.plan.algebra import (

@@ -1,4 +1,4 @@
-"""Columns, relations, expressions and maps: what every part of a view program is made of."""
+"""Columns, relations, expressions and maps: the elements of every part of a view program."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Column(msgspec.Struct, frozen=True):
     type: ColumnType
     """See `ColumnType`."""
     nullable: bool = False
-    """Whether NULL may stand in it."""
+    """True if NULL may stand in it."""
     scale: int = 0
-    """Integers only: digits behind the decimal point."""
+    """Digits after the decimal point; integers only."""
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "
 """The time of the newest epoch, which ``now()`` reads: its only row, in nanoseconds and as a timestamp.
 
 An epoch's time is the largest event time that its ingest has applied up to its cut, and is sealed as a change of this
-relation, so that whatever reads the epoch has the same ``now()``. There is no row before the first event time. Every
+relation, so that every reader of the epoch has the same ``now()``. There is no row before the first event time. Every
 shard of a view keeps the whole of it.
 """
 
@@ -94,7 +94,7 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
         "is_null", "coalesce", "case", "least", "greatest", "in", "like", "sqrt",
         "year", "month", "day", "hour", "minute", "second", "date", "timestamp",
     ]  # fmt: skip
-    """Which operation."""
+    """Name of the operation."""
     args: tuple[Col | Lit | Call, ...]
     """Its operands."""
 
@@ -103,7 +103,7 @@ Expr = Col | Lit | Call
 
 
 def columns_read(expr: Expr) -> Iterator[str]:
-    """The columns that an expression reads, each as often as it does."""
+    """Yield the columns that an expression reads, one as often as the expression reads it."""
     if isinstance(expr, Col):
         yield expr.name
     elif isinstance(expr, Call):
@@ -112,7 +112,7 @@ def columns_read(expr: Expr) -> Iterator[str]:
 
 
 def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
-    """The expression with columns replaced; those that are not named stay."""
+    """Return the expression with columns replaced; those that are not named stay."""
     if isinstance(expr, Col):
         return names.get(expr.name, expr)
     if isinstance(expr, Call):
@@ -130,7 +130,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def sum_of_terms(terms: Sequence[Term]) -> Expr:
-    """Products, added up, as an expression over the bound columns."""
+    """Return the sum of products as an expression over the bound columns."""
     total: Expr | None = None
     for term in terms:
         is_less = total is not None and term.factor < 0
@@ -172,7 +172,7 @@ class Map(msgspec.Struct, frozen=True):
     id: int
     """Number within the program; equal maps of several views are one."""
     relation: str
-    """Where its deltas come from."""
+    """Relation that its deltas come from."""
     where: Expr | None
     """Only rows for which this is true."""
     keys: tuple[Key, ...]

@@ -32,7 +32,7 @@ _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class Body(msgspec.Struct, frozen=True):
-    """How a view is kept up to date. Placement, catalogue, backfill and `explain` use these methods alone."""
+    """Plan by which a view is kept up to date. Placement, catalogue, backfill and `explain` use these methods alone."""
 
     @abstractmethod
     def renumbered(self, number: Callable[[int], int]) -> Self:
@@ -40,21 +40,20 @@ class Body(msgspec.Struct, frozen=True):
 
     def maps(self) -> frozenset[int]:
         """Return the maps that it reads."""
-        found: set[int] = set()
+        numbers: set[int] = set()
 
         def see(number: int) -> int:
-            found.add(number)
+            numbers.add(number)
             return number
 
         self.renumbered(see)
-        return frozenset(found)
+        return frozenset(numbers)
 
     def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int | None] | None:
-        """Return, for each map, the place of the key whose value says the shard of a row.
+        """Return, for each map, the place of the key whose value determines the shard of a row.
 
-        -1: all keys together; None: every shard keeps all of the map.
-
-        The changes of the shards then add up to those of the whole. None: the view lives in one shard.
+        The place is -1 for all keys together, and None if every shard keeps all of the map. The changes of the shards
+        then add up to those of the whole. Return None if the view lives in one shard.
         """
         del maps
         return None
@@ -126,7 +125,7 @@ class Nested(msgspec.Struct, frozen=True):
     map: int
     """Base map whose only key is ``ordered``."""
     ordered: str
-    """That key."""
+    """Name of that key."""
     compare: Literal["lt", "le", "gt", "ge"]
     """Keys of the map that count: ``key compare value``."""
     value: Expr
@@ -143,12 +142,12 @@ class Factor(msgspec.Struct, frozen=True):
     ordered: str | None
     """The key that the conditions are about (None: no condition)."""
     nested: tuple[Nested, ...]
-    """What the conditions read besides scalars."""
+    """Nested aggregates that the conditions read besides scalars."""
     conditions: tuple[Expr, ...]
     """Three-valued, over ``alias.ordered``, nested sums, and scalars ``mN.sum`` / ``mN.weight`` of keyless base maps
     N, in exact integers (NULL where there is nothing); a value of the ordered key is selected if all are true."""
     monotone: bool
-    """Whether each condition is true in one interval of the key, if no weight or sum of a key of the nested maps is
+    """True if each condition is true in one interval of the key, if no weight or sum of a key of the nested maps is
     negative: where one of its nested sums is NULL (in mode sql: below or above all keys of the nested map) it is not
     true, and everywhere else, which is one interval too, it changes its truth at most once along the key."""
 
@@ -156,7 +155,7 @@ class Factor(msgspec.Struct, frozen=True):
 class Selected(Body, frozen=True, tag="selected"):
     """Sums over the product of relations of which conditions on aggregates select a part (as VWAP, MST and PSP do).
 
-    Evaluated anew at each version from ordered indexes: per factor the range of its ordered key that is selected, then
+    It is evaluated at each version from ordered indexes: per factor the range of its ordered key that is selected, then
     each group's sums in that range, then the product over the factors.
     """
 
@@ -240,10 +239,10 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """What a statement reads of another map, for each of its rows.
+    """Look-up of a statement in another map, for each of its rows.
 
-    Without ``binds``: one row per row, the sums over all keys that match (the row goes if no key does). With them: one
-    row for every key that matches (fan-out). The read sums and weight become bound columns ``name.sum``.
+    Without ``binds`` it gives one row per row, the sums over all keys that match (none if no key does). With them it
+    gives one row for every key that matches (fan-out). The read sums and weight become bound columns ``name.sum``.
     """
 
     name: str
@@ -251,7 +250,7 @@ class Lookup(msgspec.Struct, frozen=True):
     source: int
     """Number of a base map, or of an auxiliary map of the view."""
     auxiliary: bool
-    """Which of the two."""
+    """True if ``source`` is an auxiliary map of the view."""
     on: tuple[tuple[str, str], ...]
     """(key of the map, bound column) pairs that are equal; NULL equals nothing."""
     binds: tuple[str, ...] = ()
@@ -259,11 +258,11 @@ class Lookup(msgspec.Struct, frozen=True):
     ordered: str | None = None
     """The key that ``ranges`` are about; then every other key is in ``on``, and ``binds`` is empty."""
     ranges: tuple[Range, ...] = ()
-    """Which part of the ordered key counts; none: all of it."""
+    """Ranges of the ordered key that count; empty if all of it does."""
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """What a delta of one occurrence does to an auxiliary map: look up, multiply, add up by key."""
+    """Effect of a delta of one occurrence on an auxiliary map: look up, multiply, add up by key."""
 
     occurrence: str
     """Alias whose delta triggers it; its keys, sums and weight are bound as ``alias.name``."""
@@ -328,7 +327,7 @@ class Joined(Body, frozen=True, tag="joined"):
     empty: tuple[int | float | str | bool | None, ...] | None = None
     """Without GROUP BY: the row while no row is in the group."""
     partition: tuple[str, ...] = ()
-    """Per occurrence, the key whose equal values always meet, and which the result has: the view is sharded by it."""
+    """Key of each occurrence whose equal values always meet, and which the result has: the view is sharded by it."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         replace = msgspec.structs.replace

@@ -15,11 +15,11 @@ class DerivedInput(msgspec.Struct, frozen=True):
     relation: Relation
     """Its name and the columns that the stream may use."""
     time: str = ""
-    """Its time column; empty: it is a table, whose rows come and go and are looked up."""
+    """Its time column; empty for a table, whose rows come and go and are looked up."""
 
     @property
     def is_table(self) -> bool:
-        """Whether its rows are looked up, and not streamed."""
+        """True if its rows are looked up, and not streamed."""
         return not self.time
 
 
@@ -31,23 +31,23 @@ class DerivedStream(msgspec.Struct, frozen=True):
     sql: str
     """The SELECT as it was written."""
     columns: tuple[Column, ...]
-    """What its rows look like."""
+    """Columns of its rows."""
     time: str
-    """The column that says when a row is of."""
+    """The column with the time of a row."""
     inputs: tuple[DerivedInput, ...]
-    """The relations that it reads; of derived streams only those that stand before it in the program."""
+    """The relations that it reads; derived streams among them stand before it in the program."""
     retain_rows: int
-    """At most so many rows stay, the newest."""
+    """Number of rows that are retained, the newest."""
     retain_ns: int
-    """No row stays that is older than this against the newest."""
+    """Greatest age of a retained row, against the newest row."""
     lateness_ns: int = 0
-    """How much later than the watermark a row may come."""
+    """Greatest time by which a row may come later than the watermark."""
     home: int = 0
-    """A number of its own among the streams of the catalogue; the order in which they came to be."""
+    """Unique number among the streams of the catalogue, in the order of their creation."""
 
     @property
     def relation(self) -> Relation:
-        """What views and other streams see of it."""
+        """The relation that views and other streams read."""
         return Relation(self.name, self.columns)
 
     @property

@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 Placing = tuple[bool, ...]
-"""For each column of a node whether its value says in which shard the row is."""
+"""A flag for each column of a node: true if its value determines the shard of the row."""
 Placed = tuple[tuple[str, ...], Placing | None]
-"""Names of a node's columns, and which of them place its rows; None where it needs rows of several shards."""
+"""Names of a node's columns, and flags of those that place its rows; None if it needs rows of several shards."""
 _EVERYWHERE: Final[Placed] = ((), ())
 """The node reads nothing but `EPOCH_TIME`, all of which every shard has, and so every shard has all of its rows."""
 
@@ -66,10 +66,10 @@ class Operator(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
-        """Return its columns and which of them place its rows, if rows of base maps are placed by this key.
+        """Return its columns and the flags of those that place its rows, if this key places rows of base maps.
 
-        What compares rows with one another is right in every shard by itself if a placing column is among what it
-        compares by; what treats a row by itself is right anyway. ``inputs``: of the nodes that it reads, in order.
+        An operator that compares rows is right in every shard by itself if a placing column is among those by which it
+        compares; an operator on single rows is always right. ``inputs``: results for the nodes that it reads, in order.
         """
 
     @abstractmethod
@@ -131,7 +131,7 @@ class SelectNode(_Unary, frozen=True, tag="select"):
     where: Expr | None
     """Rows for which it is true stay."""
     columns: tuple[Column, ...]
-    """What comes out."""
+    """Columns of the output."""
     outputs: tuple[Expr, ...]
     """One per column."""
 
@@ -174,7 +174,7 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
     on: tuple[tuple[str, str], ...]
     """(left column, right column)."""
     anti: bool
-    """Which of the two."""
+    """True for rows without a match."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -193,11 +193,11 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
     value: str
     """Column of the left input: an integer of 64 bits, a date or a timestamp."""
     op: Literal["lt", "le", "gt", "ge"]
-    """How the value compares with the bound in rows that pass."""
+    """Comparison of the value with the bound that is true for rows that pass."""
     bound: str
     """Column of the right input, of the same type."""
     rises: bool = False
-    """Whether the bound never falls: what it has passed is settled, and no row behind it is kept."""
+    """True if the bound never falls: no row that it has passed is kept."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -232,9 +232,9 @@ class Aggregate(msgspec.Struct, frozen=True):
     column: str | None
     """None for count_rows."""
     type: ColumnType
-    """Of the result."""
+    """Type of the result."""
     quantile: Quantile | None = None
-    """Which one."""
+    """Quantile to compute, for a quantile function alone."""
 
 
 class GroupNode(_Unary, frozen=True, tag="group"):
@@ -299,7 +299,7 @@ class SetNode(_Binary, frozen=True, tag="set"):
     """EXCEPT or INTERSECT; columns match by position, and NULLs are equal here."""
 
     kind: Literal["except", "except_all", "intersect", "intersect_all"]
-    """Which."""
+    """Set operation, by SQL's name; ``_all`` counts equal rows."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         placing = _common(inputs)
@@ -344,26 +344,26 @@ class WindowFunction(msgspec.Struct, frozen=True):
     column: str | None
     """None for rankings and count_rows."""
     type: ColumnType
-    """Of the result."""
+    """Type of the result."""
     offset: int = 0
-    """Of lag and lead: how many rows away the value stands, at least 1."""
+    """Distance in rows to the value, at least 1; for lag and lead alone."""
     frame: tuple[int | None, int] | None = None
-    """Of aggregates: from how many rows before the row (None: the first row) to how many behind it; a negative number
-    turns the direction. Without a frame: from the first row to the last peer of the row."""
+    """Frame of an aggregate: rows before the row (None: from the first row) and rows after it; a negative number turns
+    the direction. Without a frame, the aggregate is over the first row to the last peer of the row."""
 
     @property
     def ahead(self) -> int:
-        """How many rows before a row depend on it."""
+        """Number of rows before a row that depend on it."""
         return self.offset if self.kind == "lead" else max(0, self.frame[1] if self.frame is not None else 0)
 
     @property
     def behind(self) -> int:
-        """How many rows behind a row depend on it, and not only on the result of the row before them."""
+        """Number of rows after a row that depend on it, and not only on the result of the row before them."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property
     def has_peers(self) -> bool:
-        """Whether peers have one result."""
+        """True if peers have one result."""
         return self.kind in ("count_rows", "count", "sum", "min", "max") and self.frame is None
 
 
@@ -379,11 +379,11 @@ class WindowNode(_Unary, frozen=True, tag="window"):
     order: tuple[tuple[str, bool, bool], ...]
     """(column, descending, NULLs first); peers are equal in the first `peers` of them, the others break ties."""
     peers: int
-    """How many of the criteria say what peers are."""
+    """Number of the criteria in which peers are equal."""
     functions: tuple[WindowFunction, ...]
     """Perhaps none, under a limit."""
     limit: tuple[RankingKind, int] | None = None
-    """Only rows whose ranking is at most this; no function then depends on rows behind."""
+    """Ranking and its greatest value in rows that pass; no function then depends on later rows."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -432,7 +432,7 @@ class Flow(Body, frozen=True, tag="flow"):
     def shard_key(self, maps: Sequence[Map]) -> str | None:
         """Return the key, of this name in every base map, by which the graph can be spread.
 
-        A string is preferred, which is a name (a symbol): a number may be a time, all of whose load is at one place.
+        A string is preferred, as it is a name (a symbol): a number may be a time, all of whose load is in one shard.
         """
         scanned = [maps[number].keys for number in sorted(self.maps()) if maps[number].relation != EPOCH_TIME.name]
         types = [{key.name: key.type for key in keys} for keys in scanned]
@@ -442,22 +442,22 @@ class Flow(Body, frozen=True, tag="flow"):
         return None
 
     def _meets(self, maps: Sequence[Map], key: Key) -> bool:
-        """Whether rows that are placed by this key of their map need no rows of another shard."""
-        found: list[Placed] = []
+        """Return True if rows that are placed by this key of their map need no rows of another shard."""
+        placements: list[Placed] = []
         for node in self.nodes:
-            inputs = [found[number] for number in node.reads()]
+            inputs = [placements[number] for number in node.reads()]
             whole = [each is _EVERYWHERE for each in inputs]
             is_clock = isinstance(node, ScanNode) and maps[node.map].relation == EPOCH_TIME.name
             if is_clock or (whole and all(whole)):
-                found.append(_EVERYWHERE)
+                placements.append(_EVERYWHERE)
                 continue
             if any(whole) and not (isinstance(node, BoundNode) and whole == [False, True]):
                 return False
             placed = node.placed(key, maps, inputs)
             if placed[1] is None:
                 return False
-            found.append(placed)
-        return bool(found) and found[-1] is not _EVERYWHERE
+            placements.append(placed)
+        return bool(placements) and placements[-1] is not _EVERYWHERE
 
     def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int | None] | None:
         key = self.shard_key(maps)
@@ -475,7 +475,7 @@ class Flow(Body, frozen=True, tag="flow"):
         return "all of it in one" if key is None else f"spread by {key}"
 
     def windowed_maps(self) -> frozenset[int]:
-        """Return the base maps of which nothing is kept but rows above bounds that rise."""
+        """Return the base maps of which only rows above bounds that rise are kept."""
         within: dict[int, frozenset[int]] = {}
         beyond: set[int] = set()
         for number, node in enumerate(self.nodes):
@@ -517,13 +517,13 @@ def _by_name(placed: Placed) -> Mapping[str, bool]:
 
 
 def _meet(on: Sequence[tuple[str, str]], inputs: Sequence[Placed]) -> bool:
-    """Whether rows that are equal by these columns are in one shard."""
+    """Return True if rows that are equal by these columns are in one shard."""
     left, right = _by_name(inputs[0]), _by_name(inputs[1])
     return any(left[mine] and right[theirs] for mine, theirs in on)
 
 
 def _common(inputs: Sequence[Placed]) -> Placing:
-    """The columns that place rows whichever input they come from."""
+    """Return the columns that place rows whichever input they come from."""
     return tuple(all(marks) for marks in zip(*(placing or () for _, placing in inputs), strict=True))
 
 

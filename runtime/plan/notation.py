@@ -1,4 +1,4 @@
-"""Expressions and maps of a program as people read them."""
+"""Text of a program's expressions and maps, for people."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _BINARY = {
     "gt": (">", 4), "ge": (">=", 4), "like": ("LIKE", 4), "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6),
     "floordiv": ("//", 6), "mod": ("%", 6), "div": ("/", 6),
 }  # fmt: skip
-"""Operation → sign and how strongly it binds."""
+"""Operation → sign and precedence."""
 _ASSOCIATIVE = ("or", "and", "add", "mul")
 
 
 def quoted(value: object) -> str:
-    """A constant."""
+    """Return the text of a constant."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     return "NULL" if value is None else repr(value)
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """The expression, in brackets where it binds less than what is around it."""
+    """Return the text of an expression, in brackets where it binds less than the operation around it (``outer``)."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):
@@ -58,13 +58,13 @@ def _call(expr: Call) -> tuple[str, int]:
 
 
 def column_text(column: Column) -> str:
-    """Name, type, scale, NULL."""
+    """Return the text of a column: name, type, scale, NULL."""
     scale = f", {column.scale} digit{'s' * (column.scale > 1)} behind the point" if column.scale else ""
     return f"{column.name}: {column.type}{scale}{', may be NULL' if column.nullable else ''}"
 
 
 def map_lines(part: Map, readers: Sequence[str]) -> list[str]:
-    """What a map holds; ``readers`` are the views that read it."""
+    """Return the lines that describe a map; ``readers`` are the views that read it."""
     shared = f" (shared by {', '.join(readers)})" if len(readers) > 1 else ""
     lines = [f"map {part.id} over {part.relation}{shared}"]
     if part.where is not None:
@@ -84,7 +84,7 @@ def _sum(total: Sum) -> str:
 def output_lines(
     columns: Sequence[Column], outputs: Sequence[Expr], having: Expr | None, empty: Sequence[object] | None
 ) -> list[str]:
-    """How a group becomes a row of a view."""
+    """Return the lines that describe how a group becomes a row of a view."""
     lines = [f"  {column.name} := {expression(output)}" for column, output in zip(columns, outputs, strict=True)]
     if having is not None:
         lines.append(f"  if {expression(having)}")

@@ -1,7 +1,7 @@
-"""Parts of a program: what one view or one lane needs of it.
+"""Parts of a program: the maps and views that one view or one lane needs.
 
-A view keeps its compiled body for life. It is only told the new numbers of its maps; maps that are equal but for their
-number are one.
+A view keeps its compiled body for life. Only the numbers of its maps change; maps that are equal but for their number
+are one.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _replace = msgspec.structs.replace
 
 
 def without_view(program: Program, name: str) -> Program:
-    """The program without a view and the maps that no other view reads; raises `KeyError` if it is not there."""
+    """Return the program without a view and the maps that no other view reads; raise `KeyError` if it is not there."""
     view_of(program, name)
     return _only(program, [view for view in program.views if view.name != name])[0]
 
 
 def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
-    """A program of one view alone, and which map of the old program each of its maps is."""
+    """Return a program of one view alone, and the number in the old program of each of its maps."""
     return _only(program, [view_of(program, name)])
 
 
 def readers_of_stream(program: Program, name: str) -> tuple[str, ...]:
-    """The streams and views that read a derived stream."""
+    """Return the streams and views that read a derived stream."""
     maps = {map_.id for map_ in program.maps if map_.relation == name}
     return (
         *(stream.name for stream in program.streams if name in stream.reads),
@@ -57,7 +57,7 @@ def readers_of_stream(program: Program, name: str) -> tuple[str, ...]:
 
 
 def without_stream(program: Program, name: str) -> Program:
-    """The program without a derived stream that nothing reads; raises `KeyError` if it is not there."""
+    """Return the program without a derived stream that nothing reads; raise `KeyError` if it is not there."""
     stream = stream_of(program, name)
     dropped = [each for each in program.dropped_streams if each.name != name]
     return _replace(
@@ -68,7 +68,7 @@ def without_stream(program: Program, name: str) -> Program:
 
 
 def stream_of(program: Program, name: str) -> DerivedStream:
-    """The derived stream of this name; raises `KeyError` if it is not there."""
+    """Return the derived stream of this name; raise `KeyError` if it is not there."""
     for stream in program.streams:
         if stream.name == name:
             return stream
@@ -77,7 +77,7 @@ def stream_of(program: Program, name: str) -> DerivedStream:
 
 
 def stream_views(program: Program) -> Program:
-    """The derived streams of a program as if they were views, for whatever shows rows; nothing executes them."""
+    """Return the derived streams of a program as views, for code that shows rows; nothing executes them."""
     views = [
         View(
             name=stream.name,
@@ -95,10 +95,10 @@ def stream_views(program: Program) -> Program:
 
 
 def lane_program(program: Program, lane: Lane) -> Program:
-    """What one lane keeps of a program, without its streams; the program itself where that is all of it.
+    """Return the part of a program that one lane keeps, without streams; the program itself if that is all of it.
 
-    A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move. To the
-    express lane it is the same view whether Spark keeps it too or not.
+    A view's home stays as it is, and maps keep their order, so that the state of a lane does not move. The express lane
+    has the same view whether or not Spark keeps it too.
     """
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
@@ -110,7 +110,7 @@ def lane_program(program: Program, lane: Lane) -> Program:
 
 
 def shown_program(program: Program, lane: Lane) -> Program:
-    """What subscribers read from one lane: without streams and the express views that Spark keeps for the record."""
+    """Return the program that subscribers of one lane read: no streams, and no views that it keeps for the record."""
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
     views = [view for view in program.views if view.lane == lane]
@@ -118,7 +118,7 @@ def shown_program(program: Program, lane: Lane) -> Program:
 
 
 def with_record(program: Program, *, on_spark: bool) -> Program:
-    """The program with every view of the express lane kept on Spark as well, or none."""
+    """Return the program with every view of the express lane kept on Spark as well, or none."""
     views = tuple(
         view if view.lane == "spark" or view.on_spark is on_spark else _replace(view, on_spark=on_spark)
         for view in program.views
@@ -127,30 +127,30 @@ def with_record(program: Program, *, on_spark: bool) -> Program:
 
 
 def new_views(old: Program, new: Program) -> tuple[str, ...]:
-    """The views of a program that the one before it has not."""
+    """Return the names of the views of a program that the program before it does not have."""
     there = {view.name for view in old.views}
     return tuple(view.name for view in new.views if view.name not in there)
 
 
 def readers_of(views: Iterable[View], name: str) -> tuple[str, ...]:
-    """The views that name another one in their SELECT, in their order."""
+    """Return the names of the views that name another view in their SELECT, in their order."""
     return tuple(view.name for view in views if name in view.reads)
 
 
 def columns_of(map_: Map) -> set[str]:
-    """The columns of its relation that a map reads."""
+    """Return the columns of its relation that a map reads."""
     exprs = [*(key.expr for key in map_.keys), *(total.expr for total in map_.sums)]
     exprs += [] if map_.where is None else [map_.where]
     return {name for expr in exprs for name in columns_read(expr)}
 
 
 def map_identity(map_: Map) -> bytes:
-    """What makes a map the same in another program: all but its number. Bytes, as in Python 1 equals True."""
+    """Return the identity of a map across programs: all but its number. Bytes, because in Python 1 equals True."""
     return msgspec.msgpack.encode(_replace(map_, id=0))
 
 
 def view_of(program: Program, name: str) -> View:
-    """The view of this name; raises `KeyError` if it is not there."""
+    """Return the view of this name; raise `KeyError` if it is not there."""
     for view in program.views:
         if view.name == name:
             return view
@@ -168,7 +168,7 @@ def _only(program: Program, views: Collection[View]) -> tuple[Program, tuple[int
 
 
 def assembled(program: Program, relations: Sequence[Relation], maps: Sequence[Map], views: Sequence[View]) -> Program:
-    """The program with these maps and views in place of its own, and the relations that the maps read."""
+    """Return the program with these maps and views in place of its own, and the relations that the maps read."""
     read = {map_.relation for map_ in maps}
     used = tuple(relation for relation in relations if relation.name in read)
     return _replace(program, relations=used, maps=tuple(maps), views=tuple(views))

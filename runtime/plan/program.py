@@ -23,14 +23,14 @@ __all__ = ["FORMAT_VERSION", "Lane", "Program", "View", "ViewBody", "ViewClass",
 
 FORMAT_VERSION: Final = 3
 _OLDEST_FORMAT: Final = 2
-"""Programs of that format have no `View.on_spark`: their express views are kept by the express lane alone."""
+"""Oldest format that is read. Its programs have no `View.on_spark`: Spark keeps none of their express views."""
 
 ViewBody = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated", "stream"]
-"""What a batch costs; ``stream`` is said of a derived stream that is shown as if it were a view."""
+"""Cost class of a batch; a derived stream that is shown as a view has the class ``stream``."""
 Lane = Literal["spark", "express", "stream"]
-"""Spark, version by version, or the in-process engine, message by message. The rows of derived streams, which come at
-the end of an epoch, are of the lane ``stream``."""
+"""Spark, version by version, or the in-process engine, message by message. The lane ``stream`` has the rows of derived
+streams, which come at the end of an epoch."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -39,25 +39,25 @@ class View(msgspec.Struct, frozen=True):
     name: str
     """Lower case, unique in the program."""
     columns: tuple[Column, ...]
-    """What a result row looks like."""
+    """Columns of a result row."""
     body: ViewBody
-    """How it is kept up to date."""
+    """Plan by which the view is kept up to date."""
     view_class: ViewClass
-    """What a batch costs: see `runtime.compiler`."""
+    """Cost class of a batch: see `runtime.compiler`."""
     reason: str
-    """Why it is in this class, for `explain`."""
+    """Reason for the class, for `explain`."""
     sql: str
     """The SELECT as it was written, for people; never executed."""
     ordered: bool = False
     """True where the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
     home: int = 0
-    """Which shard has the view if it is not spread: this modulo their number; it never changes in a view's life."""
+    """Shard that has the view if it is not spread, modulo the number of shards; it never changes in a view's life."""
     lane: Lane = "spark"
     """The lane whose versions subscribers and cursors read; it never changes in a view's life."""
     on_spark: bool = False
-    """Of a view of the express lane: Spark keeps it as well, and its version is the one of record."""
+    """True if Spark keeps this view of the express lane as well; its version is then the one of record."""
     readers: tuple[str, ...] = ()
-    """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
+    """Readers of a running runtime that the view names: it uses relations of these alone, and keeps them running."""
     reads: tuple[str, ...] = ()
     """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
 
@@ -72,13 +72,13 @@ class Program(msgspec.Struct, frozen=True):
     views: tuple[View, ...]
     """In the order of their definition."""
     mode: Literal["sql", "dbtoaster"] = "sql"
-    """What SUM of nothing is: NULL, or 0."""
+    """Value of SUM over no rows: NULL, or 0."""
     format_version: int = FORMAT_VERSION
-    """Of this record."""
+    """Format of this record."""
     streams: tuple[DerivedStream, ...] = ()
-    """Derived streams; each stands behind those that it reads."""
+    """Derived streams; each stands after those that it reads."""
     dropped_streams: tuple[Relation, ...] = ()
-    """Relations of derived streams that are no more: the log has rows of them, so their columns are theirs for good."""
+    """Relations of dropped derived streams: the log has rows of them, so a new stream of the name has their columns."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -86,12 +86,12 @@ _decoder = msgspec.msgpack.Decoder(Program)
 
 
 def encode_program(program: Program) -> bytes:
-    """The program as MessagePack; equal programs give equal bytes."""
+    """Return the program as MessagePack; equal programs give equal bytes."""
     return _encoder.encode(program)
 
 
 def decode_program(data: bytes) -> Program:
-    """The program of these bytes; raises `ValueError` for a format that this release cannot read or anything else."""
+    """Return the program of these bytes; raise `ValueError` for anything else, also for a format not known here."""
     program = _decoder.decode(data)
     if not _OLDEST_FORMAT <= program.format_version <= FORMAT_VERSION:
         raise ValueError(

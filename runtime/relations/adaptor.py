@@ -1,4 +1,4 @@
-"""Adaptors: an origin's rows in, deltas of relations out."""
+"""Adaptors: they turn an origin's rows into deltas of relations."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from runtime.relations.rowends import RowEnds
 __all__ = ["Adaptor", "Offsets", "Prepared"]
 
 Offsets = RowEnds | npt.NDArray[np.int64]
-"""One byte offset per row; from the engine a `RowEnds`, which is not made before somebody looks."""
+"""One byte offset per row; the engine gives a `RowEnds`, which is computed when it is first read."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """Rows of an origin, ready to be applied."""
 
     rows: pa.RecordBatch
-    """What `Adaptor.apply` takes, in stream order."""
+    """Rows that `Adaptor.apply` takes, in stream order."""
     row_ends: Offsets
-    """Byte offset behind each row; see `runtime.formats.FormattedBatch`."""
+    """Byte offset after each row; see `runtime.formats.FormattedBatch`."""
     cuttable: npt.NDArray[np.bool_]
-    """Whether an epoch may end right behind the row."""
+    """True if an epoch may end right after the row."""
 
     def slice(self, start: int, stop: int) -> Prepared:
-        """Some of the rows, without copying."""
+        """Return some of the rows, without copying."""
         rows = self.rows.slice(start, stop - start)
         return Prepared(rows, self.row_ends[start:stop], self.cuttable[start:stop])
 
 
 class Adaptor(ABC):
-    """What makes deltas of one origin's rows. State lives in the object space, so that it is checkpointed.
+    """Maker of deltas from one origin's rows. Its state lives in the object space, so that it is checkpointed.
 
-    Called in stream order by one thread at a time; must not block and must not loop over rows.
+    It is called in stream order by one thread at a time; it must not block and must not loop over rows.
     """
 
     @property
     @abstractmethod
     def schema(self) -> Schema:
-        """What the origin's tuples look like."""
+        """Schema of the origin's tuples."""
 
     @property
     @abstractmethod
@@ -55,11 +55,11 @@ class Adaptor(ABC):
 
     @property
     def gives_touches(self) -> bool:
-        """Whether TOUCHES is among its relations."""
+        """True if TOUCHES is among its relations."""
         return False
 
     def switch_touches(self, on: bool) -> None:
-        """Give rows of TOUCHES from now on, or no more; called where an epoch has ended.
+        """Switch rows of TOUCHES on or off; called where an epoch has ended.
 
         Raises `AdaptorError` if it keeps no order book.
         """
@@ -68,36 +68,36 @@ class Adaptor(ABC):
             raise AdaptorError(f"expected the adaptor of an order book to give touches, was one of {names}")
 
     def opened(self, sequence: int) -> None:
-        """The source begins anew: the next message that counts has this number. Called before `received`."""
+        """Restart the sequence: the next message that counts has this number. Called before `received`."""
         del sequence
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
-        """The rows of a batch as `prepare` takes them; called once for every batch, in stream order, empty ones too.
+        """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.
 
-        Whose messages have no number of their own gives them a column ``sequence`` here.
+        An adaptor whose messages have no number of their own gives them a column ``sequence`` here.
         """
         rows: pa.RecordBatch = batch.rows
         return rows
 
     @abstractmethod
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
-        """Take out what is not data and say where an epoch may end. Rows that may not be cut behind yet come again."""
+        """Drop what is not data and mark where an epoch may end. Rows after which no cut is possible yet come again."""
 
     @abstractmethod
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
-        """Take rows in; gives the deltas (columns and ``weight``) by relation."""
+        """Take rows in; return the deltas (columns and ``weight``) by relation."""
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
-        """Deltas that the end of an epoch brings about by itself, such as rows whose retention is over."""
+        """Return the deltas that the end of an epoch itself causes, such as rows whose retention is over."""
         return {}
 
     def leave(self) -> Mapping[str, pa.RecordBatch]:
         """Take back every row that it has put into relations which others fill too, as deltas; nothing follows.
 
-        Relations that it fills alone are emptied by whoever knows their rows.
+        Relations that it fills alone are emptied by the owner of their rows.
         """
         return {}
 
     def counters(self) -> Mapping[str, int]:
-        """What it saw, by name."""
+        """Return the counters of what it has seen, by name."""
         return {}

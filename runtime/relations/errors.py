@@ -1,4 +1,4 @@
-"""What can go wrong between feed messages and relations."""
+"""Errors between feed messages and relations."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ class FeedAdaptor(MarketAdaptor):
         return FEED_SCHEMA
 
     def allow_missing(self, messages: int) -> None:
-        """So many messages were set aside as malformed: their numbers may be missing."""
+        """Tolerate so many missing numbers, those of messages that were set aside as malformed."""
         self._dead += messages
 
     def forget_missing(self) -> None:
-        """The stream is past them: from here on a missing number is a gap again."""
+        """Stop tolerating missing numbers, once the stream is past them: a missing number is then a gap again."""
         self._dead = 0
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
@@ -87,7 +87,7 @@ class FeedAdaptor(MarketAdaptor):
         return {**super().counters(), "gaps": self._gaps, "repeated": self._repeated}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows that were not applied before; raises `FeedGapError` if others are missing."""
+        """Return rows that were not applied before; raise `FeedGapError` if others are missing."""
         sequence = rows.column("sequence").to_numpy()
         if len(sequence) and sequence[0] < self._next:
             repeated = int(np.append(sequence >= self._next, True).argmax())

@@ -56,7 +56,7 @@ _NEEDED: Final = (
     "cross_price",
     "new_order_reference_number",
 )
-# Of each message one of these is its own, and the others are NULL.
+# Each message has one of these columns; the others are NULL in its row.
 _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares")
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
@@ -136,7 +136,7 @@ class ItchAdaptor(MarketAdaptor):
         self._base, self._unsequenced = max(1, sequence), 0
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
-        """The rows with their numbers; a heartbeat has that of the next message."""
+        """Return the rows with their numbers; a heartbeat has that of the next message."""
         rows: pa.RecordBatch = batch.rows
         numbers = batch.tuple_numbers + (self._base - self._unsequenced)
         packets = rows.column("packet_type")
@@ -174,7 +174,7 @@ class ItchAdaptor(MarketAdaptor):
         return {**super().counters(), **self._counts, "off_scale": self._book.off_scale}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows that were not applied before; counts those that are missing, which are the malformed ones."""
+        """Return rows that were not applied before; counts those that are missing, which are the malformed ones."""
         sequence = rows.column("sequence").to_numpy()
         if (np.diff(sequence) < 0).any():
             raise FeedGapError("expected feed messages in order, was a lower number behind a higher one")
@@ -188,7 +188,7 @@ class ItchAdaptor(MarketAdaptor):
         return rows
 
     def _messages(self, rows: pa.RecordBatch, letters: Codes) -> Messages:
-        """The messages in the terms of the text feed."""
+        """Return the messages in the terms of the text feed."""
         return Messages(
             t=_numbers(rows, "timestamp"),
             order_id=_numbers(rows, "order_reference_number"),
@@ -221,8 +221,8 @@ class ItchAdaptor(MarketAdaptor):
         encoded = column.dictionary_encode()
         numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
         numbers[:-1] = [self._broker(text) for text in encoded.dictionary.to_pylist()]
-        found: Integers = numbers[encoded.indices.fill_null(len(numbers) - 1).to_numpy()]
-        return found
+        broker_ids: Integers = numbers[encoded.indices.fill_null(len(numbers) - 1).to_numpy()]
+        return broker_ids
 
     def _broker(self, text: str) -> int:
         if text not in self._brokers:
@@ -236,12 +236,12 @@ class ItchAdaptor(MarketAdaptor):
 
 
 def _other_broker(text: str) -> int:
-    """A number of its own for an attribution that is no broker's; 0 for a blank one."""
+    """Return a number of its own for an attribution that is no broker's; 0 for a blank one."""
     return LARGEST_BROKER + int.from_bytes(text.encode(), "big") if text else 0
 
 
 def _merged(rows: pa.RecordBatch, names: Iterable[str]) -> Integers:
-    """The value of each row that one of these columns has, 0 where none has one."""
+    """Return the value of each row that one of these columns has, 0 where none has one."""
     merged = np.zeros(rows.num_rows, np.int64)
     for name in names:
         if rows.column(name).null_count < rows.num_rows:
@@ -250,12 +250,12 @@ def _merged(rows: pa.RecordBatch, names: Iterable[str]) -> Integers:
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> Integers:
-    """An integer column, with 0 for NULL."""
+    """Return an integer column, with 0 for NULL."""
     column = rows.column(name)
-    found: Integers
+    numbers: Integers
     if column.null_count and column.type == pa.int64():
         values = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
-        found = values * valid_flags(column)
+        numbers = values * valid_flags(column)
     else:
-        found = (column.fill_null(0) if column.null_count else column).to_numpy()
-    return found
+        numbers = (column.fill_null(0) if column.null_count else column).to_numpy()
+    return numbers

@@ -20,7 +20,7 @@ Words = npt.NDArray[np.int64]
 
 _VALUES: Final = ("t", "broker_id", "volume", "price", "symbol", "side")
 _SCHEMA: Final = pa.schema([("k0", pa.int64()), ("held", pa.bool_()), *((f"v_{name}", pa.int64()) for name in _VALUES)])
-"""Of a run: an order, whether it is live, and its words."""
+"""Columns of a run: the number of an order, a flag that is true if it is live, and its words."""
 _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 
 
@@ -38,7 +38,7 @@ class LiveOrders:
         """What changed since the last save, for the kernel."""
         self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of those that are gone, run by run
         self.wants_base = False
-        """Whether nobody knows what runs hold."""
+        """True if the content of the runs is unknown."""
         space.swept(name, f"table:1:{','.join(_VALUES)}", self)
         self._load(_merged(self._restored))
         self._restored = []
@@ -76,7 +76,7 @@ class LiveOrders:
 
     @property
     def dirty(self) -> bool:
-        """Whether anything changed since the last `save`."""
+        """True if anything changed since the last `save`."""
         return self.wants_base or bool(self.edits.array(kernel.COUNTS).any())
 
     @property
@@ -85,11 +85,11 @@ class LiveOrders:
         return 8 * kernel.WORDS * len(self.table)
 
     def save(self) -> Run:
-        """What changed since the last save."""
+        """Return what changed since the last save."""
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """What `save` gives and, as if they had changed, the orders of the next slots."""
+        """Return what `save` gives and, as if they had changed, the orders of the next slots."""
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
         room = len(self.table.records())
@@ -99,7 +99,7 @@ class LiveOrders:
         return self._run(np.concatenate([slots, swept]), gone), stop if stop < room else None
 
     def save_all(self) -> Run:
-        """All orders."""
+        """Return all orders."""
         self._take_off()
         self.wants_base = False
         return self._run(self.table.slots(), _NONE[:, 0])
@@ -112,7 +112,7 @@ class LiveOrders:
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run, before the first use; raises `CorruptStateError`."""
+        """Take over a run, before the first use; raise `CorruptStateError`."""
         run = decode_run(data, "live orders")
         if not run.schema.equals(_SCHEMA):
             raise CorruptStateError(f"expected a run of {_SCHEMA.names}, was {run.schema.names}")
@@ -121,7 +121,7 @@ class LiveOrders:
         self._restored.append((words[is_held], words[~is_held, 0]))
 
     def _take_off(self) -> tuple[Words, Words]:
-        """The slots that changed, and the orders that are gone; from now on they are saved."""
+        """Return the slots that changed, and the orders that are gone; from now on they are saved."""
         counts, marks = self.edits.array(kernel.COUNTS), self.edits.array(kernel.MARKS)
         slots = self.edits.array(kernel.EDITED)[: counts[kernel.EDITED_COUNT]].copy()
         gone = self.edits.array(kernel.GONE)[: counts[kernel.GONE_COUNT]].copy()
@@ -138,7 +138,7 @@ class LiveOrders:
 
 
 def _encoded(orders: Words, gone: Words) -> bytes:
-    """A run: those of these orders that are live, and numbers of orders that are gone."""
+    """Return a run as bytes: the live ones of these orders, and the numbers of orders that are gone."""
     orders = orders[orders[:, kernel.VOLUME] > 0]
     words = np.zeros((kernel.WORDS, len(orders) + len(gone)), np.int64)
     words[:, : len(orders)] = orders.T
@@ -149,17 +149,17 @@ def _encoded(orders: Words, gone: Words) -> bytes:
 
 
 def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
-    """The orders that are live behind all of these runs; in each, orders go before others come."""
+    """Return the orders that are live after all of these runs; in each, orders go before others come."""
     numbers = [_NONE[:, 0]]
-    for held, gone in runs:
-        numbers += [gone, held[:, 0]]
-    orders = np.concatenate([_NONE, *(held for held, _ in runs)])
+    for stored, gone in runs:
+        numbers += [gone, stored[:, 0]]
+    orders = np.concatenate([_NONE, *(stored for stored, _ in runs)])
     if not len(orders):
         return _NONE
     is_held = np.concatenate([np.zeros(len(each), np.bool_) if place % 2 else np.ones(len(each), np.bool_)
                               for place, each in enumerate(numbers)])  # fmt: skip
     everything = np.concatenate(numbers)
     _, last = np.unique(everything[::-1], return_index=True)
-    last = len(everything) - 1 - last  # where each order is spoken of for the last time
+    last = len(everything) - 1 - last  # where each order occurs for the last time
     place_of = np.cumsum(is_held) - 1
     return np.asarray(orders[place_of[last[is_held[last]]]])

@@ -1,5 +1,5 @@
-"""What the adaptors of order books and market feeds share: the book, TOUCHES, where an epoch may end, and the trades
-that stay."""
+"""Bases of the adaptors of order books and market feeds: the book, TOUCHES, places where an epoch may end, and retained
+trades."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class RecentTrades:
             self._retained.add(deltas["trades"])
 
     def expire(self) -> Mapping[str, pa.RecordBatch]:
-        """The deltas of trades whose time is over."""
+        """Return the deltas of trades whose time is over."""
         expired = self._retained.expire()
         return {} if expired is None else {"trades": expired}
 
     def clear(self) -> Mapping[str, pa.RecordBatch]:
-        """Forget all of them; gives their deltas."""
-        held = self._retained.clear()
-        return {} if held is None else {"trades": held}
+        """Forget all of them; return their deltas."""
+        trades = self._retained.clear()
+        return {} if trades is None else {"trades": trades}
 
 
 class BookAdaptor(Adaptor):
@@ -102,20 +102,20 @@ class MarketAdaptor(BookAdaptor):
 def without_heartbeats(
     rows: pa.RecordBatch, row_ends: Offsets, heartbeat: npt.NDArray[np.bool_], time_ns: npt.NDArray[np.int64]
 ) -> Prepared:
-    """The messages among rows; an epoch may end before a heartbeat and between two messages with different times."""
+    """Return the messages among rows; an epoch may end before a heartbeat, or between messages with different times."""
     cuttable = np.zeros(len(heartbeat), np.bool_)
     cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
     if not heartbeat.any():
         return Prepared(rows, row_ends, cuttable)
     first = int(heartbeat.argmax())
-    if heartbeat[first:].all():  # behind all messages, as mostly: nothing to copy
+    if heartbeat[first:].all():  # after all messages, as is usual: nothing to copy
         return Prepared(rows.slice(0, first), row_ends[:first], cuttable[:first])
     keep = ~heartbeat
     return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
 
 
 def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """The code of each action's letter; 0 for what is not one ASCII letter."""
+    """Return the code of each action's letter; 0 for what is not one ASCII letter."""
     codes = _letters(column)
     if codes is not None:
         return codes
@@ -124,12 +124,12 @@ def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
         [ord(t) if t is not None and len(t) == 1 and t.isascii() else 0 for t in [*encoded.dictionary.to_pylist(), ""]],
         np.uint8,
     )
-    found: npt.NDArray[np.uint8] = of_text.take(encoded.indices.fill_null(len(of_text) - 1).to_numpy())
-    return found
+    text_codes: npt.NDArray[np.uint8] = of_text.take(encoded.indices.fill_null(len(of_text) - 1).to_numpy())
+    return text_codes
 
 
 def _letters(column: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """The bytes of strings of one byte each, 0 for empty ones and NULL; None if there are longer ones."""
+    """Return the bytes of strings of one byte each, 0 for empty ones and NULL; None if there are longer ones."""
     if column.type != pa.string() or not len(column):
         return None
     _, offsets, data = column.buffers()
@@ -138,11 +138,11 @@ def _letters(column: pa.Array) -> npt.NDArray[np.uint8] | None:
     if lengths.max() > 1:
         return None
     start, count = int(ends[0]), int(ends[-1]) - int(ends[0])
-    found = np.frombuffer(data, np.uint8, count, start) if count else np.zeros(0, np.uint8)
+    letters = np.frombuffer(data, np.uint8, count, start) if count else np.zeros(0, np.uint8)
     if count == len(column) and not column.null_count:
-        return found
+        return letters
     codes = np.zeros(len(column), np.uint8)
-    codes[lengths == 1] = found
+    codes[lengths == 1] = letters
     return codes * valid_flags(column) if column.null_count else codes
 
 

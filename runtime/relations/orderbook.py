@@ -67,14 +67,14 @@ TRADES_SCHEMA: Final = pa.schema(
     ]
 )
 KERNEL_SOURCE: Final = inspect.getsource(kernel)
-"""What a batch of messages does to orders."""
+"""Source of the kernel that applies a batch of messages to orders."""
 _BID: Final = kernel.BID
 _INT64: Final = pa.int64()
 _SIDES: Final = pa.array(["B", "S", None], pa.string())
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """What the actions of a message format do to orders."""
+    """Effects of the actions of a message format on orders."""
 
     reduces: bytes
     """Actions that take volume away."""
@@ -170,11 +170,11 @@ class OrderBookAdaptor:
 
     @property
     def gives_touches(self) -> bool:
-        """Whether `apply` gives rows of TOUCHES."""
+        """True if `apply` gives rows of TOUCHES."""
         return self._touches is not None
 
     def switch_touches(self, on: bool) -> None:
-        """Give rows of TOUCHES from now on, or no more. Levels are made of the live orders, or forgotten."""
+        """Switch rows of TOUCHES on or off. Levels are made of the live orders, or dropped."""
         if on and self._touches is None:
             self._touches = Touches(self._root, self.symbols, self._orders.table.dump(), self._units)
         elif not on and self._touches is not None:
@@ -182,9 +182,9 @@ class OrderBookAdaptor:
             self._touches = None
 
     def counts(self) -> dict[str, int]:
-        """What it saw and holds, by name."""
+        """Return the counters of what it has seen, and the number of live orders, by name."""
         seen = self._numbers
-        found = {
+        counts = {
             "messages": int(seen[kernel.MESSAGES_SEEN]),
             "unknown_orders": int(seen[kernel.UNKNOWN]),
             "duplicate_orders": int(seen[kernel.DUPLICATES]),
@@ -192,17 +192,17 @@ class OrderBookAdaptor:
             "live_orders": len(self),
         }
         if self._touches is not None:
-            found["large_touches"] = int(seen[kernel.LARGE_TOUCHES])
-        return found | ({"unknown_replaces": int(seen[kernel.UNKNOWN_REPLACES])} if self._dialect.replaces else {})
+            counts["large_touches"] = int(seen[kernel.LARGE_TOUCHES])
+        return counts | ({"unknown_replaces": int(seen[kernel.UNKNOWN_REPLACES])} if self._dialect.replaces else {})
 
     def symbol_numbers(self, column: pa.Array) -> Integers:
-        """The numbers of the symbols of some messages, as `Messages` has them."""
+        """Return the numbers of the symbols of some messages, as `Messages` has them."""
         if self._prefix:
             column = pc.binary_join_element_wise(self._prefix, column.cast(pa.string()), "")
         return self.symbols.encode(column)
 
     def clear(self) -> dict[str, pa.RecordBatch]:
-        """Forget every order; gives the deltas of all that were live."""
+        """Forget every order; return the deltas of all that were live."""
         orders = self._orders.clear()
         if self._touches is not None:
             self._touches.load(orders[:0])
@@ -214,7 +214,7 @@ class OrderBookAdaptor:
         return self._sides(rows, int(is_bid.sum()))
 
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
-        """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``, ``touches``), without empty
+        """Take a batch in; return the deltas by relation (``bids``, ``asks``, ``trades``, ``touches``), without empty
         ones."""
         count = len(messages.action)
         if not count:
@@ -241,7 +241,7 @@ class OrderBookAdaptor:
         return deltas
 
     def _begin(self, messages: Messages, count: int) -> Integers:
-        """Give the kernel the messages, and room; returns where it writes matches."""
+        """Give the kernel the messages, and room; return where it writes matches."""
         brokers, new = self._dialect.brokers, messages.new_order_id
         columns = np.empty((kernel.M_COLUMNS, count), np.int64)
         columns[kernel.M_T] = messages.t
@@ -275,7 +275,7 @@ class OrderBookAdaptor:
             self._compiled(self._root.address)
 
     def _sides(self, rows: Integers, bids: int) -> dict[str, pa.RecordBatch]:
-        """The rows of bids and, behind them, those of asks: one batch, of which each is a part."""
+        """Return the rows of bids and those of asks: parts of one batch, bids first."""
         count = rows.shape[1]
         if not count:
             return {}
@@ -287,10 +287,10 @@ class OrderBookAdaptor:
         return {"bids" if bids else "asks": batch}
 
     def _trades(self, rows: Integers) -> pa.RecordBatch:
-        """One row a match: executions of live orders, and trades that name no displayed order."""
+        """Return one row a match: executions of live orders, and trades that name no displayed order."""
         columns, side, order_id = int64_columns(rows), rows[kernel.K_SIDE], rows[kernel.K_ORDER]
         is_hidden = side == 0
-        # Against a bid one sells; of a match that names no order nobody knows.
+        # The aggressor of a match with a bid sells; its side is unknown for a match that names no order.
         aggressor = np.where(is_hidden, 2, side == _BID)
         broker = pa.array(rows[kernel.K_BROKER], mask=is_hidden) if is_hidden.any() else columns[kernel.K_BROKER]
         arrays = [

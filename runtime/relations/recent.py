@@ -1,4 +1,4 @@
-"""The adaptor of plain rows that do not stay for ever: by number, and by a time of their own."""
+"""The adaptor of plain rows that are retained by number, and by a time of their own."""
 
 from __future__ import annotations
 

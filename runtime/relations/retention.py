@@ -35,7 +35,7 @@ _JOINED: Final = 32
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long rows stay."""
+    """Limits on how many rows stay, and how long."""
 
     rows: int = 20_000
     """At most so many."""
@@ -57,7 +57,7 @@ class Retained:
         """``time``: the column that `Retention.time_ns` counts by; without one, rows go by their number alone."""
         self._schema = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in columns])
         self._name, self._time, self._limits = name, time, limits
-        self._held: deque[pa.RecordBatch] = deque()  # as of the last `expire`, in order
+        self._batches: deque[pa.RecordBatch] = deque()  # as of the last `expire`, in order
         self._fresh = 0  # of their rows, so many at the end are in no run
         self._added: list[pa.RecordBatch] = []  # what came since the last `expire`
         self._joined = 0  # so many of these, the first, are joined batches
@@ -67,9 +67,9 @@ class Retained:
         self._runs: deque[int] = deque()  # row count of each run that may contain held rows, oldest first
         self._stored = 0  # row count that the last run says
         self.dirty = False
-        """Whether anything changed since the last `save`."""
+        """True if anything changed since the last `save`."""
         self.wants_base = False
-        """Whether runs were lost: then nobody knows what the ones before the next hold."""
+        """True if runs were lost: the content of those before the next run is then unknown."""
         space.queue(f"{name}/held", self)
         if self._count != self._stored:
             raise CorruptStateError(f"expected {self._stored} rows in the runs of {name}, was {self._count}")
@@ -87,7 +87,7 @@ class Retained:
             self._joined += 1
 
     def expire(self) -> pa.RecordBatch | None:
-        """The rows whose time is over, with weight -1; None for none."""
+        """Return the rows whose time is over, with weight -1; None for none."""
         if not self._count:
             return None
         if self._added:
@@ -102,11 +102,11 @@ class Retained:
         return self._with_weight(self._drop(gone)) if gone else None
 
     def rows(self) -> list[pa.RecordBatch]:
-        """The rows as of the last `expire`, in the order in which they came."""
-        return list(self._held)
+        """Return the rows as of the last `expire`, in the order in which they came."""
+        return list(self._batches)
 
     def clear(self) -> pa.RecordBatch | None:
-        """Forget all rows; gives them with weight -1, None for none. What expires then is nothing."""
+        """Forget all rows; return them with weight -1, None for none. What expires then is nothing."""
         rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]
         self._added, self._joined, self._count, self._fresh = [], 0, 0, 0
         return self._with_weight(rows) if rows else None
@@ -127,10 +127,10 @@ class Retained:
         return len(self._runs)
 
     def save(self) -> Run:
-        """What came since the last save and has stayed, and how much of what came before has."""
+        """Return the rows that came since the last save and are held, and the number of earlier rows that still are."""
         rows: deque[pa.RecordBatch] = deque()
         missing = self._fresh
-        for batch in reversed(self._held):
+        for batch in reversed(self._batches):
             if not missing:
                 break
             rows.appendleft(batch.slice(max(0, batch.num_rows - missing)))
@@ -138,10 +138,10 @@ class Retained:
         return self._run(self._count - self._fresh, list(rows))
 
     def save_all(self) -> Run:
-        """All rows."""
+        """Return all rows."""
         self.wants_base = False
         self._runs.clear()
-        return self._run(0, list(self._held))
+        return self._run(0, list(self._batches))
 
     def on_saved(self) -> None:
         """The last save is durable."""
@@ -151,7 +151,7 @@ class Retained:
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raises `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`."""
         rows = decode_run(data, self._name)
         kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
         rows = rows.replace_schema_metadata()
@@ -176,7 +176,7 @@ class Retained:
     def _hold(self, rows: pa.RecordBatch) -> None:
         """Put rows behind those that are held; they are counted already."""
         if rows.num_rows:
-            self._held.append(rows)
+            self._batches.append(rows)
             self._held_bytes += rows.nbytes
             if self._time:
                 self._times = np.concatenate([self._times, rows.column(self._time).to_numpy()])
@@ -190,11 +190,11 @@ class Retained:
             self.dirty = True
         taken: list[pa.RecordBatch] = []
         while count > 0:
-            rows = self._held.popleft()
+            rows = self._batches.popleft()
             self._held_bytes -= rows.nbytes
             if rows.num_rows > count:
-                self._held.appendleft(rows.slice(count))
-                self._held_bytes += self._held[0].nbytes
+                self._batches.appendleft(rows.slice(count))
+                self._held_bytes += self._batches[0].nbytes
                 rows = rows.slice(0, count)
             taken.append(rows)
             count -= rows.num_rows
@@ -217,9 +217,9 @@ class Retained:
             words = np.ascontiguousarray(table.get(slots[np.argsort(table.keys_of(slots)[:, 0])])[:-1].T)
             # Some relations had the number as a column as well, before the others.
             arrays = decode_words(columns, words[:, words.shape[1] - width_of(columns) :], pool)
-            held = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-            self._count = self._fresh = held.num_rows
-            self._hold(held)
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            self._count = self._fresh = batch.num_rows
+            self._hold(batch)
             self.dirty = True
         space.delete(rows)
         space.delete(strings)

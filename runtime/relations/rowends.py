@@ -1,4 +1,4 @@
-"""Where rows end in their stream: counted only for the batches in which somebody asks."""
+"""Ends of rows in their stream, computed only for the batches in which one is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     def at(self, index: int) -> int:
         batch = self.batch
         row = self.start + index if self.chosen is None else int(self.chosen[self.start + index])
-        if row == batch.rows.num_rows - 1 and not batch.bad:  # what follows in the batch is not wanted by anybody
+        if row == batch.rows.num_rows - 1 and not batch.bad:  # the rest of the batch is not needed
             return batch.end_offset
         return int(batch.row_ends[row])
 
@@ -51,10 +51,10 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 class RowEnds:
-    """One byte offset per row, just behind it; like an int64 array that is only made when it is looked at.
+    """Byte offset of the end of each row; like an int64 array that is only computed when it is read.
 
-    A slice and a choice by a mask stay as lazy as the whole. Behind the last row of a batch without bad tuples stands
-    the end of the batch, so that a batch which is applied whole is never counted through.
+    A slice and a choice by a mask stay as lazy as the whole. The last row of a batch without bad tuples ends where the
+    batch does, so that a batch which is applied whole is never counted through.
     """
 
     __slots__ = ("_length", "_parts")
@@ -65,7 +65,7 @@ class RowEnds:
 
     @classmethod
     def of(cls, *batches: FormattedBatch) -> RowEnds:
-        """Those of the rows of batches that follow each other."""
+        """Return the row ends of batches that follow each other."""
         return cls(tuple([_Part(batch, 0, batch.rows.num_rows) for batch in batches]))
 
     def __add__(self, other: RowEnds) -> RowEnds:
@@ -101,7 +101,7 @@ class RowEnds:
         return part.at(index)
 
     def tuples_behind(self) -> int:
-        """How many tuples of the stream stand before the place that the last row ends at, its own included."""
+        """Return the number of tuples of the stream up to the end of the last row, its own included."""
         if not self._length:
             return 0
         return self._parts[-1].tuples_at(self._parts[-1].stop - self._parts[-1].start - 1)
@@ -112,14 +112,14 @@ class RowEnds:
         return ends if dtype is None else ends.astype(dtype)
 
     def _overlaps(self, start: int, stop: int) -> list[tuple[_Part, int, int]]:
-        """The parts in which these rows lie, and which of the parts' rows they are."""
-        found: list[tuple[_Part, int, int]] = []
+        """Return the parts in which these rows lie, and the range of rows in each part."""
+        overlaps: list[tuple[_Part, int, int]] = []
         end = self._length
         for part in reversed(self._parts):  # it is mostly the last row that is asked for
             begin = end - (part.stop - part.start)
             if begin < stop and end > start:
-                found.append((part, max(start, begin) - begin, min(stop, end) - begin))
+                overlaps.append((part, max(start, begin) - begin, min(stop, end) - begin))
             if begin <= start:
                 break
             end = begin
-        return found[::-1]
+        return overlaps[::-1]

@@ -26,7 +26,7 @@ ORDER: Final = "_order"
 class RowAdaptor(Adaptor):
     """Tuples of a relation's columns, found in the schema by their names; with ``deletions`` the schema has a `FLAG`.
 
-    ``columns`` are those that somebody reads: the others are not parsed, and its deltas do not have them.
+    ``columns`` are those that are read: the others are not parsed, and its deltas do not have them.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class RowAdaptor(Adaptor):
 
     @property
     def pushdown(self) -> Pushdown:
-        """What the formatter has to parse."""
+        """Columns that the formatter has to parse."""
         names = [c.name for c in self._columns]
         return Pushdown(columns=(FLAG, *names) if self._deletions else tuple(names))
 
@@ -85,7 +85,7 @@ def row_schema(
     paths: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Schema:
-    """The schema of a relation's rows: ``types`` and ``paths`` by column where they are not those of the column.
+    """Return the schema of a relation's rows: ``types`` and ``paths`` by column where they are not those of the column.
 
     ``numbered``: with ``deletions``, an `ORDER` stands before the `FLAG`.
     """
@@ -100,7 +100,7 @@ def row_schema(
 
 
 def field_type(column: Column) -> str:
-    """How the column stands in the input: an integer with a scale is written as a decimal."""
+    """Return the type of the column's field in the input: an integer with a scale is written as a decimal."""
     if column.type == "timestamp":
         return "timestamp(us)"
     if column.type in ("int64", "int128") and (column.scale or column.type == "int128"):
@@ -109,7 +109,7 @@ def field_type(column: Column) -> str:
 
 
 def _of_type(array: pa.Array, column: Column) -> pa.Array:
-    """Values in the relation's type; a decimal's digits become the scaled integer."""
+    """Return values in the relation's type; a decimal's digits become the scaled integer."""
     if pa.types.is_decimal(array.type):
         array = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
     wanted = ARROW_TYPES[column.type]

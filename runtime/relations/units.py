@@ -1,4 +1,4 @@
-"""Units of prices and volumes by symbol: what a feed counts in, and what relations count in."""
+"""Units of prices and volumes by symbol, in a feed and in relations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SymbolUnits:
         self._table: Integers = np.zeros((0, 2), np.int64)
 
     def table(self) -> Integers:
-        """Units of no symbol, then of each, shape (symbols + 1, 2); another array once there are more symbols."""
+        """Return the units of no symbol, then of each, shape (symbols + 1, 2); a new array after a symbol was added."""
         known = len(self._table)
         if known != len(self._symbols) + 1:
             names = [None, *self._symbols.added_since(0)][known:]

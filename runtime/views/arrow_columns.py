@@ -51,7 +51,7 @@ class ColumnBinding(Structure):
         self._bound: pa.RecordBatch | None = None
 
     def bind(self, table: pa.Table | pa.RecordBatch) -> tuple[Field, ...] | None:
-        """Bind what can be; gives the fields that are left to the caller, None: all of them and the weights.
+        """Bind what can be; return the fields that are left to the caller, None: all of them and the weights.
 
         The values stay bound, and the table in memory, until the next call.
         """
@@ -91,7 +91,7 @@ class ColumnBinding(Structure):
 
 
 def _whole(table: pa.Table) -> pa.RecordBatch | None:
-    """A table as one record batch; None if it has no rows."""
+    """Return a table as one record batch; None if it has no rows."""
     batches = table.to_batches()
     if len(batches) > 1:
         batches = table.combine_chunks().to_batches()

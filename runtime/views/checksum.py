@@ -76,7 +76,7 @@ def _column_hashes(kind: str, column: pa.ChunkedArray, *, ignores_value: bool) -
 
 
 def _value_hashes(kind: str, values: pa.Array) -> _Hashes:
-    """The hashes of values; those of NULLs are arbitrary."""
+    """Return the hashes of values; those of NULLs are arbitrary."""
     if kind == "string":
         return _string_hashes(values.cast(pa.string()))
     if kind == "int128":
@@ -98,7 +98,7 @@ def _words(values: pa.Array, of_each: int) -> _Hashes:
 
 
 def _string_hashes(values: pa.Array) -> _Hashes:
-    """A polynomial of the bytes of each string, in one pass over the bytes of all."""
+    """Return a polynomial of the bytes of each string, in one pass over the bytes of all."""
     _, offsets_buffer, data = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     begin, end = int(offsets[0]), int(offsets[-1])

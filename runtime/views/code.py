@@ -40,13 +40,13 @@ def kernel_code(program: Program, name: str) -> str:
 
 def sources_of(program: Program, inputs: Inputs, shards: int = 1) -> list[str]:
     """Return the kernel sources of all shards of a program, and of what is given to them, once each."""
-    found: dict[str, None] = {}
+    sources: dict[str, None] = {}
     layouts = set()
     for shard in range(shards):
         layout = tuple(view.name for view in views_of_shard(program, shard, shards))
         if layout not in layouts:
             layouts.add(layout)
-            found |= dict.fromkeys(ShardState(program, shard, shards, inputs=inputs).sources())
+            sources |= dict.fromkeys(ShardState(program, shard, shards, inputs=inputs).sources())
     if inputs == "payloads":
-        found |= dict.fromkeys(payload_sources(program))
-    return list(found)
+        sources |= dict.fromkeys(payload_sources(program))
+    return list(sources)

@@ -58,7 +58,7 @@ lock waits 5 ms to get it back."""
 
 
 def _address(kernel: Any) -> int:
-    """Where the code of a kernel is; 0: unknown, as it was not compiled by `KernelCache`."""
+    """Return where the code of a kernel is; 0: unknown, as it was not compiled by `KernelCache`."""
     try:
         return ctypes.cast(kernel, ctypes.c_void_p).value or 0
     except ctypes.ArgumentError:
@@ -104,7 +104,7 @@ class NodeSequence(Structure):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it runs compiled."""
+        """True if it runs compiled."""
         return self._argument is not self.views
 
     def skip(self, failed: Collection[str]) -> None:

@@ -37,7 +37,7 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def decode_table(data: bytes) -> pa.Table:
-    """Return the table that `encode_table` was given; raises `CorruptStateError`."""
+    """Return the table that `encode_table` was given; raise `CorruptStateError`."""
     try:
         return pa.ipc.open_stream(data, options=_READING).read_all()
     except (pa.ArrowException, OSError) as error:
@@ -55,7 +55,7 @@ def encode_words(words: Words) -> bytes:
 
 
 def decode_words(data: bytes, count: int) -> Words:
-    """Return the words that `encode_words` was given, so many; raises `CorruptStateError`."""
+    """Return the words that `encode_words` was given, so many; raise `CorruptStateError`."""
     try:
         plain = pa.decompress(data, 8 * count, codec=_CODEC, asbytes=True) if len(data) < 8 * count else data
         return np.frombuffer(plain, np.int64, count)

@@ -16,7 +16,7 @@ class ViewOverflowError(ViewError, ArithmeticError):
 
 
 def reason_of(error: Exception) -> str:
-    """Why a view cannot go on, in a line; raises again what is no fault of a view: no memory, no disk.
+    """Return the reason for a view's failure, in a line; raise again an error that is not a view's: no memory, no disk.
 
     A defect that one view meets must not end the others, nor meet them again after every restart: so whatever its
     computation raises, which the next attempt would raise again, is the view's own failure.

@@ -54,21 +54,21 @@ class ColumnBatch(Batch):
         """Binds columns of Arrow tables, once every node of the graph is compiled."""
 
     def place(self, name: str) -> int:
-        """The place of a field's values; that of its NULL flags follows."""
+        """Return the place of a field's values; that of its NULL flags follows."""
         return self._places[name]
 
     def word_place(self, field: Field) -> int | None:
-        """The place of a field that is one word a row; None: it is more."""
+        """Return the place of a field that is one word a row; None: it is more."""
         return None if field.words > 1 else self._places[field.name]
 
     def _value_cells(self, k: KernelSource, field: Field, row: str) -> tuple[str, str, str]:
-        """Where a field of a row stands: cells, the place of the value, and the cell of the NULL flag if it has one."""
+        """Return the location of a field of a row: cells, place of the value, and cell of the NULL flag, if any."""
         place = self._places[field.name]
         flag = f"{k.cells(self, place + 1)}[{row}]" if field.nullable else ""
         return k.cells(self, place), f"2 * {row}" if field.type == "int128" else row, flag
 
     def load_column(self, k: KernelSource, field: Field, row: str) -> Value:
-        """Lines that read a field of a row."""
+        """Write the lines that read a field of a row."""
         self.read.add(field.name)
         cells, place, flag = self._value_cells(k, field, row)
         return load_value(k, field, cells, place, k.assign("n", flag) if flag else None)
@@ -108,11 +108,11 @@ class ColumnBatch(Batch):
         self.views[0][0] = self.views[0][1] = table.num_rows
 
     def read_fields(self) -> dict[Field, int]:
-        """The fields that some kernel reads, with the place of each."""
+        """Return the fields that some kernel reads, with the place of each."""
         return {field: self._places[field.name] for field in self.fields if field.name in self.read}
 
     def read_columns(self) -> list[tuple[int, int]]:
-        """The arrays that some kernel reads, the weights among them: place, and words of a row."""
+        """Return the arrays that some kernel reads, the weights among them: place, and words of a row."""
         columns = [(1, 1)]
         for field, place in self.read_fields().items():
             columns += [(place, field.value_words), *([(place + 1, 1)] if field.nullable else [])]
@@ -136,7 +136,7 @@ class ColumnBatch(Batch):
             self.binding.release()
 
     def append(self, row: Sequence[Any], weight: int, strings: Strings) -> None:
-        """Add a row of Python values; raises `ViewError` for one that its column cannot hold."""
+        """Add a row of Python values; raise `ViewError` for one that its column cannot hold."""
         if not self._is_own or self._written != len(self.read):
             self._take_back()
         views = self.views
@@ -191,12 +191,12 @@ _MISFITS: Final = (TypeError, ValueError, OverflowError, AttributeError, IndexEr
 
 
 def _first_column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """The relation's column of this name; the weight, which stands last, may have the same."""
+    """Return the relation's column of this name; the weight, which stands last, may have the same."""
     return table.column(table.schema.get_all_field_indices(name)[0])
 
 
 def words_of_column(field: Field, column: pa.ChunkedArray | pa.Array, strings: Strings) -> list[Words]:
-    """A column's words, and the NULL flags if it is nullable; raises `ViewError` for a NULL where none may be."""
+    """Return a column's words, and the NULL flags if it is nullable; raise `ViewError` for a NULL where none may be."""
     array = column
     if isinstance(column, pa.ChunkedArray):
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -267,9 +267,9 @@ class Rows(ABC):
     fields: tuple[Field, ...]
     """Columns; their names do not repeat."""
     is_distinct: bool = False
-    """Whether no two rows of a step are equal in all columns, and no weight is 0."""
+    """True if no two rows of a step are equal in all columns, and no weight is 0."""
     filters: bool = False
-    """Whether `row` may skip rows."""
+    """True if `row` may skip rows."""
     batches: tuple[ColumnBatch, ...]
     """Where the rows come from."""
 
@@ -305,11 +305,11 @@ class Rows(ABC):
         """
 
     def field(self, name: str) -> Field:
-        """The field of a name."""
+        """Return the field of a name."""
         return next(field for field in self.fields if field.name == name)
 
     def stored(self, names: Sequence[str]) -> ColumnBatch | None:
-        """A batch with these columns of all rows; None: only a kernel could fill one."""
+        """Return a batch with these columns of all rows; None: only a kernel could fill one."""
         del names
         return None
 
@@ -349,19 +349,19 @@ class Feed(Rows):
 
     @abstractmethod
     def key_place(self, name: str) -> int | None:
-        """The place of the batch's column whose cells are the words of this key; None: there is no such column."""
+        """Return the place of the batch's column whose cells are the words of this key; None if there is none."""
 
     def sums_of(self, row: Row) -> list[Value]:
-        """The sums of a row in their order."""
+        """Return the sums of a row in their order."""
         return [row.values[field.name] for field in self.sum_fields]
 
     def wanted(self, columns: Collection[str], prefix: str) -> list[str]:
-        """The names of those columns that a plan calls so, with a prefix."""
+        """Return the names of those columns that a plan calls so, with a prefix."""
         names = zip(self.fields, (*(key.name for key in self.keys), *self.sums), strict=True)
         return [field.name for field, name in names if prefix + name in columns]
 
     def named(self, row: Row, prefix: str = "") -> dict[str, Value]:
-        """The columns of a row by the names that the plan has for them, and the weight."""
+        """Return the columns of a row by the names that the plan has for them, and the weight."""
         names = dict(zip((field.name for field in self.sum_fields), self.sums, strict=True))
         values = {prefix + names.get(name, name): value for name, value in row.values.items()}
         return {**values, f"{prefix}weight": Value(row.weight, "int64")}
@@ -400,7 +400,7 @@ class MapFeed(Feed):
 
 
 def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
-    """Lines that multiply a value, 0 where it is NULL, by a weight."""
+    """Write the lines that multiply a value, 0 where it is NULL, by a weight."""
     if value.type is None:
         return Value("wide(0)", "int128", None, 1)
     if value.type == "bool":
@@ -442,7 +442,7 @@ class ColumnFeed(Feed):
 
 
 def key_fields(map_: Map, relation: Relation, strings: Strings) -> tuple[Field, ...]:
-    """The map's keys; a trial run of their expressions says which may be NULL."""
+    """Return the map's keys; a trial run of their expressions says which may be NULL."""
     trial = KernelSource("trial", strings)
     trial.begin()
     columns = {

@@ -19,11 +19,11 @@ __all__ = ["columns_to_fill", "fill_of"]
 
 def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:
     """Relation → the columns of it that these views' maps read."""
-    found: dict[str, set[str]] = {}
+    columns: dict[str, set[str]] = {}
     for number in set().union(*(view.body.maps() for view in program.views if view.name in views)):
         map_ = program.maps[number]
-        found.setdefault(map_.relation, set()).update(columns_of(map_))
-    return found
+        columns.setdefault(map_.relation, set()).update(columns_of(map_))
+    return columns
 
 
 def fill_of(
@@ -33,7 +33,7 @@ def fill_of(
     shards: int,
     kernels: Kernels | None = None,
 ) -> Iterator[Delivery]:
-    """What each shard gets of these rows (relation → columns, ``weight``), each delivery for one of the new views."""
+    """Yield the deliveries of these rows (relation → columns, ``weight``) to shards, each for one of the new views."""
     for name in views:
         alone, numbers = only_view(program, name)
         for delivery in deliveries_of(alone, tables, shards, kernels):

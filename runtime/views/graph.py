@@ -53,7 +53,7 @@ class ViewOutput(msgspec.Struct):
     batches: list[ColumnBatch]
     """Its changes, in one or more batches."""
     is_distinct: bool
-    """Whether no two rows of them are ever equal."""
+    """True if no two rows of them are ever equal."""
 
 
 class _Turn(msgspec.Struct):
@@ -108,12 +108,12 @@ class GraphBuilder:
         yield
 
     def identity(self, part: Part) -> str:
-        """What makes a part the same in another program."""
+        """Return the identity of a part across programs."""
         digest = map_identity(self.program.maps[part.map])
         return f"{digest.hex()}/{int(part.whole)}/{part.column}"
 
     def feed(self, part: Part) -> Feed:
-        """The deltas of a part."""
+        """Return the deltas of a part."""
         if part not in self.feeds:
             map_ = self.program.maps[part.map]
             relation = self._known[map_.relation]
@@ -128,21 +128,21 @@ class GraphBuilder:
         return self.feeds[part]
 
     def turn(self, part: Part) -> _Turn:
-        """What runs for a part: nodes that read what it was, its own structures, nodes that read what it is."""
+        """Return the nodes of a part: readers of its old state, those of its structures, readers of its new state."""
         return self._turns.setdefault(part, _Turn())
 
     def structure(self, identity: str, make: Callable[[], S]) -> S:
-        """The structure of this identity: shared, inherited, or made."""
+        """Return the structure of this identity: shared, inherited, or made."""
         self.users.setdefault(identity, set()).add(self._view)
         if identity not in self.structures:
-            held = self._inherited.get(identity)
-            self.structures[identity] = make() if held is None else held
+            inherited = self._inherited.get(identity)
+            self.structures[identity] = make() if inherited is None else inherited
         return self.structures[identity]  # type: ignore[return-value]
 
     def indexed(
         self, view: View, number: int, spec: str, make: Callable[[Feed], S], node: Callable[[Feed, S], Node]
     ) -> S:
-        """A structure over a map that its rows keep up to date, one for all views that ask for the same ``spec``."""
+        """Return a structure over a map that its rows keep up to date, shared by all views with the same ``spec``."""
         part = self.part_of(view, number)
         identity = f"{self.identity(part)}/{spec}"
         feed = self.feed(part)
@@ -182,7 +182,7 @@ class GraphBuilder:
         )
 
     def out(self, view: View, *, is_distinct: bool) -> ColumnBatch:
-        """One more batch for a view's changes."""
+        """Return one more batch for a view's changes."""
         batch = ColumnBatch(output_fields(view.columns))
         self.transient.append(batch)
         output = self.outputs.setdefault(view.name, ViewOutput([], is_distinct))
@@ -191,7 +191,7 @@ class GraphBuilder:
         return batch
 
     def build(self, errors: dict[str, str]) -> Graph:
-        """The graph of all views that were lowered; a view that cannot be shown is added to ``errors``."""
+        """Return the graph of all views that were lowered; a view that cannot be shown is added to ``errors``."""
         order: list[Runnable] = []
         for _, turn in sorted(self._turns.items()):
             order += [*turn.before, *turn.update, *turn.after]
@@ -247,11 +247,11 @@ class Graph:
         return [node for node in self.order if isinstance(node, Node)]
 
     def sources(self) -> list[str]:
-        """The kernel source of every node and of what runs them, once each."""
+        """Return the kernel source of every node and of what runs them, once each."""
         return list(dict.fromkeys([*(node.text for node in self.nodes), RUN_SOURCE, EVENTS_SOURCE, BIND_SOURCE]))
 
     def use(self, kernel_of: KernelOf) -> bool:
-        """Run compiled what there is a compiled kernel for; gives whether that is all."""
+        """Run compiled what there is a compiled kernel for; return whether that is all."""
         complete = True
         for node in self.nodes:
             if not node.is_compiled:
@@ -295,7 +295,7 @@ class Graph:
         return self._events
 
     def run(self, failed: Collection[str] = (), *, is_brief: bool = False) -> dict[str, Exception]:
-        """One step over the rows that wait; view → why it cannot go on. Changes of views stand in their batches.
+        """Make one step over the pending rows; return view → reason for its failure. Changes stand in views' batches.
 
         ``is_brief``: the rows are few, and the interpreter lock is kept.
         """
@@ -321,15 +321,16 @@ class Graph:
                     errors.setdefault(view, error)
 
     def changes(self, failed: Collection[str]) -> list[tuple[str, tuple[Any, ...], int]]:
-        """What a step has changed: view, row, and how many of it came (+) or went (-); for few rows."""
-        found: list[tuple[str, tuple[Any, ...], int]] = []
+        """Return the changes of a step: view, row, and the number of copies added (+) or removed (-); for few rows."""
+        changes: list[tuple[str, tuple[Any, ...], int]] = []
         for name, output, metas in self._results:
             for meta in metas:
                 if meta[0]:
                     if name not in failed:
-                        found += changes_as_tuples(name, output.batches, self._strings, is_distinct=output.is_distinct)
+                        is_distinct = output.is_distinct
+                        changes += changes_as_tuples(name, output.batches, self._strings, is_distinct=is_distinct)
                     break
-        return found
+        return changes
 
     def run_nodes(self, failed: Collection[str]) -> dict[str, Exception]:
         """`run` without calling DuckDB, as a shard does that is restored."""

@@ -61,7 +61,7 @@ class MaterialisedView:
         return self.table.shown
 
     def total(self) -> int:
-        """Rows that are shown, repeated ones counted."""
+        """Return rows that are shown, repeated ones counted."""
         self.settle()
         return self.table.total
 
@@ -84,12 +84,12 @@ class MaterialisedView:
         return self._decoded(words, weights)
 
     def rows(self) -> pa.Table:
-        """Columns and ``weight``, in no order; with rows that are not shown, as changes are to be added to them."""
+        """Return columns and ``weight``, unordered; with rows that are not shown, as changes are added to them."""
         self.settle()
         return self._decoded(*self.table.dump())
 
     def shown(self) -> pa.Table:
-        """The same without rows that are not shown."""
+        """Return the same without rows that are not shown."""
         rows = self.rows()
         return rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0))
 

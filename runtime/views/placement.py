@@ -30,15 +30,15 @@ class Memo(Generic[T, R]):
     def __init__(self, function: Callable[[T], R], most: int = 1024) -> None:
         """``most``: how many results are kept."""
         self._function, self._most = function, most
-        self._held: dict[int, tuple[T, R]] = {}
+        self._results: dict[int, tuple[T, R]] = {}
 
     def __call__(self, thing: T) -> R:
-        held = self._held.get(id(thing))
-        if held is None:
-            if len(self._held) >= self._most:
-                self._held.clear()
-            held = self._held[id(thing)] = thing, self._function(thing)
-        return held[1]
+        entry = self._results.get(id(thing))
+        if entry is None:
+            if len(self._results) >= self._most:
+                self._results.clear()
+            entry = self._results[id(thing)] = thing, self._function(thing)
+        return entry[1]
 
 
 class Part(msgspec.Struct, frozen=True, order=True):
@@ -58,7 +58,7 @@ class Part(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of_code(cls, code: int) -> Part:
-        """The part of `code`."""
+        """Return the part of `code`."""
         number, column = divmod(code, _COLUMNS)
         return cls(number // 2, bool(number % 2), column - 1)
 
@@ -71,14 +71,14 @@ _shard_keys = Memo(_all_shard_keys)
 
 
 def part_of(program: Program, view: View, number: int) -> Part:
-    """The part of a map that a view reads."""
+    """Return the part of a map that a view reads."""
     keys = _keys(program, view)
     place = None if keys is None else keys[number]
     return Part(number, True) if place is None else Part(number, False, place)
 
 
 def is_spread(program: Program, view: View) -> bool:
-    """Whether every shard keeps the part of a view that belongs to its keys."""
+    """Return True if every shard keeps the part of a view that belongs to its keys."""
     return _keys(program, view) is not None
 
 
@@ -92,18 +92,18 @@ def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
-    """The views that a shard keeps, wholly or in part; a view that lives in one shard never changes it."""
+    """Return the views that a shard keeps, wholly or in part; a view that lives in one shard never changes it."""
     return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
     """Map → its parts, each with the shards that keep it (one that is not whole: each shard its own keys)."""
-    found: dict[Part, set[int]] = {}
+    homes_of: dict[Part, set[int]] = {}
     for view in program.views:
         homes = range(shards) if is_spread(program, view) else (view.home % shards,)
         for number in view.body.maps():
-            found.setdefault(part_of(program, view, number), set()).update(homes)
+            homes_of.setdefault(part_of(program, view, number), set()).update(homes)
     parts: dict[int, list[tuple[Part, tuple[int, ...]]]] = {}
-    for part, keepers in sorted(found.items()):
+    for part, keepers in sorted(homes_of.items()):
         parts.setdefault(part.map, []).append((part, tuple(sorted(keepers))))
     return parts

@@ -70,7 +70,7 @@ class Preaggregation:
                 yield from self._tables_of([map_])
 
     def sources(self) -> list[str]:
-        """The kernel sources."""
+        """Return the kernel sources."""
         return [*(table.node.text for table in self._tables), BIND_SOURCE]
 
     def payloads(self, deltas: pa.Table, kernels: Kernels | None = None) -> dict[int, pa.Table | str]:
@@ -81,20 +81,20 @@ class Preaggregation:
         """
         if kernels is not None:
             self._look_for_kernels(kernels, deltas.num_rows)
-        found: dict[int, pa.Table | str] = dict(self._refused)
+        results: dict[int, pa.Table | str] = dict(self._refused)
         try:
             self._fill(deltas)
             for table in list(self._tables):
-                found |= self._added(table, deltas)
+                results |= self._added(table, deltas)
         except Exception as error:  # noqa: BLE001 (see reason_of)
-            found |= dict.fromkeys([map_.id for map_ in self._maps], reason_of(error))
+            results |= dict.fromkeys([map_.id for map_ in self._maps], reason_of(error))
         finally:
             self._batch.forget()
             if len(self._strings) > _KEPT_STRINGS:
                 self._strings.replace([])
                 for table in self._tables:
                     table.node.resolve()
-        return found
+        return results
 
     def _fill(self, deltas: pa.Table) -> None:
         self._batch.fill_arrow(deltas, self._strings)
@@ -108,14 +108,14 @@ class Preaggregation:
         if len(table.maps) == 1:
             return {table.maps[0].id: reason}
         self._tables.remove(table)
-        apart = [one for map_ in table.maps for one in self._tables_of([map_])]
+        apart = [single for map_ in table.maps for single in self._tables_of([map_])]
         self._tables += apart
         self._batch.binding = None  # their kernels are interpreted for now, and see arrays and not addresses
         self._fill(deltas)
-        found: dict[int, pa.Table | str] = {}
-        for one in apart:
-            found |= self._added(one, deltas)
-        return found
+        results: dict[int, pa.Table | str] = {}
+        for single in apart:
+            results |= self._added(single, deltas)
+        return results
 
     def _look_for_kernels(self, kernels: Kernels, rows: int) -> None:
         """Use what is compiled by now; with many rows, wait for the rest."""
@@ -149,7 +149,7 @@ class _KeyTotals:
         self._table.clear(_KEPT_RECORDS)
 
     def payloads(self) -> Iterator[tuple[int, pa.Table]]:
-        """The deltas of each map; raises `ViewOverflowError` for a key that does not fit and a sum past 126 bits."""
+        """Yield the deltas of each map; raise `ViewOverflowError` for a key that does not fit, a sum past 126 bits."""
         table = self._table
         try:
             self.node.run()
@@ -172,7 +172,7 @@ class _KeyTotals:
 
 
 def _effective(payload: pa.Table, words: Words, places: Sequence[int]) -> pa.Table:
-    """The rows of a payload that have a weight or one of the sums at these places."""
+    """Return the rows of a payload that have a weight or one of the sums at these places."""
     stays = words[0] != 0
     for place in places:
         if stays.all():

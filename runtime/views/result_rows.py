@@ -76,7 +76,7 @@ class ResultRows:
         return self._net[: count * self._width].reshape(count, self._width).copy(), self._net_weights[:count].copy()
 
     def dump(self) -> tuple[Words, Words]:
-        """All rows, copied: words and multiplicities."""
+        """Return all rows, copied: words and multiplicities."""
         records = self._table.dump()
         return records[:, : self._width], records[:, self._width]
 
@@ -84,7 +84,7 @@ class ResultRows:
 
     @property
     def dirty(self) -> bool:
-        """Whether anything changed since the last save."""
+        """True if anything changed since the last save."""
         return bool(self._counts.any())
 
     @property
@@ -93,7 +93,7 @@ class ResultRows:
         return 8 * (self._width + 1) * len(self)
 
     def save(self) -> pa.RecordBatch:
-        """What changed since the last save, as a run."""
+        """Return what changed since the last save, as a run."""
         slots = self._edits.array(kernel.EDITED)[: self._counts[kernel.EDITED_COUNT]]
         gone = self._edits.array(kernel.GONE)[: self._counts[kernel.GONE_COUNT] * self._width].reshape(-1, self._width)
         records = self._table.records()[slots]
@@ -104,7 +104,7 @@ class ResultRows:
         return run
 
     def save_all(self) -> pa.RecordBatch:
-        """All rows, as a run that stands alone."""
+        """Return all rows, as a run that stands alone."""
         self._mark_all_stored()
         return self._run(self._table.dump(), np.zeros((0, self._width), np.int64))
 
@@ -151,9 +151,9 @@ class ResultRows:
                 self._edits.extend(kernel.MARKS, room)
             edited, gone = (int(number) for number in self._counts)
             for place, wanted in ((kernel.EDITED, edited + count), (kernel.GONE, (gone + count) * self._width)):
-                held = len(self._edits.array(place))
-                if wanted > held:
-                    self._edits.extend(place, max(wanted, 2 * held))
+                capacity = len(self._edits.array(place))
+                if wanted > capacity:
+                    self._edits.extend(place, max(wanted, 2 * capacity))
         if count > len(self._net_weights):
             self._net, self._net_weights = np.zeros(count * self._width, np.int64), np.zeros(count, np.int64)
             self._root.put(kernel.NET, self._net)

@@ -36,43 +36,43 @@ class Delivery(msgspec.Struct, frozen=True):
 def deliveries(
     program: Program, segments: Sequence[Segment], shards: int, kernels: Kernels | None = None
 ) -> Iterator[Delivery]:
-    """What each shard gets from these segments together; nothing for maps that they do not change."""
+    """Return the deliveries of these segments together to each shard; none for maps that they do not change."""
     tables: dict[str, pa.Table] = {}
     for relation in program.relations:
-        found = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
-        if found:
-            tables[relation.name] = pa.concat_tables(found)  # of chunks: nothing is copied
+        parts = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
+        if parts:
+            tables[relation.name] = pa.concat_tables(parts)  # of chunks: nothing is copied
     return iter(deliveries_of(program, tables, shards, kernels))
 
 
 def deliveries_of(
     program: Program, tables: Mapping[str, pa.Table], shards: int, kernels: Kernels | None = None
 ) -> list[Delivery]:
-    """What each shard gets from these deltas, by relation; nothing for maps that they do not change.
+    """Return the deliveries of these deltas, by relation, to each shard; none for maps that they do not change.
 
     ``kernels``: without them the kernels of maps are interpreted.
     """
     routes = _routes(program)
     parts = routes.parts(shards)
-    found: list[Delivery] = []
+    deliveries: list[Delivery] = []
     for name, table in tables.items():
         preaggregation = routes.preaggregations.get(name)
         if preaggregation is not None and table.num_rows:
             for number, payload in sorted(preaggregation.payloads(table, kernels).items()):
-                found += _of_map(program.maps[number], parts.get(number, ()), shards, payload)
-    return found
+                deliveries += _of_map(program.maps[number], parts.get(number, ()), shards, payload)
+    return deliveries
 
 
 def payload_sources(program: Program) -> list[str]:
-    """The kernel sources that add up the deltas of a program's maps, and those of each view alone, as if it were new.
+    """Return the kernel sources that add up the deltas of a program's maps, and those of each view as a new one.
 
     What fills a view is added up for it alone (`filling`), where maps may share tables with fewer others.
     """
     routes = [_routes(program)]
     if len(program.views) > 1:
         routes += [_Routes(only_view(program, view.name)[0]) for view in program.views]
-    found = (source for route in routes for each in route.preaggregations.values() for source in each.sources())
-    return list(dict.fromkeys(found))
+    sources = (source for route in routes for each in route.preaggregations.values() for source in each.sources())
+    return list(dict.fromkeys(sources))
 
 
 class _Routes:
@@ -89,7 +89,7 @@ class _Routes:
         """Relation → what adds up its deltas for its maps."""
 
     def parts(self, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
-        """The parts of each map and who keeps them."""
+        """Return the parts of each map and the shards that keep them."""
         if shards not in self._parts:
             self._parts[shards] = parts_of_map(self._program, shards)
         return self._parts[shards]
@@ -121,9 +121,9 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """The shard of each row by its key, or by these of its columns: the same in every process and at every time.
+    """Return the shard of each row by its key, or by these of its columns: the same in every process and at every time.
 
-    Checkpoints depend on it: whoever changes it changes the format in `runtime.spark.beginning` as well.
+    Checkpoints depend on it: a change here changes the format in `runtime.spark.beginning` as well.
     """
     mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
     for name in [key.name for key in map_.keys] if keys is None else keys:

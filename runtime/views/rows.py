@@ -40,7 +40,7 @@ _COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float
 
 
 def change_schema(columns: Sequence[Column]) -> pa.Schema:
-    """A view's columns and ``weight``."""
+    """Return a view's columns and ``weight``."""
     fields = [
         pa.field(c.name, ARROW_TYPES[c.type], metadata={"scale": str(c.scale)} if c.scale else None) for c in columns
     ]
@@ -48,7 +48,7 @@ def change_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
-    """What a shard is sent of a map: one row per key that changed, with its keys, ``weight``, and its sums.
+    """Return the schema of a map's payload: one row per key that changed, with its keys, ``weight``, and its sums.
 
     A sum is one column: int64, or decimal128(38, 0) in a payload that has a value past 64 bits (``wide``).
     """
@@ -58,7 +58,7 @@ def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
 
 
 def arrow_of(field: Field, words: Words, flags: Words | None, strings: Strings) -> pa.Array:
-    """A column's words as Arrow; they are copied."""
+    """Return a column's words as Arrow; they are copied."""
     count = len(words) // field.value_words
     valid = None if flags is None or not flags.any() else flags == 0
     kind = _COPIED.get(field.type)
@@ -73,7 +73,7 @@ def _bits(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 
 def record_arrays(fields: Sequence[Field], records: Words, strings: Strings) -> list[pa.Array]:
-    """The fields with which records begin, as Arrow; they are copied."""
+    """Return the fields with which records begin, as Arrow; they are copied."""
     arrays = []
     for field, place in zip(fields, places_of(fields), strict=True):
         flags = np.ascontiguousarray(records[:, place]) if field.nullable else None
@@ -84,7 +84,7 @@ def record_arrays(fields: Sequence[Field], records: Words, strings: Strings) -> 
 
 
 def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, strings: Strings) -> pa.Array:
-    """A column whose values stand otherwise in Arrow than in cells."""
+    """Return a column whose values stand otherwise in Arrow than in cells."""
     if field.type == "string":
         return strings.decode(words, valid)
     mask = None if valid is None else ~valid
@@ -94,7 +94,7 @@ def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, 
 
 
 def _arrays(fields: Sequence[Field], views: Sequence[memoryview], count: int, strings: Strings) -> list[pa.Array]:
-    """The columns of a batch's table as Arrow, and the weights, copied; quick for few rows."""
+    """Return the columns of a batch's table as Arrow, and the weights, copied; quick for few rows."""
     arrays, place = [], 2
     for field in fields:
         valid = None
@@ -115,7 +115,7 @@ def _arrays(fields: Sequence[Field], views: Sequence[memoryview], count: int, st
 def changes_of(
     batches: Sequence[ColumnBatch], schema: pa.Schema, strings: Strings, *, is_distinct: bool
 ) -> pa.Table | None:
-    """The rows of a view's batches as one table with its schema, consolidated; None if there are none."""
+    """Return the rows of a view's batches as one table with its schema, consolidated; None if there are none."""
     filled = [batch for batch in batches if batch.views[0][0]]
     if not filled:
         return None
@@ -136,17 +136,17 @@ def changes_of(
 
 
 def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memoryview], int]:
-    """The table of some batches with equal rows as one, as `consolidate` has them, and the number of rows.
+    """Return the table of some batches with equal rows as one, as `consolidate` has them, and the number of rows.
 
     For few rows. Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and
     one zero.
     """
-    held = [batch.views for batch in batches]
-    words = [_words_of(held, 1, 1)]
+    views = [batch.views for batch in batches]
+    words = [_words_of(views, 1, 1)]
     columns = []
     for place, width in enumerate(batches[0].widths, 2):
-        words.append(found := _words_of(held, place, width))
-        columns += [found] if width == 1 else [found[word::width] for word in range(width)]
+        words.append(values := _words_of(views, place, width))
+        columns += [values] if width == 1 else [values[word::width] for word in range(width)]
     totals: dict[tuple[int, ...], int] = {}
     first: list[int] = []
     weights = words[0]
@@ -161,28 +161,28 @@ def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memo
         rows = [number for number, weight in zip(first, summed, strict=True) if weight]
         words[0] = [weight for weight in summed if weight]
         for place, width in enumerate(batches[0].widths, 1):
-            found = words[place]
+            values = words[place]
             words[place] = (
-                [found[row] for row in rows]
+                [values[row] for row in rows]
                 if width == 1
-                else [word for row in rows for word in found[row * width : (row + 1) * width]]
+                else [word for row in rows for word in values[row * width : (row + 1) * width]]
             )
     elif len(batches) == 1:
-        return held[0], count
-    return [held[0][0], *(memoryview(array("q", each)) for each in words)], len(words[0])
+        return views[0], count
+    return [views[0][0], *(memoryview(array("q", each)) for each in words)], len(words[0])
 
 
-def _words_of(held: Sequence[Sequence[memoryview]], place: int, width: int) -> list[int]:
-    """The words of a column of some batches."""
-    if len(held) == 1:
-        return held[0][place][: held[0][0][0] * width].tolist()
-    return [word for views in held for word in views[place][: views[0][0] * width].tolist()]
+def _words_of(batches: Sequence[Sequence[memoryview]], place: int, width: int) -> list[int]:
+    """Return the words of a column of some batches."""
+    if len(batches) == 1:
+        return batches[0][place][: batches[0][0][0] * width].tolist()
+    return [word for views in batches for word in views[place][: views[0][0] * width].tolist()]
 
 
 def changes_as_tuples(
     view: str, batches: Sequence[ColumnBatch], strings: Strings, *, is_distinct: bool
 ) -> list[tuple[str, tuple[Any, ...], int]]:
-    """The rows of a view's batches as tuples of Python values, with its name and their weights, consolidated.
+    """Return the rows of a view's batches as tuples of Python values, with its name and their weights, consolidated.
 
     For few rows.
     """

@@ -125,17 +125,17 @@ class ShardState:
         """About how much was taken in since the last save; see `keeps_taken`."""
         self._results: dict[str, list[pa.Table]] = {}
         self.keeps_taken = True
-        """Whether what is taken in is remembered for `save`; an owner that never saves switches it off."""
+        """True if what is taken in is remembered for `save`; an owner that never saves switches it off."""
         self._assemble(program, {}, {})
 
     # --- parts
 
-    def _assemble(self, program: Program, held: Mapping[str, RecordStructure], results: Mapping[str, pa.Table]) -> None:
-        """Make the graph of a program, of the structures that there are already and else empty ones."""
+    def _assemble(self, program: Program, kept: Mapping[str, RecordStructure], results: Mapping[str, pa.Table]) -> None:
+        """Make the graph of a program, with the structures in `kept` and else empty ones."""
         self.program = program
         self._views = views_of_shard(program, self._shard, self._shards)
         builder = GraphBuilder(
-            program, self._strings, held, part_of=self._part_of, from_payloads=self._inputs == "payloads"
+            program, self._strings, kept, part_of=self._part_of, from_payloads=self._inputs == "payloads"
         )
         errors: dict[str, str] = {}
         for view in self._views:
@@ -199,11 +199,11 @@ class ShardState:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether every kernel runs compiled."""
+        """True if every kernel runs compiled."""
         return all(node.is_compiled for node in self._graph.nodes)
 
     def sources(self) -> list[str]:
-        """The kernel source of every node, once each."""
+        """Return the kernel source of every node, once each."""
         return self._graph.sources()
 
     def records(self) -> dict[str, int]:
@@ -211,7 +211,7 @@ class ShardState:
         return {name: len(structure.dump()) for name, structure in self._graph.structures.items()}
 
     def nbytes(self) -> int:
-        """Bytes of all structures."""
+        """Return bytes of all structures."""
         return sum(structure.nbytes() for structure in self._graph.structures.values())
 
     # --- steps
@@ -252,7 +252,7 @@ class ShardState:
         return self._stepped({}, {})
 
     def step_rows(self, rows: Sequence[tuple[str, tuple[Any, ...], int]]) -> list[Change]:
-        """The same for a few rows (relation, row, weight), and their changes as tuples of Python values.
+        """Step over a few rows (relation, row, weight); return their changes as tuples of Python values.
 
         Integers are Python's own, dates and times as `datetime` has them, NULL is None. Rows are not remembered for
         `save`. Raises `ViewError` for a value that its column cannot hold.
@@ -294,7 +294,7 @@ class ShardState:
         return Events(graph.events, lambda: self._next_changes(graph, names))
 
     def _next_changes(self, graph: Graph, watched: Collection[str]) -> list[Change] | None:
-        """The changes of the next event that changes a watched view; None: there is none among the rows."""
+        """Return the changes of the next event that changes a watched view; None: there is none among the rows."""
         assert graph is self._graph, "expected no migration between events"
         while True:
             self._strings.refresh()
@@ -346,11 +346,11 @@ class ShardState:
         return errors
 
     def _fail_part(self, part: Part, reason: str) -> dict[str, str]:
-        found = {}
+        reasons = {}
         for view in self._views:
             if view.name not in self._failed and part in {self._part_of(view, n) for n in view.body.maps()}:
-                self._failed[view.name] = found[view.name] = reason
-        return found
+                self._failed[view.name] = reasons[view.name] = reason
+        return reasons
 
     def _put_tables(self, tables: Mapping[str, pa.Table | Sequence[pa.RecordBatch]]) -> None:
         for name, given in tables.items():
@@ -415,7 +415,7 @@ class ShardState:
         self._assemble(program, sound, results)
 
     def _is_same(self, program: Program, name: str) -> bool:
-        """Whether a view of this name is kept in another program as it is kept here."""
+        """Return True if a view of this name is kept in another program as it is kept here."""
         before, after = (only_view(each, name)[0] for each in (self.program, program))
         return (before.maps, before.views[0].body) == (after.maps, after.views[0].body)
 
@@ -434,13 +434,13 @@ class ShardState:
         return step.changes, step.failed
 
     def _filled(self, fillers: Mapping[str, Any]) -> Step:
-        """Each new view is taken through its rows by a state of its own, whose structures are then taken over."""
+        """Fill each new view from its rows in a state of its own, and take over the structures of that state."""
         if not fillers:
             return Step({}, {})
         changes: dict[str, pa.Table] = {}
         failed: dict[str, str] = {}
-        held = dict(self._graph.structures)
-        fresh = {name for name in held if not self._graph.users[name] & self._standing}
+        structures = dict(self._graph.structures)
+        fresh = {name for name in structures if not self._graph.users[name] & self._standing}
         results = {name: node.rows for name, node in self._recomputed.items()}
         for name, put in fillers.items():
             if isinstance(put, str):
@@ -458,21 +458,21 @@ class ShardState:
             changes |= step.changes
             for identity, structure in state._graph.structures.items():
                 if identity in fresh:
-                    held[identity] = structure
+                    structures[identity] = structure
                     fresh.discard(identity)
             results |= {n: node.rows for n, node in state._recomputed.items()}
             self._begun = self._begun | {name}
-        self._assemble(self.program, held, results)
+        self._assemble(self.program, structures, results)
         return Step(changes, failed)
 
     # --- checkpoints
 
     def save(self) -> bytes:
-        """What `capture` gives, as bytes."""
+        """Return what `capture` gives, as bytes."""
         return self.capture().encode()
 
     def save_all(self) -> bytes:
-        """What `capture_all` gives, as bytes."""
+        """Return what `capture_all` gives, as bytes."""
         return self.capture_all().encode()
 
     def forget_taken(self) -> None:
@@ -480,7 +480,7 @@ class ShardState:
         self._taken, self._results, self.keeps_taken = [], {}, False
 
     def capture(self) -> Run:
-        """What was taken in since the last capture."""
+        """Return the rows that were added since the last capture."""
         taken, results, nbytes = self._taken, self._results, self.taken_bytes
         self._taken, self._results, self.taken_bytes = [], {}, 0
         relations = self._graph.relations
@@ -493,7 +493,7 @@ class ShardState:
     def capture_all(self) -> Run:
         """Everything held, as a run that stands alone; the same bytes for the same content, however it came about."""
         users = self._graph.users
-        words = {name: held for name, held in self._dump().items() if users[name] - self._failed.keys()}
+        words = {name: dumped for name, dumped in self._dump().items() if users[name] - self._failed.keys()}
         strings, numbers = self._in_order(self._strings_of(words))
         structures = {name: self._graph.structures[name] for name in words}
         results = {name: node.rows for name, node in self._recomputed.items() if name not in self._failed}
@@ -501,10 +501,10 @@ class ShardState:
         failed, begun = dict(self._failed), set(self._begun)
 
         def encode() -> bytes:
-            records = {name: structures[name].renumbered(held, numbers) for name, held in words.items()}
+            records = {name: structures[name].renumbered(dumped, numbers) for name, dumped in words.items()}
             return Base(failed, begun, strings, records, results).encode()
 
-        return Run(sum(held.nbytes for held in words.values()), encode)
+        return Run(sum(dumped.nbytes for dumped in words.values()), encode)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ShardState:
         """Return a state that shares nothing with this one; tables hold addresses and cannot be copied by parts."""
@@ -518,14 +518,14 @@ class ShardState:
         return copied
 
     def _strings_of(self, words: Mapping[str, Words]) -> Words:
-        """The numbers of all strings in dumped records of structures, ascending."""
+        """Return the numbers of all strings in dumped records of structures, ascending."""
         is_used = np.zeros(len(self._strings), np.bool_)
-        for name, held in words.items():
-            self._graph.structures[name].mark_strings(held, is_used)
+        for name, records in words.items():
+            self._graph.structures[name].mark_strings(records, is_used)
         return np.flatnonzero(is_used)
 
     def _in_order(self, chosen: Words) -> tuple[list[str], Words]:
-        """The strings with these numbers in ascending order, and old number → place among them."""
+        """Return the strings with these numbers in ascending order, and old number → place among them."""
         texts = [self._strings.text(number) for number in chosen.tolist()]
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = np.zeros(max(1, len(self._strings)), np.int64)
@@ -533,7 +533,7 @@ class ShardState:
         return [texts[place] for place in order], numbers
 
     def _dump(self) -> dict[str, Words]:
-        """What the structures hold; if most strings are in no row any more, those that are get new numbers first."""
+        """Return the words of the structures; number the strings in use again first if most are in no row any more."""
         structures = self._graph.structures
         words = {name: structure.dump() for name, structure in structures.items()}
         used = self._strings_of(words)
@@ -547,7 +547,7 @@ class ShardState:
         return words
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run written by `save` or `save_all`; raises `CorruptStateError`."""
+        """Take over a run written by `save` or `save_all`; raise `CorruptStateError`."""
         run = decode_shard_run(data)
         if run.is_base:
             self._restore(run)
@@ -573,10 +573,10 @@ class ShardState:
         self._failed, self._begun = run.failed, set(run.begun)
         results = {name: decode_table(rows) for name, rows in run.results.items()}
         self._assemble(self.program, {}, results)
-        for name, held in run.structures.items():
+        for name, records in run.structures.items():
             if name in self._graph.structures:
-                words = decode_words(held.words, held.count * held.width)
-                self._graph.structures[name].load(words.reshape(held.count, held.width))
+                words = decode_words(records.words, records.count * records.width)
+                self._graph.structures[name].load(words.reshape(records.count, records.width))
         self._failed = run.failed
         self._unsaid = {}
         self._graph.renumber()

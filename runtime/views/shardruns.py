@@ -69,14 +69,14 @@ class TakenIn(msgspec.Struct, frozen=True):
         by_name: dict[str, list[pa.Table]] = {}
         for name, table in self.taken:
             by_name.setdefault(name, []).append(table)
-        found = []
+        changes = []
         for name, tables in by_name.items():
             whole = pa.concat_tables(tables)
             last = whole.num_columns - 1
             read = [place for place, column in enumerate(whole.column_names[:last]) if column in self.columns[name]]
             rows = whole.select([*read, last])
-            found.append((name, rows if len(tables) == 1 else consolidate(rows, rows.schema)))
-        return found
+            changes.append((name, rows if len(tables) == 1 else consolidate(rows, rows.schema)))
+        return changes
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -91,12 +91,12 @@ class Base(msgspec.Struct, frozen=True):
 
     def encode(self) -> bytes:
         """As bytes."""
-        held = {}
+        encoded = {}
         for name, records in self.records.items():
             ordered = records[np.lexsort(records.T[::-1])]
-            held[name] = HeldRecords(records.shape[1], records.shape[0], encode_words(ordered))
+            encoded[name] = HeldRecords(records.shape[1], records.shape[0], encode_words(ordered))
         results = {name: encode_table(_ordered(rows)) for name, rows in self.results.items()}
-        return _encoded(self.failed, self.begun, strings=self.strings, structures=held, results=results)
+        return _encoded(self.failed, self.begun, strings=self.strings, structures=encoded, results=results)
 
 
 def decode_shard_run(data: bytes) -> ShardRun:
@@ -134,7 +134,7 @@ def _encoded(
 
 
 def _ordered(table: pa.Table) -> pa.Table:
-    """The rows in ascending order of their columns."""
+    """Return the rows in ascending order of their columns."""
     names = [str(place) for place in range(table.num_columns)]  # a column of the view may be called weight too
     keys = [(name, "ascending") for name in names]
     return table.take(pc.sort_indices(table.rename_columns(names), sort_keys=keys)).combine_chunks()

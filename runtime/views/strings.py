@@ -81,11 +81,11 @@ class Strings:
         return len(self._strings)
 
     def texts(self) -> list[str]:
-        """All strings in the order of their numbers."""
+        """Return all strings in the order of their numbers."""
         return list(self._strings)
 
     def number(self, text: str) -> int:
-        """The number of a string; a new one where it is new (then `refresh` must follow before a kernel runs)."""
+        """Return the number of a string; after a new one, `refresh` must be called before a kernel runs."""
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self._strings)
@@ -93,7 +93,7 @@ class Strings:
         return number
 
     def text(self, number: int) -> str:
-        """The string of a number."""
+        """Return the string of a number."""
         return self._strings[number]
 
     def replace(self, strings: Iterable[str]) -> None:
@@ -108,19 +108,19 @@ class Strings:
         self.refresh()
 
     def keep(self, used: Words) -> Words:
-        """Forget all strings but these numbers; gives the new number of each old one."""
+        """Forget all strings but these numbers; return the new number of each old one."""
         numbers = np.zeros(max(1, len(self._strings)), np.int64)
         numbers[used] = np.arange(len(used))
         self.replace([self._strings[number] for number in used.tolist()])
         return numbers
 
     def encode(self, column: pa.Array) -> Words:
-        """The numbers of a string column's values (NULL: 0); a loop over distinct values, or over few."""
+        """Return the numbers of a string column's values (NULL: 0); a loop over distinct values, or over few."""
         if len(column) <= _FEW and column.type == _STRING:
             known = self._numbers
             texts = column.to_pylist()
-            found = [known[text] if text in known else 0 if text is None else self.number(text) for text in texts]
-            return np.array(found, np.int64)
+            ids = [known[text] if text in known else 0 if text is None else self.number(text) for text in texts]
+            return np.array(ids, np.int64)
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
         numbers[:-1] = [self.number(text) for text in encoded.dictionary.to_pylist()]
@@ -128,7 +128,7 @@ class Strings:
         return np.asarray(numbers.take(codes.to_numpy()))
 
     def decode(self, numbers: Words, valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-        """The strings of these numbers; NULL where they are not ``valid``."""
+        """Return the strings of these numbers; NULL where they are not ``valid``."""
         if len(numbers) <= _FEW:
             known, places = self._strings, numbers.tolist()
             if valid is None:
@@ -141,7 +141,7 @@ class Strings:
         return self._array.take(pa.array(numbers, mask=None if valid is None else ~valid))
 
     def ranks(self) -> Structure:
-        """The array of ranks: of two strings the lesser one has the lesser rank; at place 1 the number of relabellings.
+        """Return the array of ranks, ascending like the strings; place 1 has the number of relabellings.
 
         A string keeps its rank, and the order of two strings never changes, until the ranks of all are replaced.
         """
@@ -152,7 +152,7 @@ class Strings:
         return self._ranks
 
     def tested(self, test: str | frozenset[str]) -> Structure:
-        """The array that says 1 for strings that are LIKE a pattern (case-sensitive, with no escape), or in a list."""
+        """Return the array with 1 for strings that are LIKE a pattern (case-sensitive, no escape), or in a list."""
         tested = self._tested.get(test)
         if tested is None:
             tested = self._tested[test] = _Tested(test)

@@ -28,7 +28,7 @@ _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def columns_of(fields: Sequence[Field]) -> tuple[Column, ...]:
-    """The columns of a batch of these fields."""
+    """Return the columns of a batch of these fields."""
     columns, place = [], 2
     for number, field in enumerate(fields):
         columns.append((field.type, field.nullable, number, place))
@@ -93,7 +93,7 @@ def _made(lines: Sequence[str], name: str) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def row_writer(columns: tuple[Column, ...]) -> RowWriter:
-    """A function that writes these columns of a row to arrays of a batch: ``(arrays, at, row, number of a string)``."""
+    """Return a function that writes these columns of a row to a batch: ``(arrays, at, row, number of a string)``."""
     lines = ["def write(arrays, at, row, number):"]
     for kind, nullable, number, place in columns:
         cells = f"arrays[{place}]"
@@ -117,7 +117,7 @@ def row_writer(columns: tuple[Column, ...]) -> RowWriter:
 
 @functools.lru_cache(maxsize=512)
 def row_reader(columns: tuple[Column, ...]) -> RowReader:
-    """A function that reads the rows of a batch: ``(name, arrays, string of a number) -> [(name, row, weight), …]``."""
+    """Return a function that reads a batch: ``(name, arrays, string of a number) -> [(name, row, weight), …]``."""
     lines = ["def read(name, arrays, text):", "    weights = arrays[1]"]
     values = []
     for kind, nullable, _, place in columns:

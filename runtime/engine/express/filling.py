@@ -20,7 +20,7 @@ __all__ = ["Filled", "Filling", "with_open_epoch"]
 
 
 class Filled(msgspec.Struct, frozen=True, eq=False):
-    """What relations hold at an epoch, as far as some views read them."""
+    """Rows of relations at an epoch, in the columns that some views read."""
 
     epoch: int
     """The last epoch inside."""
@@ -38,7 +38,7 @@ class Filling:
         self._snapshots = snapshots
 
     def read(self, old: Program, new: Program, epoch: int, before: Filled | None = None) -> Filled:
-        """What fills the views of ``new`` that ``old`` has not, at an epoch; goes on from ``before`` where it can."""
+        """Return the tables for the views of ``new`` missing in ``old``, at an epoch; reuse ``before`` if possible."""
         try:
             return self._read(old, new, epoch, before)
         except EpochLogError:
@@ -62,25 +62,25 @@ class Filling:
 
 
 def with_open_epoch(filled: Filled, deltas: Mapping[str, Sequence[pa.RecordBatch]]) -> dict[str, pa.Table]:
-    """Relation → what it holds behind the deltas of the epoch that is open; relations that hold nothing left out."""
-    found: dict[str, pa.Table] = {}
+    """Return relation → its rows after the deltas of the open epoch; empty relations are left out."""
+    tables: dict[str, pa.Table] = {}
     for name, wanted in filled.columns.items():
-        held, batches = filled.tables[name], deltas.get(name, ())
+        base, batches = filled.tables[name], deltas.get(name, ())
         rows = _chosen(pa.Table.from_batches(batches), wanted) if batches else None
-        whole = _together(held, rows)
+        whole = _together(base, rows)
         if whole is not None and whole.num_rows:
-            found[name] = whole.combine_chunks()
-    return found
+            tables[name] = whole.combine_chunks()
+    return tables
 
 
-def _together(held: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
-    if held is None or rows is None:
-        return rows if held is None else held
-    return consolidate(pa.concat_tables([held, rows]))
+def _together(base: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
+    if base is None or rows is None:
+        return rows if base is None else base
+    return consolidate(pa.concat_tables([base, rows]))
 
 
 def _chosen(rows: pa.Table, columns: Collection[str]) -> pa.Table:
-    """As `add_up` chooses: one column at least."""
+    """Return the columns that `add_up` would choose: at least one."""
     *names, _ = rows.column_names
     places = [place for place, name in enumerate(names) if name in columns] or [0]
     return rows.select([*places, len(names)])

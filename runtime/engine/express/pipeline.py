@@ -18,10 +18,10 @@ _MOST_DELTAS: Final = 1024
 
 
 class ExpressPipeline(Pipeline):
-    """Steps over whatever waits, at once and as one: while a step runs, what comes becomes the next one.
+    """Steps over all deltas that wait, as one: those that come while a step runs become the next step.
 
-    So the size of a step follows the load by itself: a single message when there is time, thousands when there is none.
-    The views belong to the worker that runs a call; `prepare` may be called on any thread.
+    So the size of a step follows the load: a single message if there is time, thousands if there is none.
+    The views are owned by the worker that runs a call; `prepare` may be called on any thread.
     """
 
     most_inputs = _MOST_DELTAS
@@ -38,7 +38,7 @@ class ExpressPipeline(Pipeline):
         self._prepared: Filled | None = None
 
     def prepare(self, filled: Filled) -> None:
-        """What was read for the views that the next control record brings."""
+        """Set the tables that fill the views of the next control record."""
         self._prepared = filled
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:

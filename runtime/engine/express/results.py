@@ -20,11 +20,11 @@ from runtime.views.materialised import MaterialisedView, PendingChanges
 __all__ = ["Closed", "Results", "ResultsRun"]
 
 _SPARE_STRINGS: Final = 4096
-"""The pool is begun anew with a base if there are more than twice as many strings as rows can have, and so many."""
+"""Strings beyond twice as many as rows can have, after which the pool is rebuilt with a base."""
 
 
 class ResultsRun(msgspec.Struct, frozen=True):
-    """What changed since the run before, or everything."""
+    """Changes since the run before, or everything."""
 
     first_string: int
     strings: list[str]
@@ -32,7 +32,7 @@ class ResultsRun(msgspec.Struct, frozen=True):
 
 
 class Closed:
-    """What an epoch has changed in views; added up, and added to their results, by the first who asks."""
+    """Changes of views in an epoch; consolidated, and added to the views' results, on first use."""
 
     def __init__(self, changes: Mapping[str, PendingChanges], results: Results) -> None:
         self._changes, self._results = dict(changes), results
@@ -73,15 +73,15 @@ class Results:
         return sum(result.table.held_bytes for result in self.views.values())
 
     def migrate(self, views: Sequence[View]) -> None:
-        """Keep these views: what stays keeps its rows, what is new has none."""
+        """Keep these views: those that stay keep their rows, new ones have none."""
         self.settle()
         self._kinds = {view.name: view for view in views}
         self._checksums = {name: each for name, each in self._checksums.items() if name in self._kinds}
-        held = self.views
-        self.views = {view.name: held[view.name] if view.name in held else self._empty(view.columns) for view in views}
+        old = self.views
+        self.views = {view.name: old[view.name] if view.name in old else self._empty(view.columns) for view in views}
 
     def close(self, changes: Mapping[str, PendingChanges]) -> Closed:
-        """The end of an epoch that has changed views so."""
+        """Close an epoch with these changes of views."""
         self.settle()
         self._closed = Closed(changes, self)
         return self._closed
@@ -107,7 +107,7 @@ class Results:
             closed.rows()
 
     def save(self, *, is_base: bool) -> ResultsRun:
-        """What changed since the last save that was followed by `on_saved`, or everything."""
+        """Return what changed since the last save that was followed by `on_saved`, or everything."""
         self.settle()
         first = 0 if is_base else self._saved_strings
         if is_base:
@@ -124,7 +124,7 @@ class Results:
         self._saved_strings = self._taken_strings
 
     def apply_run(self, run: ResultsRun) -> None:
-        """Take over a run; raises `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`."""
         if run.first_string != len(self._pool):
             raise CorruptStateError(f"expected a run from string {len(self._pool)}, was from string {run.first_string}")
         self._pool.extend(run.strings)

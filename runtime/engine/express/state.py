@@ -1,4 +1,4 @@
-"""What the express lane keeps: the program, its one shard, and every view's full result."""
+"""State of the express lane: the program, its one shard, and every view's full result."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class ExpressState:
         self._kernels = kernels
         self._begin(_NOTHING)
         self.dirty = False
-        """Whether anything changed since the last `save`."""
+        """True if anything changed since the last `save`."""
         self._is_new = False
         self._is_stale = False
         self._base_bytes = 0
 
     def _begin(self, program: Program) -> None:
         self.program = program
-        """What is kept; all of its views are of the express lane."""
+        """Program of the views that are kept; all of them are of the express lane."""
         self.shard = ShardState(program, inputs="relations", kernels=self._kernels)
         self.results = Results(program.views, self._kernels)
-        """Of its views."""
+        """Results of the program's views."""
 
     @property
     def failed(self) -> dict[str, str]:
-        """View → why it has ended."""
+        """View → reason for its failure."""
         return self.shard.failed
 
     def begin(self, program: Program) -> None:
@@ -74,12 +74,12 @@ class ExpressState:
         self._is_new = self.dirty = True
 
     def close(self, changes: Mapping[str, PendingChanges], *, is_dirty: bool = True) -> Closed:
-        """The end of an epoch that has changed views so; ``is_dirty``: whether rows were taken in."""
+        """Close an epoch with these changes of views; ``is_dirty``: rows were added in it."""
         self.dirty = self.dirty or is_dirty or bool(changes)
         return self.results.close(changes)
 
     def stepped(self) -> None:
-        """The shard has taken rows in: if they are more than it holds, as with a market's views, a base is smaller."""
+        """Note that the shard has added rows; if they are more than it keeps, as with a market's, a base is smaller."""
         if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
             self.shard.forget_taken()
             self._is_new = True

@@ -43,15 +43,15 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     program: Program | None = None
     """The lane's program from this version on, if it is not the one of the version before."""
     closes: bool = False
-    """Whether these views are at the end of ``epoch``: what changes them later is of another one."""
+    """True if these views are at the end of ``epoch``: what changes them later is of another one."""
     applied_s: float = 0.0
-    """When the last of the messages was applied, on the ingest's clock; 0 for a version that no message made."""
+    """Time at which the last of the messages was applied, on the ingest's clock; 0 for a version without messages."""
     stepped_s: float = 0.0
-    """When the views had taken them in, on the same clock."""
+    """Time at which the views had processed them, on the same clock."""
 
 
 class ExpressViews:
-    """The program's views and what they have said in the open epoch. One owner at a time: the pipeline's worker."""
+    """The program's views and their changes in the open epoch. One owner at a time: the pipeline's worker."""
 
     def __init__(
         self,
@@ -95,15 +95,15 @@ class ExpressViews:
         return self._state
 
     def rows(self) -> dict[str, pa.Table]:
-        """Every view's rows and weights as it has said them last, in the open epoch too; failed views are left out."""
-        found: dict[str, pa.Table] = {}
+        """Return every view's latest rows and weights, also in the open epoch; failed views are left out."""
+        tables: dict[str, pa.Table] = {}
         for name, result in self._state.results.views.items():
             if name not in self._state.failed:
                 rows = result.rows()
                 if name in self._changes:
                     rows = consolidate(pa.concat_tables([rows, self._changes[name].rows()]))
-                found[name] = rows
-        return found
+                tables[name] = rows
+        return tables
 
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None], *, is_open: bool = False) -> None:
         """Step over deltas as if they were one, and publish what changes.
@@ -181,9 +181,9 @@ class ExpressViews:
         )
 
     def close(self) -> Sections:
-        """The end of the epoch that closes: what it changed in each view; what is saved is at it from now on."""
-        # What a view said before it failed is no result, as in the other lane.
-        changes = {name: held for name, held in self._changes.items() if name not in self._state.failed}
+        """Close the epoch and return its changes of each view; the saved state is then as of its end."""
+        # Rows that a view published before it failed are no result, as in the other lane.
+        changes = {name: changed for name, changed in self._changes.items() if name not in self._state.failed}
         closed = self._state.close(changes, is_dirty=bool(self._open))
 
         def batches() -> dict[str, tuple[pa.RecordBatch, ...]]:

@@ -50,18 +50,18 @@ class StreamsNode(Pipeline):
     @property
     @abstractmethod
     def times(self) -> Mapping[str, str]:
-        """Those of which they need watermarks → the column that says when a row is of."""
+        """Relations of which they need watermarks → the column with the time of a row."""
 
 
 class ApplyingConfig(msgspec.Struct, frozen=True):
-    """Where epochs end, and who hears what."""
+    """Size of epochs, and the callbacks of `Applying`."""
 
     most_messages: int
-    """Close an epoch at so many messages, or at the next place where it may be cut."""
+    """Messages after which an epoch is closed, at the next place where it may be cut."""
     settle: Callable[[], int]
-    """Wait until no commit is under way, and give the newest epoch; asked while no barrier is under way."""
+    """Waits until no commit is under way, and returns the newest epoch; called while no barrier is under way."""
     on_failed_origin: Callable[[int, str], None]
-    """An origin has failed, and others go on; it may be on its own."""
+    """Called when an origin has failed, which may be on its own, and others continue."""
     now_s: Callable[[], float] = time.monotonic
     """Monotonic clock, for the time at which deltas were applied."""
 
@@ -107,7 +107,7 @@ class Applying(Pipeline):
 
     @property
     def holds_any(self) -> bool:
-        """Whether the open epoch holds anything that a barrier would have to seal; may be looked at by others."""
+        """True if the open epoch holds anything that a barrier would have to seal; may be looked at by others."""
         return self._open.holds_any
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
@@ -228,7 +228,7 @@ class Applying(Pipeline):
                 yield from self._guarded(origin, self._marked(origin, mark))
 
     def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
-        """All of an upstream's epoch, or nothing: the next one may belong to the next epoch here."""
+        """Apply all of an upstream's epoch, or nothing: the next one may belong to the next epoch here."""
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)
         self._open.add(sealed.relations, sealed.messages)
@@ -250,7 +250,7 @@ class Applying(Pipeline):
             self._reconnect(origin)
 
     def _guarded(self, origin: Origin, steps: Iterator[None]) -> Iterator[None]:
-        """What an origin that is on its own cannot do is its own failure."""
+        """Run steps; an error fails the origin alone if that is on its own."""
         try:
             yield from steps
         except (AdaptorError, EngineError) as error:
@@ -259,7 +259,7 @@ class Applying(Pipeline):
             self._fail(origin, f"{type(error).__name__}: {error}")
 
     def _leave(self, completed: Completed) -> None:
-        """Its buffers are done with; sources may offer more by this call."""
+        """Release the buffers of an input; sources may offer more by this call."""
         raws = completed.raws
         if not raws:
             return
@@ -271,7 +271,7 @@ class Applying(Pipeline):
                 inlet.left(count)
 
     def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> Iterator[None]:
-        """What has become the next part of the stream goes into the epoch."""
+        """Apply the batches that are next in the stream to the epoch."""
         for part in _parts(origin.in_order(batches)):
             if origin.ended:
                 return
@@ -339,38 +339,38 @@ class Applying(Pipeline):
 
 
 def _joined(inputs: Sequence[Completed]) -> Iterator[Completed]:
-    """Small neighbours as one, in their order: what fails or ends stands behind the batches of its own input alone."""
+    """Yield inputs with small neighbours joined, in order; a failure or end comes after the batches of its input."""
     batches: list[FormattedBatch] = []
     raws: list[RawBuffer] = []
-    held = 0
+    pending = 0
     for each in inputs:
         tuples = sum([batch.tuples for batch in each.batches])
-        if (batches or raws) and held + tuples > _JOINED_TUPLES:
+        if (batches or raws) and pending + tuples > _JOINED_TUPLES:
             yield Completed(batches, raws)
-            batches, raws, held = [], [], 0
+            batches, raws, pending = [], [], 0
         batches += each.batches
         raws += each.raws
-        held += tuples
+        pending += tuples
         if each.failed or each.marks:
             yield Completed(batches, raws, each.failed, each.marks)
-            batches, raws, held = [], [], 0
+            batches, raws, pending = [], [], 0
     if batches or raws:
         yield Completed(batches, raws)
 
 
 def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatch]]:
-    """Small neighbours together, in their order; one that ends with a failure is the last of its part."""
+    """Yield parts of small neighbours, in order; a batch that ends with a failure is the last of its part."""
     part: list[FormattedBatch] = []
-    held = 0
+    pending = 0
     for batch in batches:
-        if part and held + batch.tuples > _JOINED_TUPLES:
+        if part and pending + batch.tuples > _JOINED_TUPLES:
             yield part
-            part, held = [], 0
+            part, pending = [], 0
         part.append(batch)
-        held += batch.tuples
+        pending += batch.tuples
         if batch.failure is not None:
             yield part
-            part, held = [], 0
+            part, pending = [], 0
     if part:
         yield part
 
@@ -402,12 +402,12 @@ class OpenEpoch:
 
     @property
     def holds_any(self) -> bool:
-        """Whether there is anything that an epoch would have to seal."""
+        """True if there is anything that an epoch would have to seal."""
         return bool(self.messages or self._malformed or self._has_changes)
 
     @property
     def is_large(self) -> bool:
-        """Whether to emit what there is before more is added."""
+        """True if the pending rows are to be emitted before more are added."""
         return self._rows >= _LARGE_ROWS
 
     def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:
@@ -438,13 +438,13 @@ class OpenEpoch:
         self._cuts[origin] = cut
 
     def take(self) -> Deltas | None:
-        """What was gathered; None if that is nothing."""
+        """Return what was gathered; None if that is nothing."""
         if not (self._count or self._set_aside or self._batches):
             return None
         return self._taken(self._cuts, -1)
 
     def close(self, epoch: int, cuts: Mapping[str, Cut]) -> Deltas:
-        """What was gathered, as the last of the epoch; the next one is open then."""
+        """Return what was gathered, as the last of the epoch; the next one is open then."""
         deltas = self._taken(cuts, epoch)
         self.messages = self._malformed = self._described = 0
         self._has_changes = False

@@ -1,4 +1,4 @@
-"""What an ingest is configured with, and who hears of it."""
+"""Configuration of an ingest, and the listener that it notifies."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class LettersMark(msgspec.Struct, frozen=True, array_like=True):
     size: int = 0
     """Bytes from its beginning."""
     crc32: int = 0
-    """Of these bytes."""
+    """Checksum of these bytes."""
 
 
 _NOTHING: Final = LettersMark()
@@ -113,14 +113,14 @@ class EpochDeadLetters:
         return LettersMark(data.size, zlib.crc32(data))
 
     def _damage(self) -> str:
-        """Why the file does not hold what was committed; empty if it does."""
+        """Return the reason why the file does not have what was committed; empty if it does."""
         there = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         if there < self.mark.size:
             return f"expected {self.mark.size} bytes of dead letters at {self._path}, was {there}"
-        found = zlib.crc32(self._disk.read(self._path).slice(0, self.mark.size)) if there else 0
-        if found != self.mark.crc32:
+        crc32 = zlib.crc32(self._disk.read(self._path).slice(0, self.mark.size)) if there else 0
+        if crc32 != self.mark.crc32:
             return (
-                f"expected checksum {self.mark.crc32:08x} for {self.mark.size} bytes at {self._path}, was {found:08x}"
+                f"expected checksum {self.mark.crc32:08x} for {self.mark.size} bytes at {self._path}, was {crc32:08x}"
             )
         return ""
 
@@ -135,12 +135,12 @@ class EpochDeadLetters:
         self._log.error("{why}: a new file is begun{kept}", why=why, kept=kept)
 
     def _cut_off(self) -> None:
-        """Drop what stands behind the mark, which no epoch has committed."""
+        """Cut the file off at the mark: no epoch has committed what comes after it."""
         if not self._disk.exists(self._path):
             return
         if self._disk.size(self._path) > self.mark.size:
             self._disk.truncate(self._path, self.mark.size)
-        self._disk.sync_directory(self._path.parent)  # who made the file may have ended before its name was durable
+        self._disk.sync_directory(self._path.parent)  # the maker of the file may have ended before its name was durable
 
 
 def first_letter(path: Path, origin_id: int) -> str | None:
@@ -226,20 +226,20 @@ class MalformedTuples:
         self._counted += len(offsets)
 
     def passed(self, offset: int) -> Passed:
-        """Those that start before this offset; none of them waits any more."""
+        """Take and return the malformed tuples that start before this offset."""
         letters: list[DeadLetter] = []
         count = until = 0
         while self._waiting and self._waiting[0].offsets[0] < offset:
             bad = self._waiting.popleft()
             stop = int(np.searchsorted(bad.offsets, offset))
-            told = [letter for letter in bad.letters if letter.byte_offset < offset]
-            letters += told
-            self._letters -= len(told)
+            described = [letter for letter in bad.letters if letter.byte_offset < offset]
+            letters += described
+            self._letters -= len(described)
             self._counted -= stop
             count += stop
             until = int(bad.offsets[stop - 1])
             if stop < len(bad.offsets):
-                rest = msgspec.structs.replace(bad, offsets=bad.offsets[stop:], letters=bad.letters[len(told) :])
+                rest = msgspec.structs.replace(bad, offsets=bad.offsets[stop:], letters=bad.letters[len(described) :])
                 self._waiting.appendleft(rest)
                 break
             if bad.more:
@@ -248,6 +248,6 @@ class MalformedTuples:
         return Passed(tuple(letters), count, until)
 
     def clear(self) -> None:
-        """None waits: they will be read again."""
+        """Drop all that wait: they will be read again."""
         self._waiting.clear()
         self._letters = self._counted = 0

@@ -37,20 +37,20 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     cuts: Mapping[str, Cut] = {}
     """Origin → the last message inside; of those origins that have moved, at the end of an epoch of all of them."""
     letters: tuple[DeadLetter, ...] = ()
-    """Malformed tuples that the cuts have passed: those of them that are described."""
+    """Descriptions of malformed tuples that the cuts have passed; not every tuple has one."""
     malformed: int = 0
-    """How many malformed tuples the cuts have passed."""
+    """Number of malformed tuples that the cuts have passed."""
     closes: int = -1
-    """The number of the epoch that these deltas are the last of; -1 if more may follow."""
+    """Number of the epoch that these deltas are the last of; -1 if more may follow."""
     applied_s: float = 0.0
-    """When the last of the messages was applied, on the ingest's clock."""
+    """Time at which the last of the messages was applied, on the ingest's clock."""
     watermarks: Mapping[str, int] = {}
-    """Of deltas that close, for derived streams: relation → the time, in nanoseconds, before which no further row of it
-    will come. A relation that has brought nothing yet is left out; one that is over has 2^63 - 1."""
+    """Relation → the time, in nanoseconds, before which no further row of it will come, for derived streams; only with
+    the last deltas of an epoch. A relation without rows yet is left out; one that has ended has 2^63 - 1."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):
-    """What a view's pipeline gives for the epoch that closes: emitted while it drains, once, after its last `Deltas`.
+    """Output of a view's pipeline for the epoch that closes: emitted once, while it drains, after its last `Deltas`.
 
     It becomes part of the epoch's segment, and is committed with the edits that the pipeline's objects in the object
     space have until then.

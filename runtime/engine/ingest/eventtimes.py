@@ -79,19 +79,19 @@ class EventTimes:
         for upstream in upstreams:
             for name in MARKET_TIMES.keys() & times.keys():
                 reached[name].append(self._latest.get((upstream.name, name)))
-        return {name: min(marks) for name, found in reached.items() if (marks := _all_known(found))}
+        return {name: min(marks) for name, times_reached in reached.items() if (marks := _all_known(times_reached))}
 
 
 def largest_integer(column: pa.Array) -> int | None:
-    """The largest integer of a column; None if all are NULL."""
+    """Return the largest integer of a column; None if all are NULL."""
     if column.null_count or column.type != pa.int64():
-        found: int | None = pc.max(column).as_py()
-        return found
+        largest: int | None = pc.max(column).as_py()
+        return largest
     return int(column.to_numpy().max())
 
 
 def message_time(rows: pa.RecordBatch) -> str | None:
-    """The column that says when the messages of a market's feed are of; None for messages of anything else."""
+    """Return the column that says when the messages of a market's feed are of; None for messages of anything else."""
     names = rows.schema.names
     return next((name for name in _MESSAGE_TIMES if name in names), None) if "sequence" in names else None
 
@@ -102,7 +102,7 @@ def _all_known(marks: list[int | None]) -> list[int]:
 
 
 def largest_time(column: pa.Array) -> int | None:
-    """The largest time of a column in nanoseconds; None if all are NULL."""
+    """Return the largest time of a column in nanoseconds; None if all are NULL."""
     unit = _UNITS_NS.get(column.type, 1)
     if unit > 1:
         column = column.cast(pa.int32() if column.type == pa.date32() else pa.int64()).cast(pa.int64())
@@ -140,7 +140,7 @@ class EpochTime:
             self._reached = min(time, OVER)
 
     def at_cut(self) -> Mapping[str, pa.RecordBatch]:
-        """The change of `EPOCH_TIME` with which the epoch closes here."""
+        """Return the change of `EPOCH_TIME` with which the epoch closes here."""
         before, now = self._kept.value, self._reached
         if now is None or now == before:
             return {}

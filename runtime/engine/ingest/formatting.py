@@ -22,17 +22,17 @@ _MOST_BUFFERS: Final = 16_384
 
 
 class Formatting(Pipeline):
-    """One input formatter, for all origins that share it: those of a union. Runs on as many workers as there are.
+    """One input formatter, for all origins that share it: those of a union. It runs on all workers.
 
-    A call takes up to the formatter's `block_bytes`, so that many small buffers are formatted as one; what comes while
-    all workers are busy waits and becomes a larger call. Buffers out of the formatter's range come again behind others.
-    An origin whose bytes cannot be decoded fails alone: what it brings from then on is dropped.
+    A call takes up to the formatter's `block_bytes`, so that many small buffers are formatted as one; buffers that come
+    while all workers are busy wait and become a larger call. Buffers out of the formatter's range are repeated later.
+    An origin whose bytes cannot be decoded fails alone: its later buffers are dropped.
 
     A stream that is compressed as a whole has a formatter of its own, which ``takes_turns``: a worker that decodes has
-    it for itself, and the next one decodes what follows while the first one parses. Otherwise one worker would decode
-    all that the others bring, and they would have nothing to do.
+    it exclusively, and the next one decodes what follows while the first one parses. Otherwise one worker would decode
+    the buffers of all others, which would be idle.
 
-    `_repeats` belongs to who holds `_lock`; an origin is put into `_failed` by any worker, and never taken out.
+    `_repeats` is accessed with `_lock` held; an origin is put into `_failed` by any worker, and never taken out.
     """
 
     def __init__(self, formatter: InputFormatter, workers: int, *, takes_turns: bool = False) -> None:
@@ -49,7 +49,7 @@ class Formatting(Pipeline):
         return type(self.formatter.schema.format).__name__
 
     def repeats(self, origin_id: int) -> int:
-        """How many buffers of an origin had to be repeated, over all its streams."""
+        """Return how many buffers of an origin had to be repeated, over all its streams."""
         return self._repeats[origin_id]
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
@@ -80,7 +80,7 @@ class Formatting(Pipeline):
         return tuple(failed)
 
     def _end(self, mark: Mark, batches: list[FormattedBatch]) -> Mark:
-        """The end of a stream completes what waits for a delimiter; a stream that is not whole has failed instead."""
+        """Complete, at the end of a stream, a tuple without a delimiter; fail a stream that is not whole instead."""
         if mark.kind is not MarkKind.ENDED:
             return mark
         reason = self._failed.get(mark.origin_id)
@@ -105,7 +105,7 @@ class Formatting(Pipeline):
         return Formatted(batches, [raw for raw in formatted.again if raw.origin_id not in at_fault])
 
     def _before_fault(self, raws: list[RawBuffer]) -> list[FormattedBatch]:
-        """What an origin's buffers complete that stand before the one at fault, whatever was in one call with it."""
+        """Return the batches that an origin's buffers before the one at fault complete, also those of the same call."""
         batches: list[FormattedBatch] = []
         errors: list[FormatError] = []
         for raw in sorted(raws, key=lambda each: each.sequence_number) if len(raws) > 1 else ():
@@ -116,7 +116,7 @@ class Formatting(Pipeline):
         return batches
 
     def _repeat(self, raws: list[RawBuffer], again: list[RawBuffer], context: Context) -> list[RawBuffer]:
-        """Have those come again; gives the others."""
+        """Have those come again; return the others."""
         context.repeat(again)
         with self._lock:
             self._repeats.update([raw.origin_id for raw in again])

@@ -52,9 +52,9 @@ MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 
 
 class Ingest(BufferSink):
-    """Formats, orders, adapts and cuts; see the module. Every method may be called from any thread.
+    """Plan that formats, orders, adapts and cuts the input. Every method may be called from any thread.
 
-    `_ended`, `_is_running` and `_early` belong to who holds `_lock`, `_engine` is set by `start`; the rest is never
+    `_ended`, `_is_running` and `_early` are accessed with `_lock` held, `_engine` is set by `start`; the rest is never
     changed.
     """
 
@@ -240,7 +240,7 @@ class Ingest(BufferSink):
 
     @property
     def holds_any(self) -> bool:
-        """Whether anything has been applied that no epoch holds yet."""
+        """True if anything has been applied that no epoch holds yet."""
         return self._applying.holds_any
 
     @property
@@ -265,7 +265,7 @@ class Ingest(BufferSink):
         return self._writer.commit_durations
 
     def counters(self) -> dict[str, OriginCounters]:
-        """What became of each origin's tuples so far, by name."""
+        """Return what became of each origin's tuples so far, by name."""
         return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:

@@ -15,14 +15,14 @@ __all__ = ["Inlet"]
 
 
 class Inlet(Source):
-    """Joins a source of raw buffers to the engine, and knows when all that it brought has been applied.
+    """Connects a source of raw buffers to the engine, and knows when all of its buffers have been applied.
 
     Thread-safe: the origin's source calls `offer`, `end`, the step that applies calls `left`, `close_source` and
-    `end_of_stream`, workers call the rest. What is below belongs to who holds the lock.
+    `end_of_stream`, workers call the rest. All mutable state is accessed with the lock held.
     """
 
     def __init__(self, origin: Origin, sink: BufferSink, *, is_held: bool) -> None:
-        """``sink`` is what the source is opened with; it is not opened before `release` if it ``is_held``."""
+        """``sink`` is given to the source when that is opened; if ``is_held``, it is not opened before `release`."""
         self._origin = origin
         self._weight = origin.weight
         self._sink = sink

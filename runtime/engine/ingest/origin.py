@@ -21,7 +21,7 @@ __all__ = ["IN_ORDER_CAPACITY", "Origin", "OriginCounters"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
 IN_ORDER_CAPACITY: Final = 1 << 16
-"""How many batches of one origin may wait for an earlier one."""
+"""Number of batches of one origin may wait for an earlier one."""
 _ALL: Final = Pushdown()
 
 
@@ -97,7 +97,7 @@ class Origin:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its stream is compressed as a whole, so that its buffers can only be decoded in order."""
+        """True if its stream is compressed as a whole, so that its buffers can only be decoded in order."""
         codec = self.source.codec_at(self._start)
         return codec is not None and codec.is_sequential
 
@@ -124,7 +124,7 @@ class Origin:
         self.adaptor.opened(position.sequence)
 
     def counters(self) -> OriginCounters:
-        """What became of its tuples."""
+        """Return what became of its tuples."""
         if self._formatting is None:
             return self._counted
         formatter = self._formatting.formatter.counters(self.origin_id)
@@ -141,7 +141,7 @@ class Origin:
         return self._order.add(batches)
 
     def counted_on(self, letter: DeadLetter) -> DeadLetter:
-        """A letter whose row counts from the origin's first tuple, not from where it was opened."""
+        """Return a letter whose row counts from the origin's first tuple, not from where it was opened."""
         before = self._tuples_before
         return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 
@@ -175,7 +175,7 @@ class Origin:
         self._waiting = self._ready = None
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
-        """The cut goes behind the last tuple that came; gives the malformed tuples that it passes."""
+        """Put the cut after the last tuple that came; return the malformed tuples that it passes."""
         self._cut = msgspec.structs.replace(
             self._cut,
             session=self.session(),
@@ -230,7 +230,7 @@ class Origin:
         )
 
     def next_part(self, room: int) -> Prepared | None:
-        """The next rows to apply: up to the first place behind ``room`` rows where an epoch may be cut.
+        """Return the next rows to apply: up to the first place behind ``room`` rows where an epoch may be cut.
 
         Where an adaptor checks numbers, the row behind a malformed tuple that is described is a part of its own, so
         that a number may be missing right there and nowhere else.
@@ -271,11 +271,11 @@ class Origin:
             forget()
 
     def cut(self) -> Cut:
-        """Where the origin's input is cut if the epoch closes now."""
+        """Return where the origin's input is cut if the epoch closes now."""
         return self._cut
 
     def session(self) -> str:
-        """The feed's session as its source knows it, or the name of what is read."""
+        """Return the feed's session as its source knows it, or the name of what is read."""
         return str(getattr(self.source, "session", "") or self._cut.session or self.name)
 
     def reconnect(self) -> None:

@@ -52,7 +52,7 @@ class OriginTable:
         self._shared = shared
 
     def cuts(self) -> dict[str, Cut]:
-        """Where everything is cut if the epoch closes now, which it does: what upstreams have to keep is kept.
+        """Return the cut of every origin as the epoch closes now; save the positions of upstreams.
 
         Raises `EngineError` if the runtime's own feed is also that of an upstream.
         """
@@ -66,12 +66,12 @@ class OriginTable:
         return cuts
 
     def begin(self, origin: Origin, inlet: Inlet) -> None:
-        """One more."""
+        """Add an origin with its inlet."""
         self.inlets = {**self.inlets, origin.origin_id: inlet}
         self.origins = {**self.origins, origin.origin_id: origin}
 
     def end(self, name: str) -> tuple[Origin, Inlet] | None:
-        """One less; None if there is none of this name."""
+        """Remove the origin of this name and return it with its inlet; None if there is none."""
         for number, origin in self.origins.items():
             if origin.name == name:
                 inlet = self.inlets[number]

@@ -32,21 +32,21 @@ _MOST_SYMBOLS: Final = 1_000_000
 
 
 class KeptUpstream(msgspec.Struct, frozen=True):
-    """What of an upstream is in the object space."""
+    """State of an upstream in the object space."""
 
     position: UpstreamPosition | None = None
-    """Behind what is inside; None: nothing."""
+    """Position after the last epoch that was applied; None if none was."""
     cuts: dict[str, Cut] = {}
-    """As of then."""
+    """Cuts of the upstream's origins at that position."""
 
 
 def kept_position(space: ObjectSpace, name: str) -> UpstreamPosition | None:
-    """Up to where an upstream is inside, None if nothing is."""
+    """Return the position after the last epoch of an upstream that was applied; None if none was."""
     return _kept(space, name).value.position
 
 
 def kept_names(space: ObjectSpace) -> list[str]:
-    """The upstreams of which something is inside, or was to be."""
+    """Return the upstreams of which something is inside, or was to be."""
     return sorted(name.removeprefix(_PREFIX) for name in space if name.startswith(_PREFIX))
 
 
@@ -69,7 +69,7 @@ class SharedOrigins:
         self._sessions: dict[str, str] = {}
 
     def take_session(self, origin: str, cut: Cut) -> None:
-        """The origin of this path is cut here; raises `EngineError` if another one reads the same feed."""
+        """The origin of this path is cut here; raise `EngineError` if another one reads the same feed."""
         if origin.rpartition("/")[2] != FEED_ORIGIN or not cut.session:
             return
         owner = self._sessions.setdefault(cut.session, origin)
@@ -80,7 +80,7 @@ class SharedOrigins:
             )
 
     def take_symbols(self, origin: str, symbols: tuple[str, ...]) -> None:
-        """These symbols come from an origin; raises `EngineError` if they come from another one, too."""
+        """These symbols come from an origin; raise `EngineError` if they come from another one, too."""
         for symbol in symbols:
             owner = self._owners.get(symbol)
             if owner is None:
@@ -112,7 +112,7 @@ class Upstream:
 
     @property
     def position(self) -> UpstreamPosition | None:
-        """Behind what is applied."""
+        """Position after the last epoch that was applied."""
         return self._position
 
     def check(self, epoch: UpstreamEpoch) -> None:
@@ -129,7 +129,7 @@ class Upstream:
         self._position, self._cuts = epoch.position, epoch.cuts
 
     def cuts(self) -> Mapping[str, Cut]:
-        """Where it and its own origins are cut if the epoch closes now."""
+        """Return where it and its own origins are cut if the epoch closes now."""
         return self._cuts
 
     def at_cut(self) -> None:

@@ -75,13 +75,13 @@ class Recovered(msgspec.Struct, frozen=True):
     control: int = 0
     """The newest epoch with a control record."""
     letters: LettersMark | None = None
-    """What of the file of dead letters belongs to these epochs."""
+    """Part of the file of dead letters that belongs to these epochs."""
     time_ns: int = 0
-    """Of the epoch; 0 in the state of an earlier release."""
+    """Time of the epoch; 0 in the state of an earlier release."""
 
 
 class _Closed(msgspec.Struct, frozen=True):
-    """What was taken off for an epoch; nothing of it changes any more."""
+    """Content of a closed epoch; it does not change any more."""
 
     footer: Footer
     deltas: dict[str, list[pa.RecordBatch]]
@@ -91,7 +91,7 @@ class _Closed(msgspec.Struct, frozen=True):
     edits: Callable[[], list[Edit]]
 
     def batches(self) -> dict[str, list[pa.RecordBatch]]:
-        """The segment's, by name of the section."""
+        """Return the segment's, by name of the section."""
         for each in self.sections:
             for name, batches in each.batches().items():
                 if batches:
@@ -99,7 +99,7 @@ class _Closed(msgspec.Struct, frozen=True):
         return self.deltas
 
     def finished_footer(self) -> Footer:
-        """The footer with what follows from the sections' rows; called after `batches`."""
+        """Return the footer with what follows from the sections' rows; called after `batches`."""
         checksums: dict[str, int] = {}
         for each in self.sections:
             if each.checksums is not None:
@@ -204,7 +204,7 @@ class EpochWriter:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a commit has failed."""
+        """True if a commit has failed."""
         return self._failure is not None
 
     @property
@@ -214,12 +214,12 @@ class EpochWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether the open epoch holds anything that a barrier would have to seal."""
+        """True if the open epoch holds anything that a barrier would have to seal."""
         return bool(self._messages or self._malformed)
 
     @property
     def control(self) -> bytes:
-        """The newest control record, empty before the first; raises `MissingSegmentError`."""
+        """The newest control record, empty before the first; raise `MissingSegmentError`."""
         if self.recovered is None:
             return b""
         epoch = self.recovered.control
@@ -283,7 +283,7 @@ class EpochWriter:
         return footer
 
     def settle(self) -> int:
-        """Wait until no commit is under way, and give the newest epoch; raises what a commit has raised.
+        """Wait until no commit is under way, and return the newest epoch; raise what a commit has raised.
 
         On any thread that is not the committer's.
         """
@@ -311,7 +311,7 @@ class EpochWriter:
             self._commit(closed)
             self._took.add(self._now_s() - begun_s)
         except BaseException as error:
-            self._failure = error  # whoever owns the writer gets it
+            self._failure = error  # raised to the owner of the writer
             if not isinstance(error, Exception):
                 raise
             self.on_failed()
@@ -342,7 +342,7 @@ class EpochWriter:
         return max(self._now_ns(), self.recovered.time_ns if self.recovered else 0)
 
     def _begin_term(self, claim: DirectoryClaim) -> None:
-        """The state knows the term from here on: who writes with an older one is found out even without the file."""
+        """Record the term in the state: a writer with an older one is then detected even without the file."""
         known = self._store.get(_TABLE, _TERM)
         term = claim.begin(int.from_bytes(known, "little") if known else 0)
         self._store.commit([Edit(_TABLE, _TERM, term.to_bytes(8, "little"))])
@@ -370,12 +370,12 @@ class EpochWriter:
 class EpochSink(Pipeline):
     """Closes the epoch on the barrier, and has it committed; see `EpochWriter`.
 
-    The barrier comes when the step that applies and all views have drained and rest until it has completed. So what
-    they hold in the object space is still, and belongs to the epoch. If a commit raises, the ingest fails: only the
-    next start can tell whether the epoch is committed. Whoever waits for a record or a turnover hears of it when the
-    epoch is durable, and so does whoever waits for the end.
+    The barrier comes when the step that applies and all views have drained; they rest until it has completed. So their
+    state in the object space does not change, and belongs to the epoch. If a commit raises, the ingest fails: only the
+    next start can determine if the epoch is committed. The futures of a record, a turnover and the end are done when
+    the epoch is durable.
 
-    The writer and what is here belong to the worker that makes the call; there is one at a time.
+    The writer and the state here are accessed by the worker that makes the call alone; there is one at a time.
     """
 
     most_inputs = 1024
@@ -417,7 +417,7 @@ class EpochSink(Pipeline):
         self._writer.settle()
 
     def numbered(self, barrier: Barrier) -> int:
-        """The epoch that has the control record or turnover of this barrier, which has completed; asked once."""
+        """Return the epoch that has the control record or turnover of this barrier, which has completed; asked once."""
         return self._numbers.pop(barrier.number)
 
 
@@ -451,12 +451,12 @@ class InlineCommitter(Committer):
         """There is none."""
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """The call is made when its result is needed."""
+        """Return the call itself: it is made when its result is needed."""
         return call
 
 
 class CommitterThread(Committer):
-    """Makes it on a thread of its own: writing, syncing and SQLite take as long as thousands of messages.
+    """Committer with a thread of its own: writing, syncing and SQLite take as long as thousands of messages.
 
     A second thread makes what a commit can do while it waits for the disk.
     """

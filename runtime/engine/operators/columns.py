@@ -1,4 +1,4 @@
-"""Columns as operators have them: which Arrow types there are, what they mean in SQL, and exact integers of any size.
+"""Columns of operators: their Arrow types, the SQL types of these, and exact integers of any size.
 
 A plan's columns have few types, so that every operator can rely on them: bool, int64, float64, string, date32,
 timestamps without a zone, lists, structs, and decimal128(38, scale) for integers that may pass 64 bits or have
@@ -41,7 +41,7 @@ _WIDE: Final = pa.decimal128(38, 0)
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema with every column in a type that operators have; raises `PlanError` for a column without one."""
+    """Return the schema with every column in a type that operators have; raise `PlanError` for a column without one."""
     return pa.schema([pa.field(f.name, _canonical_type(f.name, f.type), f.nullable) for f in schema])
 
 
@@ -69,7 +69,7 @@ def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def type_of(field: pa.Field) -> Type:
-    """What a column means in SQL; lists are of kind ``other``."""
+    """Return what a column means in SQL; lists are of kind ``other``."""
     kind, types = field.type, pa.types
     if types.is_decimal(kind):
         return Type("int", kind.scale, True, field.nullable)
@@ -85,7 +85,7 @@ def type_of(field: pa.Field) -> Type:
 
 
 def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field:
-    """The column of an expression of this type; ``like`` is the Arrow type where the expression is a column."""
+    """Return the column of an expression of this type; ``like`` is the Arrow type where the expression is a column."""
     if like is not None:
         return pa.field(name, like, kind.nullable)
     if kind.kind in ("int", "null"):
@@ -99,7 +99,7 @@ def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field
 
 
 def inward(array: pa.Array) -> pa.Array:
-    """A column as operators compute with it: a decimal as its unscaled integer, int64 where all fit."""
+    """Return a column as operators compute with it: a decimal as its unscaled integer, int64 where all fit."""
     if not pa.types.is_decimal(array.type):
         return array
     words = decimal_words(array)
@@ -114,7 +114,7 @@ def inward(array: pa.Array) -> pa.Array:
 
 
 def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The inverse of `inward` for a column of this type; raises `OperatorError` for an integer that does not fit."""
+    """Return the inverse of `inward` for a column of this type; raise `OperatorError` if an integer does not fit."""
     if array.type.equals(kind):
         return array
     if pa.types.is_null(array.type):
@@ -131,7 +131,7 @@ def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch from outside with the columns of this schema, in its order and types; raises `OperatorError`."""
+    """Return a batch from outside with the columns of this schema, in its order and types; raise `OperatorError`."""
     if batch.schema.equals(schema):
         return batch
     missing = [name for name in schema.names if name not in batch.schema.names]
@@ -150,7 +150,7 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def concat(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """All rows of these batches as one batch."""
+    """Return all rows of these batches as one batch."""
     if len(batches) == 1:
         return batches[0]
     if not batches:
@@ -169,21 +169,21 @@ def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.Recor
 
 
 def take(columns: Iterable[pa.Array], rows: Integers) -> list[pa.Array]:
-    """These rows of columns; a row of -1 is NULL."""
+    """Return these rows of columns; a row of -1 is NULL."""
     missing = rows < 0
     places = pa.array(rows, mask=missing) if bool(missing.any()) else pa.array(rows)
     return [column.take(places) for column in columns]
 
 
-def stacked(one: pa.Array, other: pa.Array) -> pa.Array:
-    """Both columns as one; integers of different widths meet in the wider one."""
-    if not one.type.equals(other.type):
-        one, other = (each.cast(_WIDE) for each in (one, other))
-    return pa.concat_arrays([one, other])
+def stacked(first: pa.Array, second: pa.Array) -> pa.Array:
+    """Return both columns as one; integers of different widths meet in the wider one."""
+    if not first.type.equals(second.type):
+        first, second = (each.cast(_WIDE) for each in (first, second))
+    return pa.concat_arrays([first, second])
 
 
 def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_optional: bool) -> pa.Schema:
-    """The columns of a join's output; raises `PlanError` where both sides have one of the same name."""
+    """Return the columns of a join's output; raise `PlanError` where both sides have one of the same name."""
     shared = set(left.names) & set(right.names)
     if shared:
         raise PlanError(f"expected different names on the sides of a join, was {', '.join(sorted(shared))} on both")
@@ -192,16 +192,16 @@ def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_opt
 
 
 def ticks_of(column: pa.Array) -> Integers:
-    """A time column as integers of its unit; undefined where NULL."""
+    """Return a time column as integers of its unit; undefined where NULL."""
     plain = column.view(pa.int32()).cast(pa.int64()) if pa.types.is_date32(column.type) else column.view(pa.int64())
     if plain.null_count:
         plain = plain.fill_null(0)
-    found: Integers = plain.to_numpy(zero_copy_only=False)
-    return found
+    ticks: Integers = plain.to_numpy(zero_copy_only=False)
+    return ticks
 
 
 def time_array(ticks: Integers, kind: pa.DataType) -> pa.Array:
-    """The inverse of `ticks_of` for a column of this type."""
+    """Return the inverse of `ticks_of` for a column of this type."""
     if pa.types.is_date32(kind):
         return pa.array(ticks.astype(np.int32)).view(kind)
     return pa.array(np.ascontiguousarray(ticks)).view(kind)
@@ -214,14 +214,14 @@ def decimal_words(array: pa.Array) -> Integers:
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same unscaled integers under another scale."""
+    """Return the same unscaled integers under another scale."""
     if array.type.equals(kind):
         return array
     return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
 
 
 def unscaled(array: pa.Array) -> pa.Array:
-    """A decimal column as its integers, decimal128(38, 0); any other as it is."""
+    """Return a decimal column as its integers, decimal128(38, 0); any other as it is."""
     return _retyped(array, _WIDE) if pa.types.is_decimal(array.type) else array
 
 

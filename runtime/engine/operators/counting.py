@@ -14,8 +14,8 @@ __all__ = ["Counter", "Limit", "RowNumber"]
 class Counter:
     """A number in the object space.
 
-    It is written when its operator advances, so that a checkpoint has the number as of its barrier. Owned by one
-    operator; the space is read by whoever commits it, after that.
+    It is written when its operator advances, so that a checkpoint has the number as of its barrier. It is owned by one
+    operator; the committer reads the space after that.
     """
 
     def __init__(self, name: str, space: ObjectSpace) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong in operators and plans of them."""
+"""Errors of operators and of plans of them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _TRUTHS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "no
 
 
 def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """The value of an expression for each row.
+    """Return the value of an expression for each row.
 
     Gives an Arrow array of ``rows`` values; integers that pass int64 come as decimal128(38, 0). Raises `OperatorError`
     for a column that is not there and for a value past 127 bits.
@@ -57,7 +57,7 @@ def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array
 
 
 def mask(where: Expr | None, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | None:
-    """The rows for which a condition is true (not false, not NULL); None for all."""
+    """Return the rows for which a condition is true (not false, not NULL); None for all."""
     if where is None:
         return None
     return pc.fill_null(evaluate(where, columns, rows).cast(pa.bool_()), False)
@@ -97,7 +97,7 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
 
 
 def _fits_float(value: pa.Array | pa.Scalar) -> bool:
-    """Whether every number of it is a float64 exactly."""
+    """Return True if every number of it is a float64 exactly."""
     if pa.types.is_decimal(value.type):
         return False
     if not pa.types.is_integer(value.type):
@@ -127,12 +127,12 @@ def _divide(expr: Call, args: list[Any]) -> pa.Array:
 
 
 def _operand(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | pa.Scalar:
-    """What a function is given: computed by itself, so that only what overflows is slow."""
+    """Return what a function is given: computed by itself, so that only what overflows is slow."""
     return _typed(expr, columns, rows) if isinstance(expr, Lit) else evaluate(expr, columns, rows)
 
 
 def _alike(args: tuple[Any, ...]) -> list[Any]:
-    """The values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
+    """Return the values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
     kinds = [a.type for a in args if not pa.types.is_null(a.type)]
     if not kinds:
         return list(args)
@@ -162,22 +162,22 @@ def _greatest(*args: Any) -> Any:
 
 def _like(text: Any, pattern: Any) -> Any:
     """Arrow's own match_like takes a backslash for an escape, which SQL does not."""
-    found = pattern.as_py()
-    if found is None:
+    pattern_text = pattern.as_py()
+    if pattern_text is None:
         return pc.cast(pc.if_else(pc.is_null(text), None, None), pa.bool_())
-    parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in found)
+    parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in pattern_text)
     return pc.match_substring_regex(pc.cast(text, pa.string()), rf"\A(?s:{''.join(parts)})\z")
 
 
 def _part(part: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of a moment; of a date that of its midnight."""
+    """Return a part of a moment; of a date that of its midnight."""
     return lambda moment: pc.cast(part(pc.cast(moment, pa.timestamp("us"))), pa.int64())
 
 
 def _in(value: Any, *items: Any) -> Any:
     """NULL where the value is; Arrow's own is_in takes NULL for a value that is in no list."""
-    found = pc.is_in(value, value_set=pa.array([item.as_py() for item in items], value.type))
-    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+    flags = pc.is_in(value, value_set=pa.array([item.as_py() for item in items], value.type))
+    return pc.if_else(pc.is_valid(value), flags, pa.scalar(None, pa.bool_()))
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -215,7 +215,7 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """The same with Python integers, row by row."""
+    """Return the same with Python integers, row by row."""
     values = _exact_list(expr, dict.fromkeys(columns), columns, rows)
     if isinstance(expr, Call) and expr.op in _TRUTHS:
         return pa.array(values, pa.bool_())
@@ -225,7 +225,7 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 
 
 def wide_array(values: Sequence[int | None]) -> pa.Array:
-    """Python integers as decimal128(38, 0), all 128 bits of it; raises `OperatorError` past them."""
+    """Python integers as decimal128(38, 0), all 128 bits of it; raise `OperatorError` past them."""
     try:
         raw = b"".join([(value or 0).to_bytes(16, "little", signed=True) for value in values])
     except OverflowError:
@@ -241,10 +241,10 @@ def _exact_list(
     if isinstance(expr, Lit):
         return [expr.value] * rows
     if isinstance(expr, Col):
-        held = cache.get(expr.name)
-        if held is None:
-            held = cache[expr.name] = _plain(_column(expr, columns))
-        return held
+        values = cache.get(expr.name)
+        if values is None:
+            values = cache[expr.name] = _plain(_column(expr, columns))
+        return values
     if expr.op in _FUNCTIONS:
         return _plain(evaluate(expr, columns, rows))
     args = [_exact_list(argument, cache, columns, rows) for argument in expr.args]
@@ -252,13 +252,13 @@ def _exact_list(
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """A column's values, integers of any size as Python's."""
+    """Return a column's values, integers of any size as Python's."""
     values: list[Any] = column.to_pylist()
     return [None if v is None else int(v) for v in values] if pa.types.is_decimal(column.type) else values
 
 
 def _exact_value(op: str, args: tuple[Any, ...]) -> Any:
-    """An operation on values that were computed already, NULL being None."""
+    """Return an operation on values that were computed already, NULL being None."""
     if op == "and":
         return False if False in args else None if None in args else True
     if op == "or":

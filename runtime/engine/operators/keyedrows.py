@@ -20,7 +20,7 @@ Words = npt.NDArray[np.int64]
 class KeyedRows:
     """Rows by a unique key in the object space: a table of words, and a pool for their strings.
 
-    Owned by one operator; the space is read by whoever commits it, at a barrier.
+    It is owned by one operator; the committer reads the space at a barrier.
     """
 
     def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
@@ -36,21 +36,21 @@ class KeyedRows:
         return len(self._table)
 
     def live_slots(self) -> Words:
-        """The slots of all rows."""
+        """Return the slots of all rows."""
         return self._table.live_slots()
 
     def find(self, keys: Sequence[pa.Array], rows: int) -> tuple[Words, Words]:
-        """The words of so many keys and the slot of each, -1 where there is none."""
+        """Return the words of so many keys and the slot of each, -1 where there is none."""
         words = self._words(self._columns[: self._keys], keys, rows)
         return words, self._table.lookup(words)
 
     def first_words(self, slots: Words) -> Words:
-        """The first word of the keys of live slots: of a time that is never NULL, the time."""
-        found: Words = self._table.keys_of(slots)[:, 0]
-        return found
+        """Return the first word of the keys of live slots: of a time that is never NULL, the time."""
+        words: Words = self._table.keys_of(slots)[:, 0]
+        return words
 
     def values(self, slots: Words) -> Words:
-        """The words of what is not key of live slots, shape (words, slots)."""
+        """Return the words of what is not key of live slots, shape (words, slots)."""
         return self._table.get(slots)
 
     def delete_at(self, slots: Words) -> None:
@@ -59,7 +59,7 @@ class KeyedRows:
             self._table.delete_at(slots)
 
     def rows(self, slots: Words, first: int = 0) -> list[pa.Array]:
-        """The columns from the ``first`` on of live slots."""
+        """Return the columns from the ``first`` on of live slots."""
         arrays: list[pa.Array] = []
         if first < self._keys:
             arrays += decode_words(self._columns[: self._keys], self._table.keys_of(slots), self._pool)
@@ -82,7 +82,7 @@ class KeyedRows:
 
 
 def _state_column(field: pa.Field) -> KeyColumn:
-    """How the state keeps a column; raises `PlanError` for one that it cannot."""
+    """Return how the state keeps a column; raise `PlanError` for one that it cannot."""
     if pa.types.is_decimal(field.type):
         return KeyColumn(field.name, "int128", field.nullable)
     if pa.types.is_timestamp(field.type):

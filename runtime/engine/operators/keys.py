@@ -28,17 +28,17 @@ _DENSE_PER_ROW: Final = 4
 
 
 def null_rows(columns: Sequence[pa.Array]) -> Flags | None:
-    """Rows with a NULL in any of these columns; None for no such row."""
-    found: Flags | None = None
+    """Return rows with a NULL in any of these columns; None for no such row."""
+    flags: Flags | None = None
     for column in columns:
         if column.null_count:
             nulls: Flags = column.is_null().to_numpy(zero_copy_only=False)
-            found = nulls if found is None else found | nulls
-    return found
+            flags = nulls if flags is None else flags | nulls
+    return flags
 
 
 def order_codes(sides: Sequence[Sequence[pa.Array]]) -> list[Integers]:
-    """One code per row of each side; each side has the same key columns. Codes are ordered as keys are."""
+    """Return one code per row of each side; each side has the same key columns. Codes are ordered as keys are."""
     lengths = [len(side[0]) for side in sides]
     codes: Integers | None = None
     size = 1
@@ -60,7 +60,7 @@ def order_codes(sides: Sequence[Sequence[pa.Array]]) -> list[Integers]:
 
 
 def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
-    """One column as integers, from 0 and below a bound unless it is the only one: then any int64 will do."""
+    """Return one column as integers, from 0 and below a bound unless it is the only one: then any int64 will do."""
     if any(pa.types.is_decimal(part.type) for part in parts):
         parts = [part.cast(pa.decimal128(38, 0)) for part in parts]
     column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -86,11 +86,11 @@ def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
 
 
 def _plain(column: pa.Array) -> Integers | None:
-    """A column that is integers by nature, in its order; None for strings and wide integers."""
+    """Return a column that is integers by nature, in its order; None for strings and wide integers."""
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
-        found: Integers = column.view(pa.int64()).to_numpy(zero_copy_only=False)
-        return found
+        values: Integers = column.view(pa.int64()).to_numpy(zero_copy_only=False)
+        return values
     if pa.types.is_date32(kind) or pa.types.is_boolean(kind):
         plain = column.view(pa.int32()) if pa.types.is_date32(kind) else column
         widened: Integers = plain.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What an operator is: batches in, batches out, and an advance of event time at every barrier."""
+"""Base of operators: batches in, batches out, and an advance of event time at every barrier."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow as pa
 __all__ = ["ENDED", "MOST_HELD", "MOST_ROWS", "Batches", "Operator", "pieces"]
 
 Batches = Iterator[pa.RecordBatch]
-"""What a call gives out: lazily made, each of at most `Operator.most_rows` rows, never empty."""
+"""Output batches of a call: lazily made, each of at most `Operator.most_rows` rows, never empty."""
 
 ENDED: Final = 2**63 - 1
 """The watermark of an input that has ended: every time has passed."""
 MOST_ROWS: Final = 1 << 16
-"""Rows of an output batch at most, unless the caller says otherwise."""
+"""Default of the greatest number of rows in an output batch."""
 MOST_HELD: Final = 1 << 23
-"""Rows that a query may hold, unless the caller says otherwise."""
+"""Default of the greatest number of rows that a query may hold."""
 
 
 class Operator(ABC):
@@ -37,19 +37,19 @@ class Operator(ABC):
     ports: int = 1
     """Number of inputs; they are numbered from 0."""
     keeps: str = ""
-    """What the operator keeps over a barrier, in words; empty: nothing."""
+    """Description of the state over a barrier, for people; empty if there is none."""
     drops: tuple[bool, ...] = ()
-    """For each port, whether its rows are useless once every other input has ended and holds no row."""
+    """Flag of each port: true if its rows are useless once every other input has ended and holds no row."""
     most_rows: int = MOST_ROWS
-    """Rows of an output batch at most."""
+    """Greatest number of rows in an output batch."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        """Of the output."""
+        """Schema of the output."""
 
     @abstractmethod
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
-        """Take rows of an input; raises `OperatorError` for rows that the operator cannot take."""
+        """Take rows of an input; raise `OperatorError` for rows that the operator cannot take."""
 
     def advance(self, bound: int) -> Batches:
         """Give out everything that is complete: of each input, every row earlier than ``bound`` has been added.
@@ -59,15 +59,15 @@ class Operator(ABC):
         return iter(())
 
     def watermark(self, bound: int) -> int:
-        """The time that no row of the output will precede after `advance` to this bound."""
+        """Return the time that no row of the output will precede after `advance` to this bound."""
         return bound
 
     def held_rows(self) -> int:
-        """How many rows, or groups, are held for later output."""
+        """Return how many rows, or groups, are held for later output."""
         return 0
 
 
 def pieces(batch: pa.RecordBatch, most: int) -> Batches:
-    """The batch in slices of at most so many rows; nothing for an empty one."""
+    """Return the batch in slices of at most so many rows; nothing for an empty one."""
     for start in range(0, batch.num_rows, most):
         yield batch.slice(start, most)

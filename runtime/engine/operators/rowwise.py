@@ -16,7 +16,7 @@ __all__ = ["Filter", "Flatten", "Project", "computed", "flattened"]
 
 
 def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-    """The values of expressions over a batch, as columns of this schema; raises `OperatorError`."""
+    """Return the values of expressions over a batch, as columns of this schema; raise `OperatorError`."""
     columns = {name: inward(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
     rows = batch.num_rows
     try:
@@ -70,7 +70,7 @@ class Flatten(Operator):
 
 
 def flattened(schema: pa.Schema) -> pa.Schema:
-    """The schema with one column per field of each struct."""
+    """Return the schema with one column per field of each struct."""
     return pa.schema([leaf for field in schema for leaf in _leaf_fields(field)])
 
 

@@ -21,8 +21,8 @@ class Unnest(Operator):
 
     Several lists are gone through side by side, the shorter ones filled up with NULL. A row without elements gives no
     row, or with ``outer`` one whose elements are NULL. ``ordinality`` names a column of the element's number, from 1,
-    which becomes the last one. A batch that expands a lot is expanded piece by piece; whoever drains takes the rest of
-    it first, so that no row is ever half expanded at a barrier.
+    which becomes the last one. A batch that expands a lot is expanded piece by piece; a drain takes the rest of it
+    first, so that no row is ever half expanded at a barrier.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Unnest(Operator):
 
 
 def _places(column: pa.ListArray) -> tuple[Integers, Integers]:
-    """Where each list begins among the values, and its length, 0 for NULL."""
+    """Return where each list begins among the values, and its length, 0 for NULL."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     lengths = np.diff(offsets)
     if column.null_count:

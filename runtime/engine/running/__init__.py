@@ -1,4 +1,4 @@
-"""A plan that is carried out: what the engine keeps of it, and who may touch that when.
+"""Execution of a plan: the state that the engine keeps of it, and the locks that guard that state.
 
 ```
 RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge──▶ RunningNode …      each keeps its successors from ending

@@ -29,7 +29,7 @@ class BarrierPlaces(msgspec.Struct, frozen=True):
     behind: frozenset[int]
     """Pipelines that a barrier passes: the cut points and all that no way to a cut point leads from."""
     refusal: str
-    """Why barriers are refused, with the node's name; empty if they are not."""
+    """Reason why barriers are refused, with the node's name; empty if they are not."""
 
 
 _IN_FRONT: Final = BarrierPlaces(frozenset(), frozenset(), frozenset(), "")
@@ -37,7 +37,7 @@ _IN_FRONT: Final = BarrierPlaces(frozenset(), frozenset(), frozenset(), "")
 
 
 def barrier_places(plan: Plan) -> BarrierPlaces:
-    """See `Plan`; raises PlanError where a plan is refused, or has a source that nobody takes from, or has none."""
+    """Return the places of a plan's barriers; raise PlanError for a plan without sources, or an unused source."""
     fewest: dict[int, int] = {}
     most: dict[int, int] = {}
     for node in reversed(plan.nodes):
@@ -97,7 +97,7 @@ def build(
     places: BarrierPlaces = _IN_FRONT,
     end: Edge | None = None,
 ) -> Built:
-    """What carries out a plan of a query; with an ``end`` that is where a part that the query grows by leads to."""
+    """Return the nodes and sources of a plan; ``end`` is the edge to which a part that is added to a query leads."""
     running: dict[int, RunningNode] = {}
     sources: list[RunningSource] = []
     for node in reversed(plan.nodes):

@@ -30,16 +30,16 @@ __all__ = [
     "STOP",
     "Call",
     "RunningContext",
+    "cause_of",
     "discard",
     "perform",
-    "said",
     "start",
     "stop",
 ]
 
 
-def said(error: Exception) -> str:
-    """What a query's failure says of its cause."""
+def cause_of(error: Exception) -> str:
+    """Return the text of an error for the reason of a query's failure."""
     return str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
 
 
@@ -145,7 +145,7 @@ def discard(node: RunningNode) -> None:
     try:
         node.pipeline.discard()
     except Exception as error:  # noqa: BLE001 (whatever user code raises must not keep the query from ending)
-        node.query.publisher.broke(node.query.query_id, f"discarding node {node.name}", said(error))
+        node.query.publisher.broke(node.query.query_id, f"discarding node {node.name}", cause_of(error))
     node.query.publisher.event(PipelineStopped(node.query.query_id, node.query.now_s(), node.name))
 
 
@@ -240,7 +240,7 @@ class RunningContext(Context):
     # What the call leaves behind
 
     def deliver(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[float, Entry]]]:
-        """Give what was emitted to the successors; gives the entries that come again, now and later."""
+        """Give what was emitted to the successors; return the entries that come again, now and later."""
         node, emitted = self._node, self.emitted
         if not (emitted or self.repeated or self.later):
             node.query.admission.leave([entry[3] for entry in entries if entry[3] is not None])
@@ -265,15 +265,15 @@ class RunningContext(Context):
     def _again(
         self, entries: Sequence[Entry], count: int
     ) -> tuple[Ticket | None, list[Entry], list[tuple[float, Entry]]]:
-        """The ticket of what was emitted, and what comes again: with its own ticket, or if it is new, with that one."""
+        """Return the ticket of emitted items, and the inputs to repeat, with their own tickets or, if new, that one."""
         executed: dict[int, list[Entry]] = {}  # by identity; one item may be among the inputs twice
         for entry in entries:
             executed.setdefault(id(entry[1]), []).append(entry)
         wanted = [(0.0, item) for item in self.repeated] + self.later
-        found = [executed[id(item)].pop() if executed.get(id(item)) else None for _, item in wanted]
+        matches = [executed[id(item)].pop() if executed.get(id(item)) else None for _, item in wanted]
         tickets = [entry[3] for each in executed.values() for entry in each if entry[3] is not None]
-        ticket = self._node.query.admission.share(tickets, count + found.count(None))
-        all_again = [entry or (self.port, item, 1, ticket) for entry, (_, item) in zip(found, wanted, strict=True)]
+        ticket = self._node.query.admission.share(tickets, count + matches.count(None))
+        all_again = [entry or (self.port, item, 1, ticket) for entry, (_, item) in zip(matches, wanted, strict=True)]
         many = len(self.repeated)
         later = [(due_s, entry) for entry, (due_s, _) in zip(all_again[many:], self.later, strict=True)]
         return ticket, all_again[:many], later

@@ -14,15 +14,15 @@ __all__ = ["Edge", "Gate"]
 
 
 class Edge:
-    """What a source or a node holds of a successor: the way to it, and a reference that keeps it from ending.
+    """Edge from a source or a node to a successor, with a reference that keeps the successor from ending.
 
-    `passed` belongs to the consumer's lock, the rest is never changed.
+    `passed` is accessed with the consumer's lock held, the rest is never changed.
     """
 
     __slots__ = ("node", "passed", "port", "reference")
 
     def __init__(self, node: RunningNode, port: int, reference: CallbackReference | None = None) -> None:
-        """Without a reference that the node has given already it gives one."""
+        """Without ``reference``, the node is asked for one."""
         self.node = node
         self.port = port
         self.reference = reference or node.referred(port)
@@ -50,17 +50,17 @@ class Gate:
         self.tokens = 0
         """Open producers that have passed it on."""
         self.is_asked = False
-        """Of a cut point: the call of `start_drain` was taken."""
+        """True if a cut point's call of `start_drain` was taken."""
         self.is_resting = False
-        """Of a cut point: the barrier has begun."""
+        """True if the barrier has begun at a cut point."""
 
     def add(self, port: int) -> None:
-        """One more producer."""
+        """Add a producer."""
         self.open += 1
         self.open_ports[port] = self.open_ports.get(port, 0) + 1
 
     def end(self, edge: Edge) -> bool:
-        """A producer has ended; whether it was the last one of its port."""
+        """Remove a producer that has ended; return True if it was the last one of its port."""
         self.open -= 1
         self.open_ports[edge.port] -= 1
         if self.barrier is not None and edge.passed == self.barrier.number:
@@ -68,21 +68,21 @@ class Gate:
         return not self.open_ports[edge.port]
 
     def passed(self, edge: Edge, barrier: Barrier) -> None:
-        """A producer has passed the barrier on."""
+        """Note that a producer has passed the barrier on."""
         edge.passed = barrier.number
         self.barrier = barrier
         self.tokens += 1
 
     def want(self, barrier: Barrier) -> None:
-        """Of a cut point: the barrier was requested."""
+        """Note at a cut point that the barrier was requested."""
         self.barrier, self.is_asked = barrier, False
 
     def begun(self, barrier: Barrier) -> None:
-        """Of a cut point: it begins the barrier within the call that is under way."""
+        """Note that a cut point begins the barrier within the current call."""
         self.barrier, self.is_asked = barrier, True
 
     def called(self, barrier: Barrier | None) -> None:
-        """A call has returned that has drained for this barrier, or begun it."""
+        """Note that a call has returned that has drained for this barrier, or begun it."""
         if barrier is None or self.barrier is not barrier:
             return
         if self.is_cut_point:
@@ -96,7 +96,7 @@ class Gate:
         self.is_asked = self.is_resting = False
 
     def is_due(self, *, is_running: bool, is_empty: bool) -> bool:
-        """Whether `start_drain` should be called now."""
+        """Return True if `start_drain` should be called now."""
         if self.barrier is None or is_running:
             return False
         if self.is_cut_point:

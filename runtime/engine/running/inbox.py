@@ -1,4 +1,4 @@
-"""What waits at a pipeline: inputs of all ports in the order in which they came, and those that come again."""
+"""Queue of a pipeline: inputs of all ports in the order in which they came, and inputs to repeat."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ class Inbox:
         self._aside: list[Entry] = []  # come again once others were executed, or nothing is under way
         self._later: list[tuple[float, Entry]] = []  # come again at their time, in seconds
         self.ends = 0
-        """How many of the entries are ends of ports."""
+        """Number of entries that are ends of ports."""
 
     def __len__(self) -> int:
-        """Everything that has yet to be executed and is not being executed."""
+        """Return the number of entries that wait to be executed."""
         return len(self._waiting) + len(self._aside) + len(self._later)
 
     def __bool__(self) -> bool:
-        """Whether something can be taken now."""
+        """Return True if something can be taken now."""
         return bool(self._waiting)
 
     @property
     def has_repeats(self) -> bool:
-        """Whether inputs that were taken before have yet to come again."""
+        """True if inputs that were taken before have yet to come again."""
         return bool(self._aside or self._later)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the end of a port is next."""
+        """True if the end of a port is next."""
         return bool(self.ends) and self._waiting[0][1] is END_OF_PORT
 
     @property
     def calls(self) -> int:
-        """How many calls what waits is enough for."""
+        """Number of calls that the waiting entries fill."""
         if not self._waiting:
             return 0
         if self._most_size:
@@ -72,12 +72,12 @@ class Inbox:
         self.ends += 1
 
     def take_end(self) -> int:
-        """The port whose end is next."""
+        """Return the port whose end is next."""
         self.ends -= 1
         return self._waiting.popleft()[0]
 
     def take(self) -> tuple[list[Entry], int]:
-        """The next inputs, neighbours of one port, at least one, and their size."""
+        """Return the next inputs, neighbours of one port, at least one, and their size."""
         waiting, most_size = self._waiting, self._most_size
         first = waiting.popleft()
         entries, size, port = [first], first[2], first[0]
@@ -91,7 +91,7 @@ class Inbox:
         return entries, size
 
     def repeat(self, entries: Sequence[Entry], later: Sequence[tuple[float, Entry]]) -> None:
-        """These have to come again: before all others, or if several calls may be made at a time, aside first."""
+        """Put entries back: before all others, or if several calls may be made at a time, aside."""
         self._later += later
         if self._is_parallel:
             self._aside += entries
@@ -100,7 +100,7 @@ class Inbox:
         self._size += sum([entry[2] for entry in entries])
 
     def return_aside(self) -> None:
-        """Others were executed, or nothing is under way."""
+        """Return the entries put aside, after others were executed or while no call is."""
         aside, self._aside = self._aside, []
         self._return(aside)
 
@@ -111,7 +111,7 @@ class Inbox:
         self._return(due)
 
     def _return(self, entries: list[Entry]) -> None:
-        """Behind all that waits, but before the end of a port."""
+        """Put entries after all that wait, but before the end of a port."""
         at = len(self._waiting)
         if self.ends:
             at = next(i for i, entry in enumerate(self._waiting) if entry[1] is END_OF_PORT)
@@ -120,7 +120,7 @@ class Inbox:
             self._size += entry[2]
 
     def clear(self) -> list[Entry]:
-        """Drop everything; gives the inputs."""
+        """Drop everything; return the inputs."""
         entries = [*self._waiting, *self._aside, *[entry for _, entry in self._later]]
         self._waiting.clear()
         self._aside, self._later, self._size, self.ends = [], [], 0, 0

@@ -22,11 +22,11 @@ __all__ = ["RunningNode"]
 
 
 class RunningNode:
-    """See the module.
+    """Node of a query: a pipeline with its inbox, gate and successors.
 
-    A call is taken with the lock held and made without it, by the worker that took it; what belongs to the call belongs
-    to that worker. Everything else that changes belongs to who holds `_lock`. Locks are taken in the order query,
-    source, node, queue or admission; none is held while user code runs.
+    A call is taken with the lock held and made without it, by the worker that took it, which alone accesses the state
+    of the call. All other mutable state is accessed with `_lock` held. Locks are taken in the order query, source,
+    node, queue or admission; none is held while user code runs.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class RunningNode:
         self.edges = tuple(edges)
         self.is_cut_point = node.is_cut_point
         self.is_first = all(not each.node.inputs for each in node.inputs)
-        """Whether only sources feed it."""
+        """True if only sources feed it."""
         self.is_behind = is_behind
-        """Whether barriers pass it, or begin behind it."""
+        """True if barriers pass it, or begin behind it."""
         self.is_one_of_cut_points = is_one_of_cut_points
-        """Whether it is a cut point and there are others: they must not wait for input, see `Pipeline.is_cut_point`."""
+        """True if it is a cut point and there are others: they must not wait for input, see `Pipeline.is_cut_point`."""
         self.contexts: list[RunningContext] = []
-        """Those that no call has at the moment; a list's ends are safe to share."""
+        """Contexts that no call uses at the moment; the ends of a list are thread-safe."""
         self._concurrency = node.body.concurrency
         self._takes_turns = node.body.takes_turns and self._concurrency > 1
         self._weak = weakref.ref(self)
@@ -79,14 +79,14 @@ class RunningNode:
     # What producers do
 
     def referred(self, port: int) -> CallbackReference:
-        """One more producer at a port, before the query starts: its reference."""
+        """Add a producer at a port before the query starts; return its reference."""
         self._gate.add(port)
         return self._first_reference.copy()
 
     def joined(self, port: int) -> tuple[CallbackReference, CallbackReference] | None:
-        """One more producer at a port while the query runs: its reference, and one of the query's end for itself.
+        """Add a producer at a port while the query runs; return its reference, and one of the query's end.
 
-        None if the node is ending, or would have no more input at that port without this producer.
+        Return None if the node is ending, or would have no more input at that port without this producer.
         """
         with self._lock:
             if self._is_over or self._is_stopping or not self._gate.open_ports.get(port):
@@ -124,7 +124,7 @@ class RunningNode:
         self._plan(planned)
 
     def producer_ended(self, edge: Edge) -> None:
-        """A producer has emitted all that it ever will, and gives up its reference."""
+        """A producer has emitted all that it ever will, and return up its reference."""
         with self._lock:
             if self._gate.end(edge) and not (self._is_stopping or self._is_over):
                 self._inbox.add_end(edge.port)
@@ -139,7 +139,7 @@ class RunningNode:
     # Barriers
 
     def want_barrier(self, barrier: Barrier) -> None:
-        """Of a cut point: a barrier was requested."""
+        """Note at a cut point that a barrier was requested."""
         with self._lock:
             if not (self._is_over or self._is_unparked):
                 self._gate.want(barrier)
@@ -147,12 +147,12 @@ class RunningNode:
         self._plan(planned)
 
     def barrier_begun(self, barrier: Barrier) -> None:
-        """Of a cut point: it begins the barrier within the call that is under way."""
+        """Note that a cut point begins the barrier within the current call."""
         with self._lock:
             self._gate.begun(barrier)
 
     def barrier_over(self) -> None:
-        """The barrier has completed, or was aborted."""
+        """Resume after the barrier has completed, or was aborted."""
         with self._lock:
             self._gate.over()
             planned = self._due()
@@ -163,7 +163,7 @@ class RunningNode:
     # Which call is due
 
     def _due(self) -> int:
-        """How many more tasks are needed; counts them as planned."""
+        """Return how many more tasks are needed; counts them as planned."""
         if self._is_over or self._is_exclusive or self._gate.is_resting:
             return 0
         most = self._concurrency - self._running - self._planned
@@ -194,7 +194,7 @@ class RunningNode:
             plan_task(WorkTask(self._weak))
 
     def take(self) -> Call | None:
-        """A worker has come: the call that it is to make, if one is still due."""
+        """Return the call that a worker is to make; None if none is due any more."""
         with self._lock:
             self._planned -= 1
             call = self._next_call()
@@ -281,7 +281,7 @@ class RunningNode:
     # Beginning and end
 
     def enter(self, call: Call) -> bool:
-        """A call of `start` or `stop` is about to be made; False if it is not wanted any more."""
+        """Begin a call of `start` or `stop`; return False if it is not wanted any more."""
         with self._lock:
             if self._is_over or (call.kind == START and self._is_stopping):
                 return False
@@ -291,7 +291,7 @@ class RunningNode:
 
     @property
     def is_started(self) -> bool:
-        """Whether `Pipeline.start` has returned, and neither `stop` nor `discard` was called."""
+        """True if `Pipeline.start` has returned, and neither `stop` nor `discard` was called."""
         return self._is_started
 
     def set_started(self, *, is_started: bool) -> None:
@@ -307,7 +307,7 @@ class RunningNode:
         _release(parked)
 
     def _unpark(self) -> CallbackReference | None:
-        """The last reference, if it can be given up now."""
+        """Return the last reference, if it can be given up now."""
         if self._parked is None or self._running or self._planned or self._gate.is_resting:
             return None
         if len(self._inbox) and not self._is_over:
@@ -333,7 +333,7 @@ class RunningNode:
         self.expire(skipped)
 
     def dispose(self) -> None:
-        """End at once, or when the calls under way have returned; what waits is skipped."""
+        """End at once, or when the current calls have returned; inputs that wait are skipped."""
         with self._lock:
             if self._is_over:
                 return
@@ -348,7 +348,7 @@ class RunningNode:
             self._end()
 
     def expire(self, entries: Sequence[Entry]) -> None:
-        """These inputs are skipped."""
+        """Skip these inputs."""
         if entries:
             self.query.admission.leave([entry[3] for entry in entries if entry[3] is not None])
             self.query.expired(self.name, len(entries))

@@ -26,7 +26,7 @@ from runtime.engine.listeners import (
 from runtime.engine.plan import Plan
 from runtime.engine.queue import TaskQueue
 from runtime.engine.running.building import BarrierPlaces, build, check_part
-from runtime.engine.running.calls import said
+from runtime.engine.running.calls import cause_of
 from runtime.engine.running.gate import Edge
 from runtime.engine.running.node import RunningNode
 from runtime.engine.running.source import RunningSource
@@ -49,7 +49,7 @@ _LIVE = frozenset({_State.STARTING, _State.RUNNING})
 
 
 class QueryCounters(msgspec.Struct, frozen=True):
-    """What a query has done so far."""
+    """Counters of a query."""
 
     finished_inputs: int
     """Inputs that its pipelines have executed; barriers are none of them."""
@@ -58,15 +58,15 @@ class QueryCounters(msgspec.Struct, frozen=True):
     barriers_aborted: int
     """Barriers that the end of the query cut short."""
     barrier_durations: Durations
-    """How long those that were reached took."""
+    """Durations of the barriers that were reached."""
 
 
 class RunningQuery:
-    """See the module. One instance for each start; it ends once, and says so once.
+    """A plan that is being executed; one instance for each start. It ends once, and notifies the listeners once.
 
-    Its methods come from workers, `request_barrier` and `counters` from any thread. Everything that changes belongs to
-    who holds `_lock`. It refers to its nodes until they have ended, without a part in their lifetime: what keeps a node
-    is what feeds it, and what keeps a source is the query.
+    Its methods are called by workers, `request_barrier` and `counters` by any thread. All mutable state is accessed
+    with `_lock` held. It refers to its nodes until they have ended, but does not keep them alive: a node is kept by the
+    producers that feed it, and a source by the query.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class RunningQuery:
         publisher: Publisher,
         now_s: Callable[[], float],
         on_ended: Callable[[RunningQuery], None],
-        on_told: Callable[[RunningQuery], None],
+        on_published: Callable[[RunningQuery], None],
     ) -> None:
-        """``on_ended`` is called when nothing is left, ``on_told`` when the listeners have heard of it."""
+        """``on_ended`` is called when nothing is left, ``on_published`` after the listeners were notified of it."""
         self.query_id = plan.query_id
         self.queue = queue
         self.admission = admission
         self.publisher = publisher
         self.now_s = now_s
         self._places = places
-        self._on_ended, self._on_told = on_ended, on_told
+        self._on_ended, self._on_published = on_ended, on_published
         self._lock = threading.Lock()
         self._plan: Plan | None = plan
         self._state = _State.REGISTERED
@@ -151,7 +151,7 @@ class RunningQuery:
             self.queue.put(StartPipelineTask(node, callbacks))
 
     def _all_started(self, opening: CallbackReference) -> None:
-        """All pipelines are started: open the sources. The query does not end before it has said that it runs."""
+        """Open the sources after all pipelines were started. The query does not end before it is published to run."""
         with opening:
             with self._lock:
                 sources = list(self._sources)
@@ -165,7 +165,7 @@ class RunningQuery:
                 self.publisher.event(QueryStarted(self.query_id, self.now_s()))
 
     def stop(self) -> bool:
-        """A stop from outside; False if the query is ending already."""
+        """Stop the query; return False if it is ending already."""
         with self._lock:
             before = self._state
             if before is not _State.REGISTERED and before not in _LIVE:
@@ -206,7 +206,7 @@ class RunningQuery:
         _settle(futures, BarrierOutcome.ABORTED)
 
     def _abort(self) -> tuple[list[RunningNode], list[RunningSource], list[BarrierFuture]]:
-        """Nothing new begins and no barrier is under way; gives what is still there. Of the lock's holder."""
+        """Abort all barriers; return the nodes, sources and futures that are left. The lock is held."""
         futures = self._cycle.abort()
         self._lift()
         return list(self._nodes), list(self._sources), futures
@@ -237,13 +237,13 @@ class RunningQuery:
         else:
             self.publisher.event(QueryStopped(self.query_id, self.now_s()))
             self.publisher.status(self.query_id, QueryStatus.STOPPED, reason)
-        self._on_told(self)
+        self._on_published(self)
 
     # What its parts report
 
     def node_failed(self, name: str, error: Exception) -> None:
         """A call of a node has raised."""
-        self.fail(f"node {name}: {said(error)}")
+        self.fail(f"node {name}: {cause_of(error)}")
 
     def node_ended(self, node: RunningNode) -> None:
         """A node was stopped or discarded, or never started."""
@@ -270,7 +270,7 @@ class RunningQuery:
 
     @property
     def barrier(self) -> Barrier | None:
-        """The one that is under way."""
+        """The current barrier."""
         return self._cycle.current
 
     def request_barrier(self, payload: object) -> BarrierFuture:
@@ -291,7 +291,7 @@ class RunningQuery:
             return future
 
     def begin_barrier(self, node: RunningNode, barrier: Barrier | None, payload: object) -> Barrier:
-        """A cut point begins the barrier that was requested, or a new one."""
+        """Begin at a cut point the barrier that was requested, or a new one, and return it."""
         if self._places.refusal:
             raise BarrierError(f"expected a plan that can drain, was query {self.query_id} with {self._places.refusal}")
         with self._lock:
@@ -329,7 +329,7 @@ class RunningQuery:
             source.resume()
 
     def _complete(self) -> tuple[list[BarrierFuture], list[RunningSource]]:
-        """If all have passed it on: who waited, and which sources are to be resumed. Of the lock's holder."""
+        """Return, if all have passed it on, the futures to settle and the sources to resume; the lock is held."""
         if self._cycle.current is None or self._remaining:
             return [], []
         futures = self._cycle.complete()
@@ -340,16 +340,16 @@ class RunningQuery:
         return futures, refused
 
     def _lift(self) -> list[RunningSource]:
-        """Input may go on; gives the sources that are to be told. Of the lock's holder."""
+        """Let nodes and sources take input again; return the sources to resume. The lock is held."""
         self._remaining = set()
         for node in self._nodes:
             node.barrier_over()
         return [source for source in self._sources if source.unhold()]
 
-    # For those who look on
+    # For observers
 
     def counters(self) -> QueryCounters:
-        """What it has done so far."""
+        """Return what it has done so far."""
         with self._lock:
             durations = self._cycle.durations
             return QueryCounters(

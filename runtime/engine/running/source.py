@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference
 from runtime.engine.plan import Emitter, Node, Source
-from runtime.engine.running.calls import said
+from runtime.engine.running.calls import cause_of
 from runtime.engine.tasks import FailSourceTask, StopSourceTask
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ class _State(Enum):
 
 
 class RunningSource(Emitter):
-    """See the module. The emitter's calls come from the source's threads, the others from workers.
+    """Source of a query. The emitter's methods are called by the source's threads, the others by workers.
 
-    Everything that changes belongs to who holds `_changed`, also while an input is put into the inboxes behind it: so
-    inputs stand there in order, and a barrier or the end behind them.
+    All mutable state is accessed with `_changed` held, also while an input is put into the inboxes of the successors:
+    so inputs stand there in order, and a barrier or the end after them.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RunningSource(Emitter):
         self._window = query.admission.open(self._on_room)
         self._state = _State.NEW
         self._is_silent = False  # nothing is taken from it any more
-        self._has_ended = False  # it has said that its stream is over, or that it has failed
+        self._has_ended = False  # it has reported the end of its stream, or a failure
         self._is_stop_wanted = False  # it is to be closed as soon as it is open
         self._is_held = False  # a barrier is under way
         self._is_refused = False  # an offer was refused because of that
@@ -123,13 +123,13 @@ class RunningSource(Emitter):
         try:
             source.resume()
         except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
-            self.query.fail(f"source {self.name}: {said(error)}")
+            self.query.fail(f"source {self.name}: {cause_of(error)}")
 
     # Barriers
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing comes from it any more."""
+        """True if nothing comes from it any more."""
         return self._has_ended or self._is_silent
 
     def hold(self, barrier: Barrier) -> None:
@@ -142,7 +142,7 @@ class RunningSource(Emitter):
                 edge.node.pass_barrier(edge, barrier)
 
     def unhold(self) -> bool:
-        """The barrier is over; whether `resume` must be called, without locks."""
+        """Take input again after a barrier; return True if `resume` must be called, without locks."""
         with self._changed:
             if not self._is_held:
                 return False
@@ -172,7 +172,7 @@ class RunningSource(Emitter):
             with self._changed:
                 self._state = _State.CLOSED
             self.silence()
-            self.query.fail(f"source {self.name}: {said(error)}")
+            self.query.fail(f"source {self.name}: {cause_of(error)}")
             self._end()
             return
         with self._changed:
@@ -182,7 +182,7 @@ class RunningSource(Emitter):
             self._close()
 
     def silence(self) -> None:
-        """Nothing is taken from it any more; who waits in `put` is woken."""
+        """Take no more from it, and wake the threads that wait in `put`."""
         with self._changed:
             self._is_silent = True
             self._changed.notify_all()
@@ -222,7 +222,7 @@ class RunningSource(Emitter):
         try:
             source.close()
         except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
-            self.query.fail(f"source {self.name}: {said(error)}")
+            self.query.fail(f"source {self.name}: {cause_of(error)}")
         self._end()
 
     def _end(self) -> None:

@@ -31,23 +31,23 @@ def with_streams(
     taken: Collection[str] = (),
     missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """The program with these streams besides its own; raises `SqlError` for the first that cannot be added.
+    """Return the program with these streams besides its own; raise `SqlError` for the first that cannot be added.
 
-    One that is there already, with the same SELECT and the same clauses, is the same stream.
+    A stream of the program with the same name, SELECT and clauses is the same stream.
 
     ``inputs``: the relations that streams may read beside other streams. ``taken``: names that no stream may have.
-    ``missing``: relations among the inputs of which nothing would ever come → why, for whoever reads one.
+    ``missing``: relations among the inputs that would never have rows → the reason, for the error of a stream on one.
     """
     known = {each.relation.name: each for each in inputs}
     known |= {stream.name: DerivedInput(stream.relation, stream.time) for stream in program.streams}
     views = {view.name for view in program.views}
     streams = list(program.streams)
     dropped = {relation.name: relation for relation in program.dropped_streams}
-    standing = {stream.name: _said(stream) for stream in streams}
+    standing = {stream.name: _definition(stream) for stream in streams}
     for each in declared:
         clauses = each.clauses
-        said = each.select.sql, clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
-        if standing.get(each.name) == said:
+        definition = each.select.sql, clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
+        if standing.get(each.name) == definition:
             continue
         if each.name in known or each.name in views or each.name in taken:
             raise _error(each.select, f"expected a new name for the stream, was {each.name!r}, which is taken")
@@ -65,7 +65,7 @@ def with_streams(
                 "was others; give it another name",
             )
         streams.append(stream)
-        standing[each.name] = said
+        standing[each.name] = definition
         known[each.name] = DerivedInput(stream.relation, stream.time)
     if len(streams) + len(dropped) > _MOST_DROPPED:
         raise _error(
@@ -75,7 +75,7 @@ def with_streams(
 
 
 def explain_stream(stream: DerivedStream) -> str:
-    """A derived stream in words: what it reads and keeps, and the operators of its query."""
+    """Return a derived stream in words: what it reads and keeps, and the operators of its query."""
     query = DerivedQuery(
         NamedSelect(stream.name, stream.sql),
         query_inputs(stream.inputs),
@@ -103,24 +103,24 @@ def explain_stream(stream: DerivedStream) -> str:
 
 
 def unit_ns(given: DerivedInput) -> int:
-    """The unit of a relation's time column in nanoseconds."""
+    """Return the unit of a relation's time column in nanoseconds."""
     kinds = {column.name: column.type for column in given.relation.columns}
     return _UNITS_NS[kinds[given.time]]
 
 
 def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:
-    """A lateness in the unit of the times of these inputs, the finest of them, rounded up."""
+    """Return a lateness in the unit of the times of these inputs, the finest of them, rounded up."""
     unit = min((unit_ns(each) for each in inputs if each.time), default=1)
     return -(-lateness_ns // unit)
 
 
 def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
-    """What `DerivedQuery` is told of relations."""
+    """Return what `DerivedQuery` is told of relations."""
     return {each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table) for each in inputs}
 
 
 def _schema(relation: Relation) -> pa.Schema:
-    """The columns as operators have them, where scaled integers are decimals."""
+    """Return the columns as operators have them, where scaled integers are decimals."""
     return pa.schema(
         [
             (column.name, pa.decimal128(38, column.scale) if column.scale else ARROW_TYPES[column.type])
@@ -129,7 +129,7 @@ def _schema(relation: Relation) -> pa.Schema:
     )
 
 
-def _said(stream: DerivedStream) -> tuple[str, int, int, int]:
+def _definition(stream: DerivedStream) -> tuple[str, int, int, int]:
     return stream.sql, stream.retain_rows, stream.retain_ns, stream.lateness_ns
 
 

@@ -12,14 +12,14 @@ from runtime.formats import DeadLetter
 __all__ = ["late_letters"]
 
 _MOST_LETTERS: Final = 1_000
-"""Of one stream and epoch."""
+"""Greatest number of letters for one stream and epoch."""
 _LETTER_BYTES: Final = 1_024
 _NO_ORIGIN: Final = -1
 """A row of a stream has no place in an origin."""
 
 
 def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[DeadLetter, ...]:
-    """A letter for each of these rows, the first of them; ``late``: relation and rows."""
+    """Return a letter for each of these rows, the first of them; ``late``: relation and rows."""
     letters: list[DeadLetter] = []
     for relation, rows in late:
         for row in rows.slice(0, _MOST_LETTERS - len(letters)).to_pylist():

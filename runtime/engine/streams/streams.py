@@ -37,14 +37,14 @@ class StreamFigures(msgspec.Struct, frozen=True):
 
     rows: int = 0
     """Rows that are in it."""
-    held: int = 0
+    held_rows: int = msgspec.field(default=0, name="held")
     """Rows of its inputs that wait."""
     late: int = 0
     """Rows that came too late since it was created."""
     watermark: int | None = None
     """The time before which no further row of it comes; None before the first."""
     failed: str = ""
-    """Why it has ended; empty if it has not."""
+    """Reason for its failure; empty if it has not failed."""
 
 
 class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
@@ -53,22 +53,22 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
     relations: Mapping[str, pa.RecordBatch]
     """Stream → rows with their weights; those without any are left out."""
     letters: tuple[DeadLetter, ...] = ()
-    """Rows that were late: those of them that are described."""
+    """Descriptions of late rows; not every late row has one."""
     late: int = 0
-    """How many were late."""
+    """Number of late rows."""
     failed: Mapping[str, str] = {}
-    """Stream → why it has ended in this epoch."""
+    """Stream → reason for its failure in this epoch."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What is saved beside the state of the queries and the rows of the streams."""
+    """State that is saved beside that of the queries and the rows of the streams."""
 
     watermarks: dict[str, int] = {}
-    """Of the relations that streams read, as of the last epoch."""
+    """Watermarks of the relations that streams read, as of the last epoch."""
     late: dict[str, int] = {}
-    """Stream → rows that were late."""
+    """Stream → number of rows that were late."""
     failed: dict[str, str] = {}
-    """Stream → why it has ended."""
+    """Stream → reason for its failure."""
 
 
 class _Running:
@@ -100,7 +100,7 @@ class _Running:
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
 
     def watermark(self) -> int | None:
-        """The time in nanoseconds before which no further row comes; None before anything is known."""
+        """Return the time in nanoseconds before which no further row comes; None before anything is known."""
         if self.query is None or (ticks := self.query.watermark()) <= _LOWEST:
             return None
         unit = unit_ns(DerivedInput(self.stream.relation, self.stream.time))
@@ -121,7 +121,7 @@ class _Running:
             self.query.add(relation, _as_decimals(rows, self.columns[relation]))
 
     def close(self, watermarks: Mapping[str, int]) -> pa.RecordBatch | None:
-        """The rows that are complete, with their weights, and those whose time is over."""
+        """Return the rows that are complete, with their weights, and those whose time is over."""
         assert self.query is not None
         reads = {name: _ticks(watermarks[name], self.units[name]) for name in self.units if name in watermarks}
         batches = [batch for batch in self.query.close(reads) if batch.num_rows]
@@ -134,16 +134,16 @@ class _Running:
         return _with_weights(batches, self.schema)
 
     def keep(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Put rows into the stream; gives them and those that expire."""
+        """Put rows into the stream; return them and those that expire."""
         if rows is not None:
             self.retained.add(rows)
         expired = self.retained.expire()
-        found = [each for each in (rows, expired) if each is not None]
-        return pa.concat_batches(found) if found else None
+        batches = [each for each in (rows, expired) if each is not None]
+        return pa.concat_batches(batches) if batches else None
 
 
 def _as_decimals(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-    """These columns of rows, scaled integers as the decimals that they stand for."""
+    """Return these columns of rows, scaled integers as the decimals that they stand for."""
     arrays = [rows.column(column.name) for column in columns]
     for place, column in enumerate(columns):
         if column.scale:
@@ -204,17 +204,17 @@ class DerivedStreams:
         return len(self._running)
 
     def views(self) -> Program:
-        """The streams as views; see `stream_views`."""
+        """Return the streams as views; see `stream_views`."""
         return stream_views(self.program)
 
     def rows(self) -> dict[str, pa.Table]:
         """Stream → its rows with their weights, as of the last epoch."""
-        found = {}
+        tables = {}
         for name, running in self._running.items():
             rows = _with_weights(running.retained.rows(), running.schema)
             if rows is not None:
-                found[name] = pa.Table.from_batches([rows])
-        return found
+                tables[name] = pa.Table.from_batches([rows])
+        return tables
 
     def failed(self) -> dict[str, str]:
         """Stream → why it has ended."""
@@ -242,7 +242,7 @@ class DerivedStreams:
                 self._guarded(running, lambda running=running: running.add(name, rows))  # type: ignore[misc]
 
     def close(self, watermarks: Mapping[str, int]) -> ClosedStreams:
-        """The end of an epoch: what is complete by these watermarks of the relations that are no streams."""
+        """Close an epoch; return what is complete by these watermarks of the relations that are not streams."""
         self._give_pending()
         if not self._running:
             return ClosedStreams({})
@@ -303,11 +303,11 @@ class DerivedStreams:
         return leaving
 
     def end_epoch(self) -> None:
-        """The next epoch is open."""
+        """Open the next epoch."""
         self._open = {}
 
     def _begun(self, stream: DerivedStream, epoch: int) -> _Running:
-        """A new stream, with the rows that its tables have at the end of the epoch."""
+        """Make a new stream and fill it with the rows that its tables have at the end of the epoch."""
         running = _Running(stream, self._space, "")
         for name in sorted(running.tables):
             self._guarded(running, lambda name=name: self._fill(running, name, epoch))  # type: ignore[misc]
@@ -365,7 +365,7 @@ class DerivedStreams:
         return {
             name: StreamFigures(
                 rows=len(running.retained),
-                held=0 if running.query is None else running.query.held_rows(),
+                held_rows=0 if running.query is None else running.query.held_rows(),
                 late=self._kept.late.get(name, 0),
                 watermark=marks.get(name),
                 failed=running.failure,
@@ -375,17 +375,17 @@ class DerivedStreams:
 
 
 def _space_of(name: str) -> str:
-    """What the names of a stream's objects in the space begin with."""
+    """Return what the names of a stream's objects in the space begin with."""
     return f"stream/{name}"
 
 
 def _ticks(watermark_ns: int, unit: int) -> int:
-    """A watermark in the unit of a time column; what is over stays over."""
+    """Return a watermark in the unit of a time column; what is over stays over."""
     return watermark_ns if watermark_ns == OVER else watermark_ns // unit
 
 
 def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | None:
-    """The rows, each with the weight 1; None for none."""
+    """Return the rows, each with the weight 1; None for none."""
     if not batches:
         return None
     rows = pa.concat_batches(batches)

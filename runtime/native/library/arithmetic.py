@@ -36,8 +36,8 @@ def quotient(left: int, right: int) -> int:
     zero = wide(0)
     a = -left if left < zero else left
     b = -right if right < zero else right
-    found, _ = divide_wide(a, b)
-    return found if (left < zero) == (right < zero) else -found
+    magnitude, _ = divide_wide(a, b)
+    return magnitude if (left < zero) == (right < zero) else -magnitude
 
 
 @jit

@@ -21,7 +21,7 @@ ARRAY_NULLS, ARRAY_OFFSET, ARRAY_BUFFERS, ARRAY_CHILDREN, ARRAY_RELEASE = 1, 2, 
 def bind_columns(p: Any) -> int:
     """Make the values of columns of 64 bits those of a batch, and release the export; 1: a column may hold a NULL.
 
-    Whoever owns the record batch keeps it until the rows of the batch are forgotten.
+    The owner of the record batch keeps it until the rows of the batch are forgotten.
     """
     s, columns, batch = array(p, NUMBERS), array(p, COLUMNS), table(p, BATCH)
     exported = root(s[EXPORTED])

@@ -173,19 +173,19 @@ def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
 
 
 @jit
-def around(t: Any, group: int, key: int, found: Any, to: int, sums: int) -> None:
+def around(t: Any, group: int, key: int, results: Any, to: int, sums: int) -> None:
     """Write the sums of a group's entries below a key, the entry of the key, and the sums of all to a place."""
     sums = constant(sums)
     prefix, width = array(t, PREFIX), 1 + 2 * sums
     ordered.below(t, group, key, False, sums)
-    copy_words(found, to, prefix, 0, width)
+    copy_words(results, to, prefix, 0, width)
     position = ordered.place_of(t, group, key)
-    clear(found, to + width, sums)
+    clear(results, to + width, sums)
     if position >= 0 and ordered.key_at(t, group, position) == key:
         ordered.values_at(t, group, position, sums)
-        copy_words(found, to + width, prefix, 0, width)
+        copy_words(results, to + width, prefix, 0, width)
     ordered.total(t, group, sums)
-    copy_words(found, to + 2 * width, prefix, 0, width)
+    copy_words(results, to + 2 * width, prefix, 0, width)
 
 
 @jit_apart
@@ -198,7 +198,7 @@ def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
     """
     sums = constant(sums)
     meta, rows, values, total = array(t, META), array(t, ROWS), array(t, VALUES), array(t, PREFIX)
-    keys, groups, added, found, below = (
+    keys, groups, added, results, below = (
         array(d, KEY),
         array(d, GROUP),
         array(d, VALUE),
@@ -226,10 +226,10 @@ def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
             copy_words(below, 0, below, width, width)
             accumulate_few(meta, below, cells, entries, FAN, number, sums)
             result = place * 3 * width
-            copy_words(found, result, below, 0, width)
-            copy_words(found, result + width, cells, entry, width)
-            copy_words(found, result + 2 * width, rows, row + TOTAL, width)
-            add_values_at(found, result + 2 * width, total, 0, sums)
+            copy_words(results, result, below, 0, width)
+            copy_words(results, result + width, cells, entry, width)
+            copy_words(results, result + 2 * width, rows, row + TOTAL, width)
+            add_values_at(results, result + 2 * width, total, 0, sums)
         copy_words(values, 0, added, place * width, width)
         was, before = bits(cells, entry, sums), signs(cells, entry, sums)
         add_values_twice(cells, entry, octets + (number >> 3) * width, values, sums)

@@ -60,7 +60,7 @@ BLOCK_SHIFT = 6
 BLOCK = 64
 """Cells of a block."""
 LAZY_BLOCKS = 2
-"""Of ``IS_LAZY``: blocks and tops are left to `finish`; 1: tops are."""
+"""Value of ``IS_LAZY`` that leaves blocks and tops to `finish`; 1 leaves only tops to it."""
 TOP_SHIFT_MOST = 12
 """log2 of the most cells of a top."""
 
@@ -149,7 +149,7 @@ def below(t: Any, group: int, key: int, inclusive: bool, sums: int) -> None:
         accumulate(meta, prefix, 0, blocks, first_block * width, block - first_block, sums)
         accumulate(meta, prefix, 0, cells, first * width, end - first, sums)
         return
-    # Of the cells of a block, and of the blocks of a top, those before or those behind are read, whichever are fewer.
+    # Reads the cells of a block, and the blocks of a top, either before or after the place, whichever are fewer.
     is_far, size = end - first > BLOCK >> 1, 1 << (shift - BLOCK_SHIFT)
     if is_far:
         deduct(prefix, cells, end * width, first + BLOCK - end, sums)
@@ -182,7 +182,7 @@ def between(t: Any, group: int, low: int, high: int, sums: int) -> None:
     if first == last:
         accumulate(meta, prefix, 0, cells, start * width, end - start, sums)
         return
-    # Of the two blocks that the interval cuts, the cells inside it or those outside it are read, whichever are fewer.
+    # Reads, in the two blocks that the interval cuts, the cells inside or those outside it, whichever are fewer.
     before, behind = start & (BLOCK - 1), end & (BLOCK - 1)
     if before < BLOCK >> 1:
         deduct(prefix, cells, (start - before) * width, before, sums)

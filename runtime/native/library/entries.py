@@ -91,29 +91,29 @@ def clear(cells: Any, place: int, sums: int) -> None:
 @jit_inline
 def bits(cells: Any, place: int, sums: int) -> int:
     """A word that is 0 if the entry holds nothing."""
-    found = 0
+    union = 0
     for word in range(place, place + 1 + 2 * sums):
-        found |= cells[word]
-    return found
+        union |= cells[word]
+    return union
 
 
 @jit_inline
 def signs(cells: Any, place: int, sums: int) -> int:
     """A word that is negative if the weight or a sum of the entry is."""
-    found = cells[place]
+    union = cells[place]
     for number in range(sums):
-        found |= cells[place + 2 + 2 * number]
-    return found
+        union |= cells[place + 2 + 2 * number]
+    return union
 
 
 @jit_inline
 def magnitude(cells: Any, place: int, sums: int) -> int:
     """A word with as many bits as the longest among the weight and the high words of the sums."""
-    found = cells[place] ^ (cells[place] >> 63)
+    union = cells[place] ^ (cells[place] >> 63)
     for number in range(sums):
         high = cells[place + 2 + 2 * number]
-        found |= high ^ (high >> 63)
-    return found
+        union |= high ^ (high >> 63)
+    return union
 
 
 @jit_apart

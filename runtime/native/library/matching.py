@@ -353,15 +353,15 @@ def delete_order(p: Any, slot: int) -> None:
 def matches_within(p: Any, side: int, bound: int, volume: int) -> int:
     """How many orders of a side an order of this volume would execute against, down to a rank."""
     orders, levels, cells = array(p, ORDERS), array(p, LEVELS), array(table(p, SIDES), side)
-    place, found = array(p, COUNTS)[2 * side] - 1, 0
+    place, count = array(p, COUNTS)[2 * side] - 1, 0
     while volume > 0 and place >= 0 and cells[2 * place] >= bound:
         slot = levels[cells[2 * place + 1] * L_STRIDE + L_HEAD]
         while volume > 0 and slot >= 0:
             volume -= min(volume, orders[slot * STRIDE + O_VOLUME])
-            found += 1
+            count += 1
             slot = orders[slot * STRIDE + O_NEXT]
         place -= 1
-    return found
+    return count
 
 
 @jit
@@ -459,13 +459,13 @@ def live_recorded(p: Any, locate: int, file: int, number: int) -> int:
 @jit
 def leave(p: Any, slot: int, volume: int) -> None:
     """Reduce an order to a volume; one that is not below what it has changes nothing."""
-    held = array(p, ORDERS)[slot * STRIDE + O_VOLUME]
-    if volume >= held:
+    resting = array(p, ORDERS)[slot * STRIDE + O_VOLUME]
+    if volume >= resting:
         array(p, NUMBERS)[WITHOUT_EFFECT] += 1
     elif volume <= 0:
         delete_order(p, slot)
     else:
-        reduce_order(p, slot, held - volume)
+        reduce_order(p, slot, resting - volume)
 
 
 @jit

@@ -46,17 +46,17 @@ def span(t: Any, numbers: Any, place: int) -> int:
     if meta[IS_TREE] == 0:
         numbers[place], numbers[place + 1] = meta[BASE], meta[BASE] + (meta[WINDOW] - 1)
         return 1
-    found = 0
+    has_any = 0
     for group in range(array(table(t, GROUPS), hashing.META)[hashing.USED]):
         first = first_position(t, group)
         if first >= 0:
             low, high = key_at(t, group, first), key_at(t, group, btree.last_position(t, group))
-            if found == 0 or low < numbers[place]:
+            if has_any == 0 or low < numbers[place]:
                 numbers[place] = low
-            if found == 0 or high > numbers[place + 1]:
+            if has_any == 0 or high > numbers[place + 1]:
                 numbers[place + 1] = high
-            found = 1
-    return found
+            has_any = 1
+    return has_any
 
 
 @jit

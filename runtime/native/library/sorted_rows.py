@@ -161,12 +161,12 @@ def shift(cells: Any, at: int, place: int, by: int, arrays: int) -> None:
 @jit
 def transfer(cells: Any, at: int, place: int, to: int, arrays: int) -> None:
     """Move the entries of a node from a place on to the end of another node of its kind."""
-    count, held = cells[at + SIZE] - place, cells[to + SIZE]
+    count, size = cells[at + SIZE] - place, cells[to + SIZE]
     for number in range(arrays):
         base = FIRST + ARRAY * number
-        copy_words(cells, to + base + held, cells, at + base + place, count)
+        copy_words(cells, to + base + size, cells, at + base + place, count)
     cells[at + SIZE] = place
-    cells[to + SIZE] = held + count
+    cells[to + SIZE] = size + count
 
 
 @jit
@@ -302,7 +302,7 @@ def insert_row(t: Any, slot: int) -> None:
         write(t, leaves, at, place, slot)
         return
     other, after = allocate(t, 0, leaves, LEAF), leaves[at + NEXT]
-    # Behind the last entry of all the new leaf begins empty, so that leaves that are filled in order are full.
+    # A leaf that is added after the last entry of all begins empty, so that leaves that are filled in order are full.
     to, half = other * LEAF, FAN if place == FAN and after == 0 else FAN // 2
     transfer(leaves, at, half, to, 3)
     leaves[to + NEXT], leaves[to + PREVIOUS] = after, leaf + 1

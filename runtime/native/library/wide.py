@@ -74,8 +74,8 @@ def float_quotient(left: int, right: int) -> float:
     zero, exact = wide(0), wide(FLOAT_EXACT)
     a = -left if left < zero else left
     b = -right if right < zero else right
-    found = float(narrow(a)) / float(narrow(b)) if a <= exact and b <= exact else _long_quotient(a, b)
-    return found if (left < zero) == (right < zero) else -found
+    magnitude = float(narrow(a)) / float(narrow(b)) if a <= exact and b <= exact else _long_quotient(a, b)
+    return magnitude if (left < zero) == (right < zero) else -magnitude
 
 
 @jit_apart
@@ -114,8 +114,8 @@ def _long_float(value: int) -> float:
     part = narrow(wide_right(magnitude, by))
     if wide_left(wide(part), by) != magnitude:
         part = part | 1
-    found = float(part) * _power_of_two(by)
-    return -found if value < zero else found
+    absolute = float(part) * _power_of_two(by)
+    return -absolute if value < zero else absolute
 
 
 @jit_inline

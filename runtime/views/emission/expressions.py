@@ -42,11 +42,11 @@ class Emitter:
         self._w = kernel
 
     def value(self, expr: Expr, bound: Mapping[str, Value]) -> Value:
-        """The value of an expression, which is used."""
+        """Return the value of an expression, which is used."""
         return self.used(self._value(expr, bound))
 
     def cast(self, value: Value, type_: ColumnType) -> Value:
-        """The value in a column's type, which is used."""
+        """Return the value in a column's type, which is used."""
         return self.used(self._cast(value, type_))
 
     def arithmetic(self, op: str, left: Value, right: Value) -> Value:
@@ -54,18 +54,18 @@ class Emitter:
         return self.used(self._arithmetic(op, left, right))
 
     def column(self, expr: Expr, bound: Mapping[str, Value], type_: ColumnType) -> Value:
-        """The value of an expression in a column's type, whose use is still open: `used` must follow."""
+        """Return the value of an expression in a column's type, whose use is still open: `used` must follow."""
         return self._cast(self._value(expr, bound), type_)
 
     def used(self, value: Value) -> Value:
-        """The value, whose overflow from here on is one of the row: it sets ``bad``."""
+        """Return the value, whose overflow from here on is one of the row: it sets ``bad``."""
         if value.overflow is None:
             return value
         self._w.put(f"bad |= {value.overflow}")
         return msgspec.structs.replace(value, overflow=None)
 
     def truth(self, expr: Expr, bound: Mapping[str, Value]) -> str:
-        """A condition that holds where the expression is true: not false, not NULL."""
+        """Return a condition that holds where the expression is true: not false, not NULL."""
         value = self.value(expr, bound)
         if value.type is None:
             return "False"
@@ -111,7 +111,7 @@ class Emitter:
         raise ViewError(f"expected a value of type {type_}, was {value.type}")
 
     def _overflow(self, flag: str | None, null: str | None, values: Sequence[Value]) -> str | None:
-        """A truth value that says whether an operation, unless it is NULL, or one of its operands is out of range.
+        """Return a truth value: True if an operation, unless it is NULL, or one of its operands is out of range.
 
         An operand that is out of range counts even where the result is NULL: what says so may be computed from it.
         """
@@ -146,7 +146,7 @@ class Emitter:
         return Value(name, "bool", text.null, overflow=text.overflow)
 
     def _in(self, expr: Call, bound: Mapping[str, Value]) -> Value:
-        """Whether a value is in a list of constants: a search in a sorted array, or a look at a mark of each string."""
+        """Return a test for a value in a list of constants: a search in a sorted array, or a flag of each string."""
         w, value = self._w, self._value(expr.args[0], bound)
         constants = [item.value for item in expr.args[1:] if isinstance(item, Lit)]
         if value.type is None:
@@ -196,13 +196,13 @@ class Emitter:
         return Value(name, "int128", null, _LIMIT, overflow=self._overflow(flag, null, (left, right)))
 
     def either(self, values: Sequence[Value]) -> str | None:
-        """A condition that one of the values is NULL; None: never."""
-        found = list(dict.fromkeys(value.null for value in values if value.null is not None))
-        if not found:
+        """Return a condition that one of the values is NULL; None: never."""
+        flags = list(dict.fromkeys(value.null for value in values if value.null is not None))
+        if not flags:
             return None
-        if len(found) == 1:
-            return found[0]
-        return self._w.assign("n", " or ".join(f"({each} != 0)" if each[0] == "n" else each for each in found))
+        if len(flags) == 1:
+            return flags[0]
+        return self._w.assign("n", " or ".join(f"({each} != 0)" if each[0] == "n" else each for each in flags))
 
     def _folded(self, expr: Call, args: list[Value]) -> Value:
         value = args[0]
@@ -319,7 +319,7 @@ class Emitter:
     # --- choices
 
     def _alike(self, values: Sequence[Value]) -> list[Value]:
-        """The values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
+        """Return the values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
         types = [value.type for value in values if value.type is not None]
         if not types:
             return list(values)
@@ -327,7 +327,7 @@ class Emitter:
         return [self._cast(value, target) for value in values]
 
     def _choice(self, values: Sequence[Value], tests: Sequence[str | None], overflows: Sequence[str | None]) -> Value:
-        """The first value whose test holds; the last has no test.
+        """Return the first value whose test holds; the last has no test.
 
         ``overflows``: whether each test is out of range, which counts if no earlier one holds.
         """
@@ -419,7 +419,7 @@ class Emitter:
         return msgspec.structs.replace(self._part_of(op, value), overflow=value.overflow)
 
     def _midnight(self, day: Value) -> Value:
-        """The timestamp with which a date begins; dates reach farther than timestamps."""
+        """Return the timestamp with which a date begins; dates reach farther than timestamps."""
         text = self._w.assign("x", f"wide({day.text}) * wide({_MICROSECONDS_A_DAY})")
         overflow = self._overflow(f"not fits({text})", day.null, [day])
         return Value(f"narrow({text})", "timestamp", day.null, overflow=overflow)
@@ -445,7 +445,7 @@ def _constant(value: Value) -> int | None:
 
 
 def _moment(op: str, text: object) -> Value:
-    """A literal date or timestamp."""
+    """Return a literal date or timestamp."""
     if text is None:
         return Value("0", "date" if op == "date" else "timestamp", "True")
     read = datetime.fromisoformat(str(text))

@@ -69,7 +69,7 @@ class KernelSource:
         self._imports.update(f"from runtime.native.library.{module} import {name}" for name in names)
 
     def name(self, prefix: str) -> str:
-        """An identifier that is not used yet."""
+        """Return an identifier that is not used yet."""
         self._count += 1
         return f"{prefix}{self._count}"
 
@@ -80,7 +80,7 @@ class KernelSource:
                 self._lines.append("    " * self._depth + part if part.strip() else "")
 
     def assign(self, prefix: str, text: str) -> str:
-        """A line that gives something a name of its own."""
+        """Write a line that assigns an expression to a new name; return the name."""
         name = self.name(prefix)
         self.put(f"{name} = {text}")
         return name
@@ -97,7 +97,7 @@ class KernelSource:
         self._depth -= 1
 
     def text(self) -> str:
-        """The source."""
+        """Return the source."""
         return _HEADER.format(title=self._title) + "\n".join([*sorted(self._imports), *self._lines]) + "\n"
 
     # --- functions, and the structures that they use
@@ -121,14 +121,14 @@ class KernelSource:
         self._head += 1
 
     def _place(self, structure: Structure) -> int:
-        for place, held in enumerate(self.links, 1):
-            if held is structure:
+        for place, link in enumerate(self.links, 1):
+            if link is structure:
                 return place
         self.links.append(structure)
         return len(self.links)
 
     def table(self, structure: Structure) -> str:
-        """The identifier of a structure's table."""
+        """Return the identifier of a structure's table."""
         place = self._place(structure)
         if place not in self._tables:
             name = self._tables[place] = f"t{place}"
@@ -136,7 +136,7 @@ class KernelSource:
         return self._tables[place]
 
     def cells(self, structure: Structure, place: int) -> str:
-        """The identifier of an array of a structure."""
+        """Return the identifier of an array of a structure."""
         table = self.table(structure)
         key = self._place(structure), place
         if key not in self._declared:
@@ -145,7 +145,7 @@ class KernelSource:
         return self._declared[key]
 
     def fixed(self, structure: Structure, place: int, number: int) -> str:
-        """The identifier of a cell of a structure that stays the same while the kernel runs."""
+        """Return the identifier of a cell of a structure that stays the same while the kernel runs."""
         key = f"{self.cells(structure, place)}[{number}]"
         if key not in self._fixed:
             name = self._fixed[key] = f"{self.cells(structure, place)}_{number}"
@@ -153,7 +153,7 @@ class KernelSource:
         return self._fixed[key]
 
     def need(self, room: Room) -> int:
-        """The status that asks for this room."""
+        """Return the status that asks for this room."""
         self.rooms.append(room)
         return len(self.rooms)
 

@@ -44,13 +44,13 @@ class OrderKey(msgspec.Struct, frozen=True):
     place: int
     """Where its words begin in a record."""
     descending: bool = False
-    """Whether greater values stand first."""
+    """True if greater values stand first."""
     nulls_first: bool = False
-    """Whether NULL stands before all values; else it stands behind them."""
+    """True if NULL stands before all values; else it stands behind them."""
 
     @property
     def has_flag(self) -> bool:
-        """Whether one more word tells NULL from values."""
+        """True if one more word tells NULL from values."""
         return self.field.nullable and self.field.type in _UNBOUNDED
 
     @property
@@ -82,7 +82,7 @@ class OrderKey(msgspec.Struct, frozen=True):
         return names
 
     def columns(self, records: Words, strings: Strings) -> list[Words]:
-        """The order words of many records, one array for each word."""
+        """Return the order words of many records, one array for each word."""
         place = self.place + self.field.nullable
         value = records[:, place]
         if self.field.type == "int128":

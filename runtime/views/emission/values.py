@@ -52,7 +52,7 @@ class Field(msgspec.Struct, frozen=True):
     type: ColumnType
     """Its type."""
     nullable: bool = False
-    """Whether it may be NULL."""
+    """True if it may be NULL."""
 
     @property
     def value_words(self) -> int:
@@ -66,7 +66,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def words_of(fields: Iterable[Field]) -> int:
-    """Words of a row of these."""
+    """Return words of a row of these."""
     return sum(field.words for field in fields)
 
 
@@ -82,7 +82,7 @@ class Value(msgspec.Struct, frozen=True):
     bits: int = 63
     """Integers: the magnitude is less than 2 to this."""
     is_word: bool = False
-    """Whether ``null`` is 0 or 1 and the value of a NULL is 0, as in cells: then both are copied as they are."""
+    """True if ``null`` is 0 or 1 and the value of a NULL is 0, as in cells: then both are copied as they are."""
     overflow: str | None = None
     """A truth value that says whether the value is out of range and therefore wrong; None: never.
 
@@ -95,12 +95,12 @@ class Value(msgspec.Struct, frozen=True):
         return self.text if self.type == "int128" else f"wide({self.text})"
 
     def word(self) -> str:
-        """The value as one word, for any type but int128."""
+        """Return the value as one word, for any type but int128."""
         return f"bits_of({self.text})" if self.type == "float64" else self.text
 
 
 def load_value(w: KernelSource, field: Field, cells: str, place: str, null: str | None) -> Value:
-    """Lines that read a field's value from cells at a place; ``null``: the word that says whether it is NULL."""
+    """Write the lines that read a field's value from cells at a place; ``null``: the word of its NULL flag."""
     if field.type == "int128":
         return Value(w.assign("v", f"load_wide({cells}, {place})"), "int128", null, 126, True)
     text = f"{cells}[{place}]"
@@ -129,7 +129,7 @@ def store_value(w: KernelSource, field: Field, value: Value, where: tuple[str, s
 
 
 def load_field(w: KernelSource, field: Field, cells: str, place: str) -> Value:
-    """Lines that read a field's words from cells at a place."""
+    """Write the lines that read a field's words from cells at a place."""
     if not field.nullable:
         return load_value(w, field, cells, place, None)
     null = w.assign("n", f"{cells}[{place}]")
@@ -142,7 +142,7 @@ def store_field(w: KernelSource, field: Field, value: Value, cells: str, place: 
 
 
 def places_of(fields: Sequence[Field]) -> list[int]:
-    """Where each field's words begin in a row."""
+    """Return where each field's words begin in a row."""
     places, place = [], 0
     for field in fields:
         places.append(place)
@@ -151,7 +151,7 @@ def places_of(fields: Sequence[Field]) -> list[int]:
 
 
 def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: str) -> list[Value]:
-    """Lines that read the fields with which a record begins, from cells at a place."""
+    """Write the lines that read the fields with which a record begins, from cells at a place."""
     return [
         load_field(w, field, cells, f"{record} + {place}")
         for field, place in zip(fields, places_of(fields), strict=True)
@@ -159,7 +159,7 @@ def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: st
 
 
 def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Where the values of these fields stand in a record that begins with them."""
+    """Return where the values of these fields stand in a record that begins with them."""
     return tuple(
         NullablePlace(place + field.nullable, flag=place if field.nullable else -1, words=field.value_words)
         for field, place in zip(fields, places_of(fields), strict=True)
@@ -167,11 +167,11 @@ def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Where strings stand in a record that begins with these fields, see `RecordStructure.string_places`."""
+    """Return where strings stand in a record that begins with these fields, see `RecordStructure.string_places`."""
     places = zip(fields, nullable_places(fields), strict=True)
     return tuple(place for field, place in places if field.type == "string")
 
 
 def may_be_direct(keys: Sequence[Field]) -> bool:
-    """Whether a key may be the index of its table: one word, an integer that may be dense."""
+    """Return True if a key may be the index of its table: one word, an integer that may be dense."""
     return len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")

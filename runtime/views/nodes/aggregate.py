@@ -73,7 +73,7 @@ class _Measure:
         """The column, without NULLs."""
         self.name = f"values {number}"
         self.has_count = field.nullable
-        """Whether its values are counted; those of a column without NULLs are as many as the rows."""
+        """True if its values are counted; a column without NULLs has as many as there are rows."""
         self.words = place
         self.count = self._take(1) if self.has_count else _ROWS
         """Where the number of values stands."""
@@ -103,12 +103,12 @@ class _Measure:
 
         Also those of quantiles, each with that of the word which says whether there is one.
         """
-        found = [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
+        places = [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
         cursors = self.quantiles.values()
-        return found + [(place + quantiles.VALUE, place + quantiles.THERE, self.field) for place in cursors]
+        return places + [(place + quantiles.VALUE, place + quantiles.THERE, self.field) for place in cursors]
 
     def place(self, aggregate: Aggregate) -> int:
-        """Where what an aggregate shows stands."""
+        """Return the place of the value of an aggregate."""
         if aggregate.quantile is not None:
             return self.quantiles[aggregate.quantile] + quantiles.VALUE
         places = {
@@ -147,7 +147,7 @@ class _Group:
         """The changes of its rows."""
 
     def _new_values(self, measure: _Measure, ctx: FlowContext) -> RecordTable:
-        """An empty table of values."""
+        """Return an empty table of values."""
         keys = (*self._keys, measure.field)
         if measure.extremes:
             order = OrderKey(measure.field, words_of(self._keys))
@@ -155,7 +155,7 @@ class _Group:
         return RecordTable(keys, 1)
 
     def _null_place(self, aggregate: Aggregate) -> int | None:
-        """Where a number stands that is positive unless the aggregate is NULL, or nothing is summed up; None: never."""
+        """Return the place of a number that is positive unless the aggregate is NULL or empty; None: it never is."""
         if aggregate.column is None or aggregate.kind.startswith("count"):
             return None
         measure = self._measures[aggregate.column]
@@ -242,8 +242,8 @@ class _Group:
         cells = k.cells(self._groups, hashing.CELLS)
         k.use("extremes", "count_value")
         k.use("hashing", "drop_if_zero")
-        held = f"{k.cells(values, hashing.CELLS)}[{record} * {values.stride} + {values.key_words}]"
-        before = k.assign("n", f"max({held}, 0)") if measure.quantiles else ""
+        cell = f"{k.cells(values, hashing.CELLS)}[{record} * {values.stride} + {values.key_words}]"
+        before = k.assign("n", f"max({cell}, 0)") if measure.quantiles else ""
         moved = k.assign("moved", f"count_value({k.table(values)}, {record}, {weight})")
         with k.block(f"if {moved} != 0:"):
             k.put(f"{cells}[{group} + {measure.distinct}] += {moved}")
@@ -266,7 +266,7 @@ class _Group:
             assert isinstance(values, SortedTable)
             k.use("quantiles", "follow_value")
             self._put_group_key(k, values, cells, f"{slot} * {self._groups.stride}")
-            change = k.assign("n", f"max({held}, 0) - {before}")
+            change = k.assign("n", f"max({cell}, 0) - {before}")
             tables = f"{k.table(values)}, {k.table(values.rows)}"
             for place in measure.quantiles.values():
                 cursor = f"{cells}, {group} + {place}, {measure.field.words}"

@@ -69,11 +69,11 @@ class BoundTotals(Totals):
 
     @property
     def is_lower(self) -> bool:
-        """Whether values above the bound pass."""
+        """True if values above the bound pass."""
         return self.op in ("gt", "ge")
 
     def limits(self, bound: int) -> tuple[int, int]:
-        """The least and the greatest value that pass a bound; the first is above the second if none does."""
+        """Return the least and the greatest value that pass a bound; the first is above the second if none does."""
         low, high = bounded.LEAST, bounded.GREATEST
         if self.is_lower:
             low = max(low, bound + _STEPS[self.op])
@@ -88,11 +88,11 @@ class BoundTotals(Totals):
 
     def _derive(self) -> None:
         (field,) = self.keys
-        held = self.dump()
-        held = held[held[:, self.key_words] > 0]
+        records = self.dump()
+        records = records[records[:, self.key_words] > 0]
         low, high = bounded.GREATEST, bounded.LEAST
-        if len(held) and not (field.nullable and held[0, 0]):
-            words = held[0, int(field.nullable) : self.key_words].tolist()
+        if len(records) and not (field.nullable and records[0, 0]):
+            words = records[0, int(field.nullable) : self.key_words].tolist()
             low, high = self.limits(words[0] if len(words) == 1 else words[0] % 2**64 + words[1] * 2**64)
         self._numbers[bounded.LOW], self._numbers[bounded.HIGH] = low, high
 
@@ -126,10 +126,10 @@ def lower(node: BoundNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
 
 
 def _add_rows_kernel(
-    ctx: FlowContext, rows: Rows, held: tuple[BoundRows, BoundTotals], batch: FlowBatch, *, rises: bool
+    ctx: FlowContext, rows: Rows, records: tuple[BoundRows, BoundTotals], batch: FlowBatch, *, rises: bool
 ) -> None:
     """Add the kernel that keeps the rows in the order of their value, and passes on those that pass the bound."""
-    table, totals = held
+    table, totals = records
     k = ctx.kernel("keeps rows in the order of a value, and passes on those on one side of a bound")
     k.use("bounded", "passes")
     k.begin()
@@ -167,10 +167,10 @@ def _put_weigh(k: KernelSource, table: BoundRows, values: Sequence[Value], weigh
 
 
 def _add_bound_kernel(
-    ctx: FlowContext, bounds: Rows, held: tuple[BoundRows, BoundTotals], batch: FlowBatch, *, rises: bool
+    ctx: FlowContext, bounds: Rows, records: tuple[BoundRows, BoundTotals], batch: FlowBatch, *, rises: bool
 ) -> None:
     """Add the kernel that moves the bound, and emits the rows that come or go with it."""
-    table, totals = held
+    table, totals = records
     k = ctx.kernel("moves a bound, and emits the rows that it passes")
     k.use("bounded", "leaf_of", "move_bound", "place_of")
     k.use("hashing", "drop_if_zero")

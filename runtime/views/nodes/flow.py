@@ -69,7 +69,7 @@ class FlowBatch(ColumnBatch):
                 batch.put(place, self.array(source))
 
     def projection(self, names: Sequence[str]) -> ColumnBatch:
-        """A batch of some columns, whose arrays are those of this one."""
+        """Return a batch of some columns, whose arrays are those of this one."""
         fields = [next(field for field in self.fields if field.name == name) for name in names]
         batch = ColumnBatch([Field(f"c{place}", f.type, f.nullable) for place, f in enumerate(fields)])
         places = [0, 1]
@@ -114,17 +114,17 @@ class FlowContext(msgspec.Struct, frozen=True):
         return self.builder.strings
 
     def structure(self, name: str, make: Callable[[], S]) -> S:
-        """A structure of this record: inherited or made."""
+        """Return a structure of this record: inherited or made."""
         return self.builder.structure(f"view/{self.view.name}/{self.number}/{name}", make)
 
     def batch(self, fields: Sequence[Field]) -> FlowBatch:
-        """A batch for this record's changes, which the graph empties after each step."""
+        """Return a batch for this record's changes, which the graph empties after each step."""
         batch = FlowBatch(fields)
         self.builder.transient.append(batch)
         return batch
 
     def kernel(self, title: str, *, numbers: int = 4) -> KernelSource:
-        """A kernel under construction."""
+        """Return a kernel under construction."""
         return KernelSource(title, self.strings, numbers=numbers)
 
     def add(self, k: KernelSource, rows: Rows, *, runs_first: bool = False) -> None:

@@ -29,8 +29,8 @@ def lower(node: JoinNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     left = JoinSide(ctx, inputs[0], [pair[0] for pair in node.on], keys)
     right = JoinSide(ctx, inputs[1], [pair[1] for pair in node.on], keys)
     batch = ctx.batch([*inputs[0].fields, *inputs[1].fields])
-    _add_kernel(ctx, (left, left.held("left")), (right, right.held("right")), batch, is_left=True)
-    _add_kernel(ctx, (right, right.held("right")), (left, left.held("left")), batch, is_left=False)
+    _add_kernel(ctx, (left, left.row_table("left")), (right, right.row_table("right")), batch, is_left=True)
+    _add_kernel(ctx, (right, right.row_table("right")), (left, left.row_table("left")), batch, is_left=False)
     return BatchRows(batch)
 
 

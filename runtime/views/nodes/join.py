@@ -42,7 +42,7 @@ __all__ = ["lower"]
 _ROWS = 64
 """Room for rows that a batch begins with."""
 _SKIPPED = 2
-"""Of a statement's numbers: how many of the present row's matches were taken in before the kernel stopped."""
+"""Place, in a statement's numbers, of the matches of the current row that were added before the kernel stopped."""
 
 
 def lower(view: View, body: Joined, builder: GraphBuilder) -> None:
@@ -114,7 +114,7 @@ class _Lowering:
         builder.turn(part).update.append(pass_node(feed, statements, self._sweep, builder.strings, [view.name]))
 
     def _nodes(self, occurrence: Occurrence, sources: dict[int, list[Any]], result: Totals) -> list[Runnable]:
-        """The statements of an occurrence, then the indexes over what they change."""
+        """Return the statements of an occurrence, then the indexes over what they change."""
         body, builder = self._body, self._builder
         feed = builder.feed(builder.part_of(self._view, occurrence.map))
         nodes: list[Runnable] = []
@@ -135,7 +135,7 @@ class _Lowering:
     # --- columns
 
     def _fields(self, number: int) -> tuple[Field, ...]:
-        """The keys of an auxiliary map; one that no statement makes NULL is not nullable."""
+        """Return the keys of an auxiliary map; one that no statement makes NULL is not nullable."""
         if number not in self._keys:
             auxiliary = self._body.auxiliaries[number]
             nullable = [False] * len(auxiliary.keys)
@@ -150,7 +150,7 @@ class _Lowering:
         return self._keys[number]
 
     def _bound_fields(self, statement: Statement) -> dict[str, Field]:
-        """The keys that a statement binds, by name."""
+        """Return the keys that a statement binds, by name."""
         alias = statement.occurrence
         fields = {f"{alias}.{key.name}": key for key in self._base_keys(self._maps[alias])}
         for lookup in statement.lookups:
@@ -164,7 +164,7 @@ class _Lowering:
     # --- structures
 
     def _source(self, lookup: Lookup) -> Any:
-        """The structure that a look-up reads."""
+        """Return the structure that a look-up reads."""
         kind = kind_of(lookup)
         if not lookup.auxiliary:
             return kind.shared(self._builder, self._view, lookup)

@@ -34,7 +34,7 @@ _PADDING: Final = Field("padding", "int64")
 
 
 def join_keys(left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
-    """The key of a join: columns in types that both sides have, none of which is NULL."""
+    """Return the key of a join: columns in types that both sides have, none of which is NULL."""
     return tuple(
         Field(f"k{place}", wider(left.field(mine), right.field(theirs)).type) for place, (mine, theirs) in enumerate(on)
     )
@@ -54,12 +54,12 @@ class JoinSide:
         self.record = (*self.keys, *self.rest) or (_PADDING,)
         """Fields of a record."""
 
-    def held(self, name: str) -> JoinRows:
-        """The side's records, a structure with a name."""
+    def row_table(self, name: str) -> JoinRows:
+        """Return the side's records, a structure with a name."""
         return self._ctx.structure(name, lambda: JoinRows(self))
 
     def key_of(self, k: KernelSource, row: Row) -> list[Value]:
-        """The key of a row, perhaps NULL."""
+        """Return the key of a row, perhaps NULL."""
         return [k.emitter.cast(row.values[name], key.type) for name, key in zip(self.on, self.keys, strict=True)]
 
     @contextmanager
@@ -70,12 +70,12 @@ class JoinSide:
             yield
 
     def load_column(self, k: KernelSource, key: Sequence[Value], cells: str, place: str) -> list[Value]:
-        """Write the lines that read a record with a known key; gives the columns of the row."""
+        """Write the lines that read a record with a known key; return the columns of the row."""
         values = load_fields(k, self.rest, cells, f"{place} + {words_of(self.keys)}")
         return self.columns(k, key, {field.name: value for field, value in zip(self.rest, values, strict=True)})
 
     def columns(self, k: KernelSource, key: Sequence[Value], rest: Mapping[str, Value]) -> list[Value]:
-        """The columns of a row, by its key and its other columns."""
+        """Return the columns of a row, by its key and its other columns."""
         values = dict(rest)
         for name, value in zip(self.on, key, strict=True):
             # A key that a record has came from this column, so that it fits.
@@ -94,7 +94,7 @@ class JoinRows(Members):
         self.nullable_places = nullable_places(self._record)
 
     def put_locate(self, k: KernelSource, key: Sequence[Value], row: Row) -> str:
-        """Write the lines that take the record of a row, whose key is not NULL; gives its slot."""
+        """Write the lines that take the record of a row, whose key is not NULL; return its slot."""
         k.use("members", "locate_member")
         values = [*key, *(row.values[field.name] for field in self._rest)] or [Value("0", "int64")]
         put_key(k, self.records, self._record, values)

@@ -57,13 +57,13 @@ class Scope:
         self._blocks.enter_context(_ending(self.k, line))
 
     def value(self, name: str) -> Value:
-        """A bound column."""
+        """Return a bound column."""
         if name not in self.values:
             raise ViewError(f"expected one of the bound columns {', '.join(self.values)}, was {name}")
         return self.values[name]
 
     def matched(self, lookup: Lookup, keys: Sequence[Field]) -> list[Value]:
-        """The values that keys have to be equal to; lines that go no further with a NULL among them."""
+        """Return the values that keys have to equal; write lines that stop at a NULL among them."""
         pairs = [(key, self.value(column)) for key, column in lookup.on]
         by_key = dict(pairs)
         tests = [f"not {value.null}" for _, value in pairs if value.null is not None]
@@ -94,10 +94,10 @@ class LookupKind(ABC):
     """One kind of look-up."""
 
     repeats: ClassVar[bool] = False
-    """Whether a row may match several times."""
+    """True if a row may match several times."""
 
     def shared(self, builder: GraphBuilder, view: View, lookup: Lookup) -> Any:
-        """The structure over a base map, kept up to date, one for all views that ask for it."""
+        """Return the structure over a base map, kept up to date, one for all views that ask for it."""
         return builder.indexed(
             view,
             lookup.source,
@@ -108,15 +108,15 @@ class LookupKind(ABC):
 
     @abstractmethod
     def spec(self, lookup: Lookup) -> str:
-        """What tells the structure from others over the same map."""
+        """Return the identity of the structure among those over the same map."""
 
     @abstractmethod
     def made(self, feed: Feed, lookup: Lookup) -> Any:
-        """A structure over a map, empty."""
+        """Return a structure over a map, empty."""
 
     @abstractmethod
     def node(self, feed: Feed, structure: Any, strings: Strings, views: Collection[str]) -> Node:
-        """The node that adds a feed's rows to a structure that `made` has made."""
+        """Return the node that adds a feed's rows to a structure that `made` has made."""
 
     def put_functions(self, k: KernelSource, structure: Any) -> None:  # noqa: B027 (most kinds need none)
         """Functions of the kernel that the lines of `put` call."""
@@ -260,7 +260,7 @@ def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: 
 
 
 def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[str, str]:
-    """The key of an index nearest to a bound, and whether it counts among the keys below it; lines for a wide bound."""
+    """Return the key of an index nearest to a bound, and if it counts among keys below; writes lines for a wide one."""
     if bound.type != "int128":
         return bound.text, str(is_inclusive)
     k.use("bounds", "bound_inclusive", "bound_key")
@@ -294,7 +294,7 @@ _KINDS: Final[dict[tuple[bool, bool], LookupKind]] = {
 
 
 def kind_of(lookup: Lookup) -> LookupKind:
-    """The kind of a look-up."""
+    """Return the kind of a look-up."""
     key = bool(lookup.binds), lookup.ordered is not None and bool(lookup.ranges)
     if key not in _KINDS:
         raise ViewError(f"expected a look-up that finds keys or has ranges, was one of {lookup.name} with both")
@@ -302,14 +302,14 @@ def kind_of(lookup: Lookup) -> LookupKind:
 
 
 def total_of(scope: Scope, terms: Sequence[Term]) -> Value:
-    """A sum of terms; the value of a NULL is 0."""
+    """Return a sum of terms; the value of a NULL is 0."""
     names = {name for term in terms for name in term.columns}
     bound = {name: msgspec.structs.replace(scope.value(name), null=None) for name in names}
     return scope.k.emitter.value(sum_of_terms(terms), bound)
 
 
 def columns_of_statement(statement: Statement) -> set[str]:
-    """The bound columns that a statement reads."""
+    """Return the bound columns that a statement reads."""
     terms = chain([statement.weight], *statement.sums)
     used = {*statement.keys, *chain.from_iterable(term.columns for term in terms)}
     exprs = [statement.where]

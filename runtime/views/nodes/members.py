@@ -40,13 +40,13 @@ class MemberIndex(Members):
 
 
 def members_of(feed: Feed, on: Collection[str]) -> MemberIndex:
-    """An empty index over a map; the keys ``on`` are given, in the order of the map's keys."""
+    """Return an empty index over a map; the keys ``on`` are given, in the order of the map's keys."""
     given = [key for key in feed.keys if key.name in on]
     return MemberIndex(given, [key for key in feed.keys if key.name not in on], feed.sums)
 
 
 def members_node(feed: Feed, index: MemberIndex, strings: Strings, views: Collection[str]) -> Node:
-    """The node that adds a feed's rows to an index."""
+    """Return the node that adds a feed's rows to an index."""
     k = KernelSource("keeps records by some of their keys", strings)
     k.use("members", "drop_member_if_zero", "locate_member")
     k.begin()

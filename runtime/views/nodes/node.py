@@ -37,7 +37,7 @@ class Node:
         self._argument: object = self._table.views
         self._error: Exception | None = None
         self.is_compiled = False
-        """Whether it runs compiled."""
+        """True if it runs compiled."""
         self.address = self._table.address
         """The table that its compiled kernel is called with."""
         self.inputs = tuple(dict.fromkeys(inputs))
@@ -58,13 +58,13 @@ class Node:
         self._source.resolve()
 
     def run(self) -> None:
-        """Take in what the inputs hold; raises `ViewOverflowError` where a number passes its limit."""
+        """Take in what the inputs hold; raise `ViewOverflowError` where a number passes its limit."""
         if not self.inputs or any(batch.rows for batch in self.inputs):
             while status := self.call():
                 self.attend(status)
 
     def call(self, _: object = None) -> int:
-        """Call the kernel once; gives its status, which `attend` takes unless it is 0."""
+        """Call the kernel once; return its status, which `attend` takes unless it is 0."""
         try:
             return self.kernel(self._argument)
         except Exception as error:  # noqa: BLE001 (an interpreted kernel has a mistake: `attend` raises it)
@@ -72,7 +72,7 @@ class Node:
             return _FAILED
 
     def attend(self, status: int) -> None:
-        """Make the room that the kernel has asked for; raises why it has failed if it has."""
+        """Make the room that the kernel has asked for; raise why it has failed if it has."""
         if status > 0:
             self._source.rooms[status - 1]()
             return

@@ -46,13 +46,13 @@ class MapOrder(OrderedIndex):
 
 
 def order_of(feed: Feed, on: Collection[str], ordered: str) -> MapOrder:
-    """An empty index over a map; the group keys are in the order of the map's keys."""
+    """Return an empty index over a map; the group keys are in the order of the map's keys."""
     keys = [key for key in feed.keys if key.name in on]
     return MapOrder(keys, next(key for key in feed.keys if key.name == ordered), feed.sums)
 
 
 def put_group(k: KernelSource, index: MapOrder, values: Sequence[Value], call: str) -> str:
-    """Lines that find the number of a group, with a call where the directory does not say it; gives its identifier.
+    """Write the lines that find the number of a group, by the directory or by a call; return its identifier.
 
     ``call`` reads the scratch group key, as `ordered.group_of` and `ordered.locate_group` do.
     """
@@ -107,7 +107,7 @@ def _added_to_cell(
 
 
 def ordered_node(feed: Feed, index: MapOrder, strings: Strings, views: Collection[str]) -> Node:
-    """The node that adds a feed's rows to an index."""
+    """Return the node that adds a feed's rows to an index."""
     k = KernelSource("keeps entries in order", strings)
     k.use("ordered", "add", "begin", "finish", "locate_group")
     k.use("dense", "note_added")
@@ -139,7 +139,7 @@ def ordered_node(feed: Feed, index: MapOrder, strings: Strings, views: Collectio
 
 
 def ordered_index(builder: GraphBuilder, view: View, number: int, on: Collection[str], ordered: str) -> MapOrder:
-    """The entries of a map by group keys and an ordered key, kept up to date, one for all views that ask for it."""
+    """Return the index of a map's entries by group keys and an ordered key, kept up to date and shared by views."""
     names = [key.name for key in builder.program.maps[number].keys if key.name in on]
     return builder.indexed(
         view,

@@ -39,12 +39,12 @@ from runtime.views.strings import Strings
 __all__ = ["can_pass", "pass_node"]
 
 _CHOSEN, _RESULT = 2, 3
-"""Of the kernel's numbers: 1 once it is decided whether the step is swept. A step is swept as a whole or not at all.
-And the delta to go on with + 1 whose result is to be added, 0 while deltas are added to the index."""
+"""Places in the kernel's numbers. The first is 1 once it is decided if the step is swept, as a whole or not at all; the
+second is 1 + the next delta whose result is to be added, or 0 while deltas are added to the index."""
 
 
 def can_pass(statements: Sequence[Statement]) -> bool:
-    """Whether both statements of a join that can be swept read one index, and compare its ordered key with itself."""
+    """Return True if both statements of a join with a sweep read one index and compare its ordered key with itself."""
     specs = []
     for statement in statements:
         (lookup,) = statement.lookups
@@ -59,7 +59,7 @@ def can_pass(statements: Sequence[Statement]) -> bool:
 def pass_node(
     feed: Feed, statements: Sequence[Statement], sweep: Sweep, strings: Strings, views: Collection[str]
 ) -> Node:
-    """The node that keeps the index and, unless the step is swept, the result."""
+    """Return the node that keeps the index and, unless the step is swept, the result."""
     k = KernelSource("joins rows with others of their map", strings)
     _PassCode(k, feed, statements, sweep).put()
     return Node(k, views, feed.batches)
@@ -200,13 +200,13 @@ class _PassCode:
             k.put(f"record = {put_locate(k, result, [named[name] for name in self._sweep.plan.keys], stops)}")
         put_touch(k, result, "record")
 
-    def _put_result(self, row: Row, found: str) -> None:
+    def _put_result(self, row: Row, result: str) -> None:
         """Lines that add what both statements make of a row to the result's record."""
         k, emitter = self._k, self._k.emitter
         weights, sums = [], []
         for number, statement in enumerate(self._statements):
             values = self._feed.named(row, f"{statement.occurrence}.")
-            values |= self._looked_up(statement, found, row if number else None)
+            values |= self._looked_up(statement, result, row if number else None)
             scope = Scope(k, values, (), ExitStack())
             weights.append(total_of(scope, (statement.weight,)))
             sums.append([total_of(scope, terms) for terms in statement.sums])
@@ -214,26 +214,26 @@ class _PassCode:
         both = [emitter.cast(emitter.arithmetic("add", *pair), "int128") for pair in zip(*sums, strict=True)]
         put_add(k, self._result, "record", weight, both)
 
-    def _looked_up(self, statement: Statement, found: str, added: Row | None) -> dict[str, Value]:
-        """What a statement's look-up binds; ``added``: the row, if the index has it by now."""
+    def _looked_up(self, statement: Statement, result: str, added: Row | None) -> dict[str, Value]:
+        """Return the columns that a statement's look-up binds; ``added``: the row, if the index has it by now."""
         (lookup,) = statement.lookups
         used, counts = columns_of_statement(statement), _counts(lookup.ranges)
         own = {} if added is None else self._feed.named(added)
         return {
-            f"{lookup.name}.{column}": self._put_sum(number, counts, found, own.get(column))
+            f"{lookup.name}.{column}": self._put_sum(number, counts, result, own.get(column))
             for number, column in enumerate(("weight", *self._index.sum_names))
             if f"{lookup.name}.{column}" in used
         }
 
-    def _put_sum(self, number: int, counts: Sequence[int], found: str, added: Value | None) -> Value:
-        """Lines that add up the weights (``number`` 0) or a sum around a delta, each part of it so often."""
+    def _put_sum(self, number: int, counts: Sequence[int], result: str, added: Value | None) -> Value:
+        """Write the lines that add up the weights (``number`` 0) or a sum around a delta, each part of it so often."""
         k, width = self._k, self._index.entry_words
         total = k.assign("y", "wide(0)" if number else "0")
         for part, count in enumerate(counts):
             if not count:
                 continue
             place = f"i * {3 * width} + {part * width}"
-            text = f"load_wide({found}, {place} + {2 * number - 1})" if number else f"{found}[{place}]"
+            text = f"load_wide({result}, {place} + {2 * number - 1})" if number else f"{result}[{place}]"
             if added is not None and part:
                 text += f" + {added.wide_text if number else added.text}"
             summand = k.assign("x", text)
@@ -247,7 +247,7 @@ class _PassCode:
 
 
 def _counts(ranges: Sequence[Range]) -> list[int]:
-    """How often what is below a key, at the key, and all of it count in ranges whose bounds are the key."""
+    """Return the factors of entries below a key, at it, and of all, in ranges whose bounds are the key."""
     counts = [0, 0, 0]
     for part in ranges:
         if part.low is not None and part.high is not None and part.low_strict and part.high_strict:

@@ -66,7 +66,7 @@ class SweepPlan(msgspec.Struct, frozen=True):
 
 
 def sweep_plan(body: Joined) -> SweepPlan | None:
-    """How a join is swept; None where it cannot be."""
+    """Return how a join is swept; None where it cannot be."""
     if len(body.auxiliaries) != 1 or len(body.occurrences) != 2:
         return None
     (result,) = body.auxiliaries
@@ -76,7 +76,7 @@ def sweep_plan(body: Joined) -> SweepPlan | None:
     if any(statement.where is not None or len(statement.lookups) != 1 for statement in result.statements):
         return None
     (lookup,), (back,) = first.lookups, second.lookups
-    if any(one.auxiliary or one.binds or not one.ranges for one in (lookup, back)):
+    if any(side.auxiliary or side.binds or not side.ranges for side in (lookup, back)):
         return None
     own, other = first.occurrence, second.occurrence
     assert back.ordered is not None
@@ -96,7 +96,7 @@ def sweep_plan(body: Joined) -> SweepPlan | None:
 
 
 def _is_monotone(expr: Expr, column: str) -> bool:
-    """Whether an integer expression only grows, or only falls, with the column, which is all that it reads."""
+    """Return True if an integer expression only grows, or only falls, with the column, which is all that it reads."""
     if isinstance(expr, Col):
         return expr.name == column
     if isinstance(expr, Lit):
@@ -110,8 +110,8 @@ def _is_monotone(expr: Expr, column: str) -> bool:
 
 
 def _terms(statement: Statement, own: str, other: str) -> tuple[tuple[tuple[int, str, str], ...], ...] | None:
-    """The products of a column of each side; None where there are others."""
-    found: list[tuple[tuple[int, str, str], ...]] = []
+    """Return the products of a column of each side; None where there are others."""
+    matrices: list[tuple[tuple[int, str, str], ...]] = []
     for terms in ((statement.weight,), *statement.sums):
         products = []
         for term in terms:
@@ -121,8 +121,8 @@ def _terms(statement: Statement, own: str, other: str) -> tuple[tuple[tuple[int,
             if columns is None:
                 return None
             products.append((term.factor, *columns))
-        found.append(tuple(products))
-    return tuple(found)
+        matrices.append(tuple(products))
+    return tuple(matrices)
 
 
 def _columns(term: Term, own: str, other: str) -> tuple[str, str] | None:
@@ -215,7 +215,7 @@ def _used(plan: SweepPlan, index: MapOrder, place: int) -> tuple[str, ...]:
 
 
 def _place(index: MapOrder, column: str) -> int:
-    """The word of an entry where a column begins."""
+    """Return the word of an entry where a column begins."""
     return 0 if column == "weight" else 1 + 2 * index.sum_names.index(column)
 
 
@@ -253,7 +253,7 @@ def _put_clearing(k: KernelSource, result: Totals) -> None:
 
 
 def _put_other_group(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side) -> list[Value]:
-    """Lines that make ``h`` the other index's group that a group meets; gives the key of the result."""
+    """Write the lines that make ``h`` the other index's group that a group meets; return the key of the result."""
     groups = own.index.groups
     place = k.assign("c", f"g * {groups.stride}")
     loaded = load_fields(k, own.index.keys, k.cells(groups, hashing.CELLS), place)
@@ -287,7 +287,7 @@ def _put_stop(k: KernelSource, status: int) -> None:
 
 
 def _narrow_test(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side) -> str:
-    """A condition under which no sum of a group passes 64 bits, and no bound does."""
+    """Return a condition under which no sum of a group passes 64 bits, and no bound does."""
     tests = []
     limit = 1 << _KEY_BITS
     sums: dict[tuple[int, str], str] = {}
@@ -366,7 +366,7 @@ class _GroupCode:
             k.put(f"{name}_at = {group} * {meta}[{entries.WINDOW}] * {index.entry_words}")
 
     def _loaded(self, name: str, side: _Side, column: str, at: str) -> Value:
-        """A column of the entry at a place; in 64 bits the low word of a sum is the sum."""
+        """Return a column of the entry at a place; in 64 bits the low word of a sum is the sum."""
         k = self._k
         place = _place(side.index, column)
         if column == "weight" or not self._is_wide:
@@ -376,7 +376,7 @@ class _GroupCode:
     # --- running sums
 
     def _word(self, column: str) -> int:
-        """The word of a running sum where a column begins."""
+        """Return the word of a running sum where a column begins."""
         columns = self._other.columns
         if not self._is_wide:
             return columns.index(column)
@@ -416,7 +416,7 @@ class _GroupCode:
     # --- bounds
 
     def _bounds(self) -> dict[tuple[Expr, bool], str]:
-        """Each bound of the ranges, with whether a key that is equal to it is below: source for its place.
+        """Return each bound of the ranges, with whether a key that is equal to it is below: source for its place.
 
         Where a map is joined with itself and the bound is an entry's own key, it is the entry's own place.
         """

@@ -49,10 +49,10 @@ class Recompute:
         self.rows = self._schema.empty_table()
         """The last result, with weights; no row twice."""
         self.begun = False
-        """Whether there was a result before."""
+        """True if there was a result before."""
 
     def run(self) -> None:
-        """Put what has changed into the view's batch; raises `ViewError` with DuckDB's reason."""
+        """Put what has changed into the view's batch; raise `ViewError` with DuckDB's reason."""
         if self.begun and not any(feed.batch.rows for feed in self._feeds):
             return
         self.begun = True
@@ -94,20 +94,20 @@ class Recompute:
 
 
 def _as_column(array: pa.Array | pa.ChunkedArray, kind: str, name: str) -> pa.Array:
-    """DuckDB's values in the type of the view's column; raises `ViewOverflowError` where one does not fit."""
+    """DuckDB's values in the type of the view's column; raise `ViewOverflowError` where one does not fit."""
     whole = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
     wanted = ARROW_TYPES[kind]
     try:
         if pa.types.is_decimal(wanted) and pa.types.is_integer(whole.type):
             return whole.cast(pa.int64()).cast(wanted)
-        found = whole.cast(wanted)
+        column = whole.cast(wanted)
     except pa.ArrowException as error:
         raise ViewOverflowError(f"expected {kind} in column {name}, was {error}") from None
-    return pc.add(found, 0.0) if kind == "float64" else found  # -0.0 becomes 0.0, which it equals
+    return pc.add(column, 0.0) if kind == "float64" else column  # -0.0 becomes 0.0, which it equals
 
 
 def _expanded(table: Totals, strings: Strings) -> pa.Table:
-    """The keys as a table with as many equal rows as each one's weight, in the order of all columns.
+    """Return the keys as a table with as many equal rows as each one's weight, in the order of all columns.
 
     Slots, and numbers of strings, depend on what the state went through. The order that is given to DuckDB, which runs
     on one thread, depends on the rows alone, and so does the answer where SQL leaves several open: where rows are equal

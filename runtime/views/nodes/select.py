@@ -76,15 +76,15 @@ class SelectedRows(Rows):
 def _fields_of(
     fields: Sequence[Field], columns: Sequence[Column], outputs: Sequence[Expr], strings: Strings
 ) -> tuple[Field, ...]:
-    """Columns as fields; a trial run of their expressions shows which may be NULL."""
+    """Return columns as fields; a trial run of their expressions shows which may be NULL."""
     trial = KernelSource("trial", strings)
     trial.begin()
     bound = {field.name: Value("0", field.type, "False" if field.nullable else None) for field in fields}
-    found = []
+    results = []
     for column, expr in zip(columns, outputs, strict=True):
         value = trial.emitter.cast(trial.emitter.value(expr, bound), column.type)
-        found.append(Field(column.name, column.type, value.null is not None))
-    return tuple(found)
+        results.append(Field(column.name, column.type, value.null is not None))
+    return tuple(results)
 
 
 class UnionRows(Rows):
@@ -162,7 +162,7 @@ def _flag(value: Value) -> str:
 
 
 def wider(left: Field, right: Field) -> Field:
-    """The left column in a type that has the values of both; NULL if either may be."""
+    """Return the left column in a type that has the values of both; NULL if either may be."""
     types: set[ColumnType] = {left.type, right.type}
     if len(types) > 1 and types != {"int64", "int128"}:
         raise ViewError(f"expected columns of one type, was {left.name} {left.type} and {right.name} {right.type}")

@@ -44,7 +44,7 @@ def _add_right_kernel(
 ) -> None:
     """Add the kernel that counts keys of the right input, and emits the left rows of those that come or go."""
     k = ctx.kernel("emits rows whose key comes or goes on the right")
-    left_rows = left.held("left")
+    left_rows = left.row_table("left")
     k.use("hashing", "settle", "touch")
     k.begin()
     t, cells = k.table(right_keys), k.cells(right_keys, hashing.CELLS)
@@ -61,11 +61,11 @@ def _add_right_kernel(
         now, was = f"{cells}[{place} + {right_keys.key_words}] > 0", f"{old}[i] > 0"
         with k.block(f"if ({now}) != ({was}):"):
             sign = k.assign("x", f"{-1 if is_anti else 1} if {now} else {1 if is_anti else -1}")
-            held = load_fields(k, right.keys, cells, place)
-            with left_rows.put_matches(k, held, cursor=3) as (left_cells, at, member):
+            fields = load_fields(k, right.keys, cells, place)
+            with left_rows.put_matches(k, fields, cursor=3) as (left_cells, at, member):
                 reserve(k, batch, saves=["s[2] = i", f"s[3] = {member} + 1"])
                 weight = f"{left_cells}[{at} + {left_rows.records.key_words}] * {sign}"
-                batch.put_append(k, left.load_column(k, held, left_cells, at), weight)
+                batch.put_append(k, left.load_column(k, fields, left_cells, at), weight)
             k.put("s[3] = 0")
         k.put("i += 1")
     k.put("s[0] = 0", "s[2] = 0", f"settle({t})", "return -1 if bad else 0")
@@ -77,7 +77,7 @@ def _add_left_kernel(
 ) -> None:
     """Add the kernel that passes on the changes of the left input whose key is, or is not, on the right."""
     k = ctx.kernel("passes on rows that the right input does not have" if is_anti else "passes on rows with a match")
-    left_rows = left.held("left")
+    left_rows = left.row_table("left")
     k.use("hashing", "find")
     k.begin()
     cells = k.cells(right_keys, hashing.CELLS)

@@ -26,7 +26,7 @@ from runtime.views.strings import Strings
 __all__ = ["BEGUN", "Shape", "Show", "output_fields", "settle_node"]
 
 BEGUN: Final = 1
-"""Of the kernel's numbers: 1 once the view has said what it held at first."""
+"""Place, in the kernel's numbers, of the flag that is 1 once the view has published its first rows."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -44,12 +44,12 @@ class Shape(msgspec.Struct, frozen=True):
     """True: a group stands for ``weight`` equal rows."""
 
     def shows_keys(self, keys: Sequence[Field]) -> bool:
-        """Whether every key is a column, so that rows of different groups are never equal."""
+        """Return True if every key is a column, so that rows of different groups are never equal."""
         return {expr.name for expr in self.outputs if isinstance(expr, Col)}.issuperset(key.name for key in keys)
 
 
 def output_fields(columns: Sequence[Column]) -> tuple[Field, ...]:
-    """A view's columns as fields of a batch, by number: a view may use a name twice or one that is taken."""
+    """Return a view's columns as fields of a batch, by number: a view may use a name twice or one that is taken."""
     return tuple(Field(f"c{place}", column.type, True) for place, column in enumerate(columns))
 
 
@@ -147,7 +147,7 @@ def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *,
 
 
 def settle_node(table: Totals, strings: Strings, views: Collection[str]) -> Node:
-    """The node that ends a step for a table that several views show."""
+    """Return the node that ends a step for a table that several views show."""
     k = KernelSource("ends a step", strings)
     k.use("hashing", "settle")
     k.begin()

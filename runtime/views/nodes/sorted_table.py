@@ -31,7 +31,7 @@ class SortedTable(RecordTable):
     The order words of strings are their ranks. An order by the strings' numbers would need no upkeep, but a comparison
     would then load the rank of each string that it passes; ranks are replaced rarely, and the replacement, which sorts
     all strings, costs more than to write the words again, which sorts nothing. The order is derived: after the records
-    were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for `refresh`. Whoever
+    were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for `refresh`. Code that
     loads the groups loads the records too, as groups then have other slots.
     """
 
@@ -95,7 +95,7 @@ class SortedTable(RecordTable):
             self._derive()
 
     def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
-        """Whether records with these counts stand in the order."""
+        """Return True if records with these counts stand in the order."""
         return counts > 0
 
     def _derive(self) -> None:
@@ -115,7 +115,7 @@ class SortedTable(RecordTable):
             k.put(f"return {status}")
 
     def put_locate(self, k: KernelSource, values: Sequence[Value]) -> str:
-        """Write the lines that find or add a record, with room in the order; gives its slot."""
+        """Write the lines that find or add a record, with room in the order; return its slot."""
         k.use("hashing", "locate")
         k.use("sorted_rows", "has_row_room")
         put_key(k, self, self.keys, values)
@@ -136,7 +136,7 @@ class SortedTable(RecordTable):
             k.put(f"{words}[{place} + {number}] = {name}")
 
     def nbytes(self) -> int:
-        """Bytes of its own arrays and of the order."""
+        """Return bytes of its own arrays and of the order."""
         return super().nbytes() + self.rows.nbytes()
 
     def _check(self) -> None:

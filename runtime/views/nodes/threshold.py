@@ -43,8 +43,8 @@ from runtime.views.nodes.totals import Totals
 __all__ = ["Threshold", "lower"]
 
 _IS_VALID, _BAD, _LOW, _HIGH, _HINTS = 2, 3, 4, 5, 6
-"""Of the kernel's numbers: whether the sums of factors are those of the last step, whether an expression passed its
-limit, the interval that is being narrowed, and from ``_HINTS`` on the key where each test turned."""
+"""Places in the kernel's numbers: flag that the sums of factors are those of the last step, flag that an expression
+passed its limit, the interval that is being narrowed, and from ``_HINTS`` on the key where each test turned."""
 
 _RESTRICT: Final = f"""\
 low, high, near = s[{_LOW}], s[{_HIGH}], s[{_HINTS} + number]
@@ -142,9 +142,9 @@ class _FactorPlan(msgspec.Struct, frozen=True):
     @property
     def keys(self) -> tuple[Field, ...]:
         """The group keys."""
-        held = self.index if self.index is not None else self.totals
-        assert held is not None
-        return held.keys
+        groups = self.index if self.index is not None else self.totals
+        assert groups is not None
+        return groups.keys
 
     @property
     def words(self) -> int:
@@ -219,7 +219,7 @@ class _Lowering:
     # --- the kernel
 
     def node(self) -> Threshold:
-        """The node, with its kernel."""
+        """Return the node, with its kernel."""
         k = self._k
         k.use("hashing", "locate")
         k.use("ordered", "below", "first_position", "is_negative", "key_at", "next_position")
@@ -276,7 +276,7 @@ class _Lowering:
         k.put("return truth")
 
     def _bind(self, plan: _FactorPlan, nested: Nested, read: set[str]) -> dict[str, Value]:
-        """Lines that read a nested aggregate at the key: those of its weight and sums that are wanted."""
+        """Write the lines that read a nested aggregate at the key: those of its weight and sums that are wanted."""
         k, index = self._k, plan.nested[nested.name]
         numbers = {f"{nested.name}.{name}": number for number, name in enumerate(index.sum_names)}
         wanted = [name for name in numbers if name in read]
@@ -299,7 +299,7 @@ class _Lowering:
         return bound
 
     def _scalars(self, read: set[str]) -> dict[str, Value]:
-        """Lines that read the totals that are wanted."""
+        """Write the lines that read the totals that are wanted."""
         k, bound = self._k, dict[str, Value]()
         for number in self._body.scalars:
             names = {f"m{number}.{total.name}": place for place, total in enumerate(self._maps[number].sums)}
@@ -316,18 +316,18 @@ class _Lowering:
         return bound
 
     def _scalar_cells(self, number: int) -> tuple[str, int, list[int]]:
-        """Where the total of a keyless map stands: cells, its place, and the number of each of its sums.
+        """Return where the total of a keyless map stands: cells, its place, and the number of each of its sums.
 
         An index over the same rows that has its sums too makes a table of its own superfluous.
         """
         map_ = self._maps[number]
         for other, index in self._indexes():
-            held = self._maps[other]
-            known = {total.expr: place for place, total in enumerate(held.sums)}
+            scalar_map = self._maps[other]
+            known = {total.expr: place for place, total in enumerate(scalar_map.sums)}
             feed = self._feed(other)
             if (
                 not index.keys
-                and (held.relation, held.where) == (map_.relation, map_.where)
+                and (scalar_map.relation, scalar_map.where) == (map_.relation, map_.where)
                 and not any(key.nullable for key in feed.keys)
                 and known.keys() >= {total.expr for total in map_.sums}
             ):
@@ -337,7 +337,7 @@ class _Lowering:
         return self._k.cells(totals, hashing.CELLS), 0, list(range(len(map_.sums)))
 
     def _indexes(self) -> Iterator[tuple[int, MapOrder]]:
-        """The indexes that are read, each with its map."""
+        """Yield the indexes that are read, each with its map."""
         for plan in self._plans:
             for nested in plan.factor.nested:
                 yield nested.map, plan.nested[nested.name]
@@ -345,7 +345,7 @@ class _Lowering:
                 yield plan.factor.map, plan.index
 
     def _total_of(self, index: MapOrder) -> int:
-        """Where the sums of all entries of an index without groups stand; the step computes them."""
+        """Return where the sums of all entries of an index without groups stand; the step computes them."""
         if id(index) not in self._totals:
             self._totals[id(index)] = self._sums.reserve(index.entry_words)
         return self._totals[id(index)]
@@ -420,7 +420,7 @@ class _Lowering:
         return sorted({*self._body.scalars, *(factor.map for factor in self._body.factors), *nested})
 
     def _read_by(self, plan: _FactorPlan) -> list[int]:
-        """The maps on which the sums of a factor depend."""
+        """Return the maps on which the sums of a factor depend."""
         read = {name for condition in plan.factor.conditions for name in columns_read(condition)}
         scalars = [number for number in self._body.scalars if any(name.startswith(f"m{number}.") for name in read)]
         return sorted({plan.factor.map, *(nested.map for nested in plan.factor.nested), *scalars})
@@ -460,15 +460,15 @@ class _Lowering:
             self._put_record(bound, words)
             return
         k, plan = self._k, self._plans[place]
-        held: HashTable
+        table: HashTable
         if plan.index is not None:
-            held, cells, stride, offset = plan.index.groups, k.cells(self._sums, 2 + place), plan.words, 0
+            table, cells, stride, offset = plan.index.groups, k.cells(self._sums, 2 + place), plan.words, 0
         else:
             assert plan.totals is not None
-            held = plan.totals
-            cells, stride, offset = k.cells(held, hashing.CELLS), held.stride, held.key_words
+            table = plan.totals
+            cells, stride, offset = k.cells(table, hashing.CELLS), table.stride, table.key_words
         group = k.name("group")
-        used = f"{k.cells(held, hashing.META)}[{hashing.USED}]" if plan.keys else "1"
+        used = f"{k.cells(table, hashing.META)}[{hashing.USED}]" if plan.keys else "1"
         with k.block(f"for {group} in range({used}):"):
             at = k.assign("at", f"{group} * {stride} + {offset}")
             with k.block(f"if {cells}[{at}] > 0:"):
@@ -479,8 +479,8 @@ class _Lowering:
                     )
                 keys = []
                 if plan.keys:
-                    groups = k.cells(held, hashing.CELLS)
-                    keys = [f"{groups}[{group} * {held.stride} + {word}]" for word in range(held.key_words)]
+                    groups = k.cells(table, hashing.CELLS)
+                    keys = [f"{groups}[{group} * {table.stride} + {word}]" for word in range(table.key_words)]
                 self._put_groups(place + 1, bound | own, words + keys)
 
     def _put_record(self, bound: dict[str, Value], words: list[str]) -> None:

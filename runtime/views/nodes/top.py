@@ -57,9 +57,9 @@ class WindowTable(SortedTable):
         slots = self.rows.slots()
         count, *parts = self.records()[slots, self.key_words :].T
         self._numbers[window.TOTAL] = int(count.sum())
-        for part, held in enumerate(parts):
-            self._numbers[window.HELD + part] = int(held.sum())
-            some = np.flatnonzero(held)
+        for part, part_flags in enumerate(parts):
+            self._numbers[window.HELD + part] = int(part_flags.sum())
+            some = np.flatnonzero(part_flags)
             self._numbers[window.LAST + part] = int(slots[some[-1]]) if len(some) else -1
 
     def _check(self) -> None:

@@ -64,7 +64,7 @@ def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Se
 
 
 def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str) -> str:
-    """Lines that find the slot of a key, where the index says at once, else with a call; gives the slot's identifier.
+    """Write the lines that find the slot of a key, by the index or by a call; return the slot's identifier.
 
     ``call`` reads the scratch key.
     """
@@ -84,7 +84,7 @@ def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: S
 def _put_hashed_slot(
     k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str
 ) -> str:
-    """The same for a hashed index, whose first cell most keys are found by."""
+    """Write the lines of `put_slot` for a hashed index, whose first cell finds most keys."""
     if not keys or any(field.words > 1 or field.type == "bool" for field in keys):
         put_key(k, table, keys, values)
         return k.assign("slot", call)
@@ -104,7 +104,7 @@ def _put_hashed_slot(
 def put_locate(
     k: KernelSource, table: RecordTable, values: Sequence[Value], stops: Callable[[int], None] | None = None
 ) -> str:
-    """Lines that find or add the record of a key; gives its slot.
+    """Write the lines that find or add the record of a key; return its slot.
 
     ``stops`` writes what ends the kernel where there is no room (`feeds.stop`).
     """
@@ -140,7 +140,7 @@ def put_add(k: KernelSource, table: HashTable, slot: str, weight: str, sums: Seq
 
 
 def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, views: Collection[str]) -> Node:
-    """The node that adds a feed's rows to a table whose keys are some of the feed's (``on``, in the table's order)."""
+    """Return the node that adds a feed's rows to a table with some of its keys (``on``, in the table's order)."""
     k = KernelSource("adds rows up by key", strings)
     k.use("hashing", "touch", "drop_if_zero")
     k.begin()

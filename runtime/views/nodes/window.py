@@ -122,7 +122,7 @@ class PartitionTable(SortedTable):
         self.pending.make_room(0)
 
     def nbytes(self) -> int:
-        """Bytes of its own arrays and of both orders."""
+        """Return bytes of its own arrays and of both orders."""
         return super().nbytes() + self.pending.nbytes() - self.rows.array(kernel.WORDS).nbytes
 
     def _check(self) -> None:
@@ -171,7 +171,7 @@ class _Layout:
         for function in node.functions:
             self.functions[function.name] = self._place(function)
         self.is_chained = node.limit is not None or any(f.kind not in ("lag", "lead") for f in node.functions)
-        """Whether the state of a row follows from that of the row before it."""
+        """True if the state of a row follows from that of the row before it."""
         self.own_words = self.words
         """Words of a state that follow from the row before; those behind them come from the last peer."""
         for function in node.functions:
@@ -189,13 +189,13 @@ class _Layout:
         return place
 
     def field(self, function: WindowFunction) -> Field:
-        """The column of a function, without NULLs."""
+        """Return the column of a function, without NULLs."""
         assert function.column is not None
         field, _ = self.places[function.column]
         return Field(field.name, field.type)
 
     def width(self, function: WindowFunction) -> int:
-        """Words of a function in a state."""
+        """Return words of a function in a state."""
         if function.kind in _VALUES:
             return 1 + self.field(function).value_words
         return 3 if function.kind == "sum" else 1
@@ -253,11 +253,11 @@ class _Window:
         # What has been done of a row's copies before the kernel stopped is seen from their counts.
         with k.block("while low < high:"):
             copy = self._put_locate(k, [*values, Value("low", "int64")])
-            held = k.assign("n", f"{cells}[{copy} * {table.stride} + {table.key_words}]")
-            with k.block(f"if {after} > {before} and {held} == 0:"):
+            copies = k.assign("n", f"{cells}[{copy} * {table.stride} + {table.key_words}]")
+            with k.block(f"if {after} > {before} and {copies} == 0:"):
                 table.put_order(k, copy)
                 k.put(f"enter_row({window}, {copy}, 1)")
-            with k.block(f"elif {after} < {before} and {held} != 0:"):
+            with k.block(f"elif {after} < {before} and {copies} != 0:"):
                 k.put(f"leave_row({window}, {copy}, 0)")
             k.put("low += 1")
         self._put_room(k, slot)  # of which the copies have taken some
@@ -438,7 +438,7 @@ class _Window:
                     k.put(self._taken(function, cells, scratch, f"{other} * {self._table.stride}"))
 
     def _place(self, function: WindowFunction) -> tuple[Field, int]:
-        """The column of a function, and where it stands in a record."""
+        """Return the column of a function, and where it stands in a record."""
         assert function.column is not None
         return self._layout.places[function.column]
 

@@ -33,11 +33,11 @@ class Aggregate(msgspec.Struct, frozen=True):
     """One aggregate of every group."""
 
     name: str
-    """Of its column in the output."""
+    """Name of its column in the output."""
     kind: Kind
     """SUM, AVG, MIN and MAX of no value other than NULL are NULL; FIRST and LAST are of the first and last row."""
     column: str = ""
-    """What it is of; not needed for ``count_rows``."""
+    """Column that it aggregates; not needed for ``count_rows``."""
 
 
 class Cells:
@@ -58,7 +58,7 @@ class Cells:
         """Keys and results."""
 
     def of_rows(self, batch: pa.RecordBatch, codes: Integers, first: Integers) -> pa.RecordBatch:
-        """The cells of a batch's groups: each row's group, and each group's first row."""
+        """Return the cells of a batch's groups: each row's group, and each group's first row."""
         arrays = take([batch.column(key) for key in self.keys], first)
         for part in self.aggregates:
             column = batch.column(part.column) if part.column else None
@@ -66,11 +66,11 @@ class Cells:
         return self._cells(arrays)
 
     def grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The cells of a batch's rows, a row per group."""
+        """Return the cells of a batch's rows, a row per group."""
         return self.of_rows(batch, *group_codes([batch.column(key) for key in self.keys], batch.num_rows))
 
     def merged(self, cells: pa.RecordBatch) -> pa.RecordBatch:
-        """The cells with one row per group, earlier rows first."""
+        """Return the cells with one row per group, earlier rows first."""
         codes, first = group_codes([cells.column(key) for key in self.keys], cells.num_rows)
         if len(first) == cells.num_rows:
             return cells
@@ -83,7 +83,7 @@ class Cells:
         return self._cells(arrays)
 
     def results(self, cells: pa.RecordBatch) -> pa.RecordBatch:
-        """What the groups' cells amount to."""
+        """Return what the groups' cells amount to."""
         arrays = list(cells.columns[: len(self.keys)])
         place = len(self.keys)
         for part, field in zip(self.aggregates, list(self.output)[len(self.keys) :], strict=True):
@@ -182,7 +182,7 @@ def _added(column: pa.Array, codes: Integers, groups: int) -> pa.Array:
 
 
 def _picked(kind: str, column: pa.Array, codes: Integers, groups: int) -> pa.Array:
-    """One value of each group, NULL where it has none; FIRST and LAST are of rows, NULL or not."""
+    """Return one value of each group, NULL where it has none; FIRST and LAST are of rows, NULL or not."""
     rows = len(column)
     places = np.full(groups, -1, np.int64)
     if kind == "first":

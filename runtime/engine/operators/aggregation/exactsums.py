@@ -1,7 +1,7 @@
 """Columns of exact integer sums: int64 while nothing can pass 64 bits, Python integers (dtype object) from then on.
 
-numpy computes with both alike, so that code over such columns is written once and is exact in either case. Whoever
-adds to a column first asks for room: `fit` gives both operands in a type in which their sum cannot wrap.
+numpy computes with both alike, so that code over such columns is written once and is exact in either case. Before an
+addition, `fit` is called: it returns both operands in a type in which their sum cannot wrap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WIDE: Final = pa.decimal128(38, 0)
 
 
 def largest(values: Exact) -> int:
-    """The largest magnitude."""
+    """Return the largest magnitude."""
     if values.size <= _FEW:
         few = values.tolist()
         return max(*few, -min(few)) if few else 0
@@ -36,7 +36,7 @@ def largest(values: Exact) -> int:
 
 
 def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
-    """The arrays as they are if results up to this magnitude cannot wrap, else all with Python integers."""
+    """Return the arrays as they are if results up to this magnitude cannot wrap, else all with Python integers."""
     if bound < _ROOM:
         for array in arrays:
             if array.dtype == object:
@@ -47,14 +47,14 @@ def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
 
 
 def _checked(values: Exact) -> Exact:
-    """The values, none of which has more than 126 bits; raises `StateOverflowError` otherwise."""
+    """Return the values, none of which has more than 126 bits; raise `StateOverflowError` otherwise."""
     if values.dtype == object and largest(values) >= _MOST:
         raise StateOverflowError(f"expected a sum of at most 126 bits, was {largest(values)}")
     return values
 
 
 def arrow_of(values: Exact) -> pa.Array:
-    """int64, or decimal128(38, 0) for Python integers; raises `StateOverflowError` past 126 bits."""
+    """int64, or decimal128(38, 0) for Python integers; raise `StateOverflowError` past 126 bits."""
     if values.dtype != object:
         return pa.array(np.ascontiguousarray(values))
     raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in _checked(values))
@@ -62,7 +62,7 @@ def arrow_of(values: Exact) -> pa.Array:
 
 
 def exact_of(array: pa.Array) -> Exact:
-    """The inverse of `arrow_of`."""
+    """Return the inverse of `arrow_of`."""
     if array.type.equals(pa.int64()):
         plain: Exact = array.to_numpy(zero_copy_only=False)
         return plain

@@ -90,7 +90,7 @@ class WindowAggregation(Operator):
     def schema_of(
         schema: pa.Schema, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan
     ) -> pa.Schema:
-        """The columns of the output."""
+        """Return the columns of the output."""
         first, *rest = Cells(schema, (span.start, *keys), aggregates).output
         return pa.schema([first, first.with_name(span.end).with_nullable(False), *rest])
 
@@ -153,7 +153,7 @@ class WindowAggregation(Operator):
         return len(self._open) + sum(len(each) for each in self._distinct.values())
 
     def _ends_of(self, slots: Integers) -> Integers:
-        """The ends of the windows of open groups."""
+        """Return the ends of the windows of open groups."""
         if self._span.time:
             last: Integers = self._open.values(slots)[-1]  # the last word of the last cell
             return last + self._span.size

@@ -46,7 +46,7 @@ class Sequencer:
         self._name = name
         self._time = time
         self._keys = tuple(keys)
-        self._held = concat([], schema)  # as of the last release
+        self._rows = concat([], schema)  # as of the last release
         self._times: Integers = np.zeros(0, np.int64)  # of these
         self._fresh = 0  # so many of them, the last, are in no run
         self._arrived: list[pa.RecordBatch] = []  # since then
@@ -55,18 +55,18 @@ class Sequencer:
         self._unsaved_gone = False  # whether rows of stored runs were given out since the last save
         self._runs: deque[int] = deque()  # the latest time in each run that may contain waiting rows
         self.dirty = False
-        """Whether anything changed since the last `save`."""
+        """True if anything changed since the last `save`."""
         self.wants_base = False
-        """Whether a run was lost, so that the next one must hold everything."""
+        """True if a run was lost, so that the next one must hold everything."""
         space.queue(f"{name}/waiting", self)
-        if self._held.num_rows:
+        if self._rows.num_rows:
             self._keep(self._times >= self._passed)
             self.dirty = self._unsaved_gone = False
 
     @property
     def rows(self) -> int:
         """Rows that wait."""
-        return int(self._held.num_rows) + self._arrived_rows
+        return int(self._rows.num_rows) + self._arrived_rows
 
     def push(self, batch: pa.RecordBatch) -> None:
         """Add rows as they arrive."""
@@ -76,25 +76,25 @@ class Sequencer:
 
     def drop(self) -> None:
         """Forget all rows that wait."""
-        if self._held.num_rows or self._arrived:
+        if self._rows.num_rows or self._arrived:
             self._settle()
-            self._keep(np.zeros(self._held.num_rows, np.bool_))
+            self._keep(np.zeros(self._rows.num_rows, np.bool_))
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
-        """The rows earlier than the bound (``inclusive``: or at it) that were not given out, in their order."""
+        """Return the rows earlier than the bound (``inclusive``: or at it) that were not given out, in their order."""
         self._settle()
-        if not self._held.num_rows:
-            return self._held
+        if not self._rows.num_rows:
+            return self._rows
         end = ENDED if bound == ENDED else bound + inclusive
         is_ready = self._times < end if end != ENDED else np.ones(len(self._times), np.bool_)
         self._passed = max(self._passed, end)
         if not is_ready.any():
-            return self._held.slice(0, 0)
+            return self._rows.slice(0, 0)
         if is_ready.all():
-            rows, times = self._held, self._times
+            rows, times = self._rows, self._times
             self._keep(~is_ready)
         else:
-            rows, times = self._held.filter(pa.array(is_ready)), self._times[is_ready]
+            rows, times = self._rows.filter(pa.array(is_ready)), self._times[is_ready]
             self._keep(~is_ready)
         return self._in_order(rows, times)
 
@@ -110,10 +110,10 @@ class Sequencer:
         """Put the rows that arrived behind those that were held."""
         if not self._arrived:
             return
-        rows = [*([self._held] if self._held.num_rows else []), *self._arrived]
-        self._held = concat(rows, self._schema)
+        rows = [*([self._rows] if self._rows.num_rows else []), *self._arrived]
+        self._rows = concat(rows, self._schema)
         self._fresh += self._arrived_rows
-        fresh = self._held.column(self._time).slice(len(self._times))
+        fresh = self._rows.column(self._time).slice(len(self._times))
         self._times = np.concatenate([self._times, ticks_of(fresh)])
         self._arrived, self._arrived_rows = [], 0
         self.dirty = True
@@ -123,7 +123,7 @@ class Sequencer:
         count = len(waits)
         gone_stored = bool((~waits[: count - self._fresh]).any())
         self._fresh = int(waits[count - self._fresh :].sum()) if self._fresh else 0
-        self._held = self._held.filter(pa.array(waits)) if waits.any() else self._held.slice(0, 0)
+        self._rows = self._rows.filter(pa.array(waits)) if waits.any() else self._rows.slice(0, 0)
         self._times = self._times[waits]
         self.dirty = bool(self._unsaved_gone or gone_stored or self._fresh)
         self._unsaved_gone = self._unsaved_gone or gone_stored
@@ -133,7 +133,7 @@ class Sequencer:
     @property
     def held_bytes(self) -> int:
         """Bytes of the rows that wait."""
-        return int(self._held.nbytes)
+        return int(self._rows.nbytes)
 
     @property
     def runs_in_use(self) -> int:
@@ -143,16 +143,16 @@ class Sequencer:
         return len(self._runs)
 
     def save(self) -> Run:
-        """The rows that arrived since the last save and wait."""
+        """Return the rows that arrived since the last save and wait."""
         return self._run(
-            self._held.slice(self._held.num_rows - self._fresh), self._times[len(self._times) - self._fresh :]
+            self._rows.slice(self._rows.num_rows - self._fresh), self._times[len(self._times) - self._fresh :]
         )
 
     def save_all(self) -> Run:
-        """All rows that wait."""
+        """Return all rows that wait."""
         self.wants_base = False
         self._runs.clear()
-        return self._run(self._held, self._times)
+        return self._run(self._rows, self._times)
 
     def on_saved(self) -> None:
         """The last save is durable."""
@@ -162,14 +162,14 @@ class Sequencer:
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raises `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`."""
         rows = decode_run(data, self._name)
         passed = (rows.schema.metadata or {}).get(_PASSED)
         rows = rows.replace_schema_metadata()
         if passed is None or not rows.schema.equals(self._schema):
             raise CorruptStateError(f"expected a run of rows with columns {self._schema.names} that wait in "
                                     f"{self._name}, was one with {rows.schema.names}")  # fmt: skip
-        self._held = concat([self._held, rows], self._schema)
+        self._rows = concat([self._rows, rows], self._schema)
         times = ticks_of(rows.column(self._time))
         self._times = np.concatenate([self._times, times])
         self._passed = int(passed)

@@ -50,10 +50,10 @@ class AsofJoin(Operator):
         self.most_rows = most_rows
         self._left, self._right = left, right
         self._on = on
-        self._by = ([one for one, _ in by], [other for _, other in by])
+        self._by = ([left_name for left_name, _ in by], [right_name for _, right_name in by])
         self._outer = outer
         self._tolerance = tolerance
-        order = [*self._by[1], *(other for other in right.names if other not in self._by[1])]
+        order = [*self._by[1], *(name for name in right.names if name not in self._by[1])]
         self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(set(self._by[1])), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._past = self._carried()
@@ -75,12 +75,12 @@ class AsofJoin(Operator):
         return int(self._past.num_rows) + sum(int(batch.num_rows) for rows in self._rows for batch in rows)
 
     def _carried(self) -> pa.RecordBatch:
-        """The last right row of each key, from the object space."""
+        """Return the last right row of each key, from the object space."""
         kept = pa.RecordBatch.from_arrays(self._kept.rows(self._kept.live_slots()), schema=self._kept.schema)
         return kept.select(self._right.names)
 
     def _with_key(self, right: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows without NULL in their key."""
+        """Return the rows without NULL in their key."""
         nulls = null_rows([right.column(name) for name in self._by[1]])
         return right if nulls is None else right.filter(pa.array(~nulls))
 
@@ -114,7 +114,7 @@ class AsofJoin(Operator):
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _matches(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Integers:
-        """The right row of each left row, -1 for none.
+        """Return the right row of each left row, -1 for none.
 
         Both are in order of time, with the carried rows before the others, which is all that matters of their order:
         rows of both sides are merged by time, then each key's last right row so far is the match.
@@ -130,18 +130,16 @@ class AsofJoin(Operator):
         return matches
 
     def _by_key(self, left: pa.RecordBatch, right: pa.RecordBatch, reached: Integers) -> Integers:
-        """The last of the first ``reached`` right rows that has the key of each left row."""
+        """Return the last of the first ``reached`` right rows that has the key of each left row."""
         count, others = left.num_rows, right.num_rows
-        columns = [
-            stacked(left.column(one), right.column(other)) for one, other in zip(self._by[0], self._by[1], strict=True)
-        ]
+        columns = [stacked(left.column(mine), right.column(theirs)) for mine, theirs in zip(*self._by, strict=True)]
         codes, _ = group_codes(columns, count + others)
         mine, theirs = codes[:count], codes[count:]
         ordered = theirs * (others + 1) + np.arange(1, others + 1)
         order = np.argsort(theirs, kind="stable")
         ordered = ordered[order]
-        found = np.searchsorted(ordered, mine * (others + 1) + reached, side="right") - 1
-        matches = np.where(found >= 0, order[np.maximum(found, 0)], -1)
+        positions = np.searchsorted(ordered, mine * (others + 1) + reached, side="right") - 1
+        matches = np.where(positions >= 0, order[np.maximum(positions, 0)], -1)
         matches = np.where((matches >= 0) & (theirs[np.maximum(matches, 0)] == mine), matches, -1)
         nulls = null_rows([left.column(name) for name in self._by[0]])
         if nulls is not None:

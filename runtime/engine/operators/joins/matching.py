@@ -52,16 +52,16 @@ class Matches:
             yield rows[driver], np.where(starts[driver] < 0, -1, starts[driver] + offset)
 
     def _matched(self) -> npt.NDArray[np.bool_]:
-        """Which rows of the other block belong to some driving row."""
+        """Return which rows of the other block belong to some driving row."""
         edges = np.zeros(len(self._others) + 1, np.int64)
-        found = self.counts > 0
-        np.add.at(edges, self.starts[found], 1)
-        np.add.at(edges, self.starts[found] + self.counts[found], -1)
+        has_match = self.counts > 0
+        np.add.at(edges, self.starts[has_match], 1)
+        np.add.at(edges, self.starts[has_match] + self.counts[has_match], -1)
         return np.cumsum(edges[:-1]) > 0
 
 
 def match(driving: Sequence[pa.Array], other: Sequence[pa.Array]) -> Matches:
-    """The matches of two sorted blocks by their key columns; a key with a NULL in it matches nothing."""
+    """Return the matches of two sorted blocks by their key columns; a key with a NULL in it matches nothing."""
     codes, others = order_codes([driving, other])
     starts = np.searchsorted(others, codes)
     ends = _run_ends(others)

@@ -23,7 +23,7 @@ _KEEPS_RIGHT: Final = frozenset(("right", "full"))
 
 
 def join_schema(kind: JoinKind, left: pa.Schema, right: pa.Schema) -> pa.Schema:
-    """The columns of a join: those of both sides, or of the left one; raises `PlanError` for names on both."""
+    """Return the columns of a join: those of both sides, or of the left one; raise `PlanError` for names on both."""
     if kind not in JOIN_KINDS:
         raise PlanError(f"expected a join of {', '.join(JOIN_KINDS)}, was {kind}")
     if kind in ("semi", "anti"):

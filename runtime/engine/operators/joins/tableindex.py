@@ -43,7 +43,7 @@ class TableIndex:
         return len(self._rows)
 
     def update(self, batch: pa.RecordBatch) -> None:
-        """Take over deltas, whose last column is their weight; raises `OperatorError` for a row that is not there."""
+        """Take over deltas, whose last column is their weight; raise `OperatorError` for a row that is not there."""
         if not batch.num_rows:
             return
         rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.schema)
@@ -68,7 +68,7 @@ class TableIndex:
         self._sorted = None
 
     def look_up(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers, Integers]:
-        """The rows of the table by key, and for each of these keys the first of its rows and their number."""
+        """Return the rows of the table by key, and for each of these keys the first of its rows and their number."""
         rows = self._indexed()
         codes = self._coded(keys, len(keys[0]))
         starts = np.searchsorted(self._codes, codes, side="left")
@@ -79,9 +79,9 @@ class TableIndex:
         if self._sorted is not None:
             return self._sorted
         slots = self._rows.live_slots()
-        found = pa.RecordBatch.from_arrays(self._rows.rows(slots), schema=self._rows.schema)
-        copies = found.column("weight").to_numpy()
-        rows = found.select(self.schema.names)
+        records = pa.RecordBatch.from_arrays(self._rows.rows(slots), schema=self._rows.schema)
+        copies = records.column("weight").to_numpy()
+        rows = records.select(self.schema.names)
         if len(copies) and int(copies.max()) > 1:
             rows = rows.take(pa.array(np.repeat(np.arange(len(copies)), copies)))
         if rows.num_rows:  # by all columns, so that the order of matches does not depend on what was deleted before
@@ -97,7 +97,7 @@ class TableIndex:
         return self._sorted
 
     def _coded(self, columns: Sequence[pa.Array], rows: int) -> Integers:
-        """A number for each key that may be in the table; -1 for others and for NULL."""
+        """Return a number for each key that may be in the table; -1 for others and for NULL."""
         codes = np.zeros(rows, np.int64)
         for place, (column, coder) in enumerate(zip(columns, self._coders, strict=True)):
             part = coder.codes(column)
@@ -110,7 +110,7 @@ class TableIndex:
 
 
 def _places(known: Integers, codes: Integers) -> Integers:
-    """The place of each code among known ones, -1 for others."""
+    """Return the place of each code among known ones, -1 for others."""
     if not len(known):
         return np.full(len(codes), -1)
     places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
@@ -137,15 +137,15 @@ class _Coder:
         return self._size
 
     def codes(self, column: pa.Array) -> Integers:
-        """The number of each value, -1 for one that is not among them."""
+        """Return the number of each value, -1 for one that is not among them."""
         if not self._size:
             return np.full(len(column), -1)
         if self._texts is not None:
             encoded = column.dictionary_encode()
             numbers = [self._texts.get(text, -1) for text in encoded.dictionary.to_pylist()]
             places = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
-            found: Integers = np.array([*numbers, -1], np.int64)[places]
-            return found
+            value_codes: Integers = np.array([*numbers, -1], np.int64)[places]
+            return value_codes
         mine, known = order_codes([[column], [self._values]])
         places = np.minimum(np.searchsorted(known, mine), self._size - 1)
         hits = known[places] == mine

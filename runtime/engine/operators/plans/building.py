@@ -45,7 +45,7 @@ On = Sequence[tuple[str, str]]
 
 
 def filtered(step: Step, where: Expr, text: str) -> Step:
-    """The rows for which the condition is true."""
+    """Return the rows for which the condition is true."""
     schema = step.schema
     return Step("arrival", f"filter {text}", schema, (step,), lambda place: Filter(schema, where), times=step.times,
                 is_ordered=step.is_ordered)  # fmt: skip
@@ -63,7 +63,7 @@ def projected(step: Step, outputs: Sequence[tuple[str, Lowered]], text: str) -> 
 
 
 def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
-    """The lag of an expression that is an event time: a time itself, or the one of a full join that is not NULL."""
+    """Return the lag of an expression that is an event time: a time, or that time of a full join that is not NULL."""
     if isinstance(expr, Col):
         return lags.get(expr.name)
     if isinstance(expr, Call) and expr.op == "coalesce":
@@ -72,12 +72,12 @@ def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
 
 
 def _either(*names: str) -> str:
-    """What the time of a full join is called: no column, but the one of these that is not NULL."""
+    """Return what the time of a full join is called: no column, but the one of these that is not NULL."""
     return f"either of {', '.join(sorted(names))}"
 
 
 def flat(step: Step) -> Step:
-    """A column per field of each struct, if there are structs."""
+    """Return a column per field of each struct, if there are structs."""
     schema = step.schema
     if not any(pa.types.is_struct(field.type) for field in schema):
         return step
@@ -86,7 +86,7 @@ def flat(step: Step) -> Step:
 
 
 def in_time_order(step: Step) -> Step:
-    """The rows in order of time, if they are not known to be."""
+    """Return the rows in order of time, if they are not known to be."""
     if step.is_ordered or step.time is None:
         return step
     schema = step.schema
@@ -96,7 +96,7 @@ def in_time_order(step: Step) -> Step:
 
 
 def in_windows(step: Step, time: str, start: str, slide: int, size: int) -> Step:
-    """The rows with the start of each window that they are in."""
+    """Return the rows with the start of each window that they are in."""
     schema = step.schema
     made = Windows(schema, time, start, slide, size).schema
     text = f"tumbling windows of {size}" if slide == size else f"hopping windows of {size} every {slide}"
@@ -106,7 +106,7 @@ def in_windows(step: Step, time: str, start: str, slide: int, size: int) -> Step
 
 
 def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int) -> Step:
-    """The rows with the start of the session that they are in."""
+    """Return the rows with the start of the session that they are in."""
     schema = step.schema
     lag = _checked_time(step, time)
     by = f" of {', '.join(keys)}" if keys else ""
@@ -118,7 +118,7 @@ def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int
 
 
 def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> Step:
-    """The rows with values of the row before; ``columns``: which, and what they are called."""
+    """Return the rows with values of the row before; ``columns``: which, and what they are called."""
     lag = _checked_time(step, time)
     schema = step.schema
     made = [pa.field(new, schema.field(old).type, nullable=True) for old, new in columns]
@@ -130,7 +130,7 @@ def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> St
 
 
 def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: int) -> Step:
-    """The first row of each key in order of ``time``; a key goes ``span`` behind its value of ``bound``."""
+    """Return the first row of each key in order of ``time``; a key goes ``span`` behind its value of ``bound``."""
     lag = _checked_time(step, time)
     schema = step.schema
     return Step("ordered", f"first row of each {', '.join(keys)}", schema, (step,),
@@ -142,7 +142,7 @@ def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: i
 def aggregated(
     step: Step, time: str, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan, *, label: str
 ) -> Step:
-    """The groups of each window."""
+    """Return the groups of each window."""
     lag = _checked_time(step, time)
     schema = step.schema
 
@@ -159,7 +159,7 @@ def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
     """Sort-merge join on equal columns, among them the times of both sides."""
     _check_on(left, right, on)
     lags = dict(left.times), dict(right.times)
-    times = next(((one, other) for one, other in on if one in lags[0] and other in lags[1]), None)
+    times = next((pair for pair in on if pair[0] in lags[0] and pair[1] in lags[1]), None)
     if times is None:
         raise PlanError("expected the times of both sides to be equal in ON, as in one.t = other.t: rows of a stream "
                         "that may match at any time would have to be kept for ever; for the last row before another "
@@ -171,7 +171,7 @@ def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
     made = {"left": left_times, "semi": left_times, "anti": left_times, "right": right_times,
             "inner": (*left_times, *right_times), "full": ((_either(*times), 0),)}[kind]  # fmt: skip
     schema = join_schema(kind, left.schema, right.schema)
-    text = ", ".join(f"{one} = {other}" for one, other in (times, *rest))
+    text = ", ".join(f"{left_name} = {right_name}" for left_name, right_name in (times, *rest))
     return Step("complete", f"merge join {kind} on {text}", schema, (left, right),
                 lambda place: MergeJoin(kind, left.schema, right.schema, mine, theirs), ports=ports, times=made,
                 is_ordered=True, state="rows until both inputs have passed them")  # fmt: skip
@@ -185,7 +185,7 @@ def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: 
         raise PlanError(f"expected times of one type, were {left.schema.field(on[0]).type} and "
                         f"{right.schema.field(on[1]).type}")  # fmt: skip
     schema = matched(left.schema, right.schema, left_optional=False, right_optional=outer)
-    text = ", ".join(f"{one} = {other}" for one, other in by)
+    text = ", ".join(f"{left_name} = {right_name}" for left_name, right_name in by)
     label = f"as-of join {'left ' if outer else ''}on {on[0]} ≥ {on[1]}" + (f" by {text}" if by else "")
     label += "" if tolerance is None else f" within {tolerance}"
     return Step(
@@ -200,7 +200,7 @@ def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: 
 def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
     """Lookup join with a table."""
     _check_on(step, table, on)
-    mine, theirs = [one for one, _ in on], [other for _, other in on]
+    mine, theirs = [left_name for left_name, _ in on], [right_name for _, right_name in on]
     schema = step.schema
     both = matched(schema, table.schema, left_optional=False, right_optional=kind == "left")
 
@@ -208,13 +208,13 @@ def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
         index = TableIndex(table.schema, theirs, name=place.name, space=place.space)
         return LookupJoin(schema, index, mine, kind)
 
-    text = ", ".join(f"{one} = {other}" for one, other in on)
+    text = ", ".join(f"{left_name} = {right_name}" for left_name, right_name in on)
     return Step("barrier", f"lookup join {kind} on {text}", schema if kind in ("semi", "anti") else both,
                 (step, table), make, times=step.times, is_ordered=step.is_ordered, state=LookupJoin.keeps)  # fmt: skip
 
 
 def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) -> Step:
-    """A row for each element."""
+    """Return a row for each element."""
     if not lists:
         raise PlanError("expected a list to unnest, was none")
     fields = list(step.schema)
@@ -262,7 +262,7 @@ def united(steps: Sequence[Step]) -> Step:
 
 
 def limited(step: Step, count: int, offset: int) -> Step:
-    """The first rows in order of time."""
+    """Return the first rows in order of time."""
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
     time, lag = _expected_time(step, "LIMIT")
@@ -275,7 +275,7 @@ def limited(step: Step, count: int, offset: int) -> Step:
 
 
 def numbered(step: Step, name: str) -> Step:
-    """The rows with their number in order of time."""
+    """Return the rows with their number in order of time."""
     if name in step.schema.names:
         raise PlanError(f"expected a name that is free for the row number, was {name}")
     time, lag = _expected_time(step, "ROW_NUMBER() OVER ()")
@@ -286,7 +286,7 @@ def numbered(step: Step, name: str) -> Step:
 
 
 def _based(times: Sequence[tuple[str, int]], lag: int) -> tuple[tuple[str, int], ...]:
-    """The times of a step whose own watermark is that of the column with this lag."""
+    """Return the times of a step whose own watermark is that of the column with this lag."""
     return tuple((name, own - lag) for name, own in times)
 
 
@@ -297,7 +297,7 @@ def _expected_time(step: Step, what: str) -> tuple[str, int]:
 
 
 def _checked_time(step: Step, time: str) -> int:
-    """The lag of a column that must be an event time."""
+    """Return the lag of a column that must be an event time."""
     lags = dict(step.times)
     if time not in lags:
         known = ", ".join(name for name in lags if name in step.schema.names) or "none"
@@ -313,13 +313,14 @@ def _orderable(schema: pa.Schema, name: str) -> pa.Field:
 
 
 def _check_on(left: Step, right: Step, on: On) -> None:
-    for one, other in on:
-        mine, theirs = _orderable(left.schema, one), _orderable(right.schema, other)
+    for left_name, right_name in on:
+        mine, theirs = _orderable(left.schema, left_name), _orderable(right.schema, right_name)
         same = mine.type.equals(theirs.type)
         if not same:  # integers of either width, if their scales meet
             kinds = (type_of(mine), type_of(theirs))
             same = {kind.kind for kind in kinds} == {"int"} and len({kind.scale for kind in kinds}) == 1
         if not same:
             raise PlanError(
-                f"expected columns of one type to be equal, were {one}, {mine.type}, and {other}, {theirs.type}"
+                f"expected columns of one type to be equal, were {left_name}, {mine.type}, and "
+                f"{right_name}, {theirs.type}"
             )

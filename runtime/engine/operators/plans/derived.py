@@ -51,16 +51,16 @@ class StreamInput(msgspec.Struct, frozen=True):
     time: str = ""
     """Its time column: int64 (nanoseconds), timestamp or date; empty for a table."""
     is_table: bool = False
-    """Whether its rows come and go: they are looked up, and `DerivedQuery.add` takes them with a last column
+    """True if its rows come and go: they are looked up, and `DerivedQuery.add` takes them with a last column
     ``weight``."""
 
 
 class DerivedQuery:
-    """One SELECT over streams and tables, kept over event time. Belongs to one thread at a time.
+    """One SELECT over streams and tables, kept up to date over event time. Owned by one thread at a time.
 
     Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. All
-    state lies in the object space, under names that begin with that of the query; whoever owns the space commits it
-    after `close`. A query that is made over a restored space goes on where that commit was.
+    state lies in the object space, under names that begin with that of the query; the owner of the space commits it
+    after `close`. A query that is made over a restored space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
@@ -129,10 +129,10 @@ class DerivedQuery:
         before = kept.value
         if before != plan:
             pairs = itertools.zip_longest(before, plan, fillvalue="nothing")
-            number, (found, expected) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+            number, (stored, expected) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
             raise OtherPlanError(
                 f"expected the state of operator {number} of {self._name} to be that of: {expected}; was that of: "
-                f"{found}, from another release: drop the stream and create it again"
+                f"{stored}, from another release: drop the stream and create it again"
             )
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
@@ -151,7 +151,7 @@ class DerivedQuery:
         self._check_room()
 
     def close(self, watermarks: Mapping[str, int]) -> list[pa.RecordBatch]:
-        """The barrier: the rows that are complete now, in order of time.
+        """Close an epoch at its barrier; return the rows that are complete now, in order of time.
 
         Raises `HeldTooMuchError` if more rows wait for their watermark than may.
         """
@@ -170,33 +170,33 @@ class DerivedQuery:
         return made
 
     def watermark(self) -> int:
-        """The time before which no further row comes out, as of the last `close`; -2^63 before anything is known."""
+        """Return the time before which no further row comes out, as of the last `close`; -2^63 if it is unknown."""
         return self._watermark
 
     def take_late(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Rows that were late since the last call, by relation: at most the first 10,000 of them, `late` counts all."""
+        """Return rows that were late since the last call, by relation: at most the first 10,000; `late` counts all."""
         rows, self._late_rows = self._late_rows, []
         self.late = self._late_held = 0
         return rows
 
     def explain(self) -> str:
-        """The operators, from the last to the first, and the state of each."""
+        """Return the operators, from the last to the first, and the state of each."""
         return drawn(self._step)
 
     def held_rows(self) -> int:
-        """Rows and groups that are held for later output."""
+        """Return rows and groups that are held for later output."""
         return sum(node.held_rows() for node in self._holders)
 
     def _check_room(self) -> None:
-        held = self.held_rows()
-        if held > self._most_held:
+        rows = self.held_rows()
+        if rows > self._most_held:
             node = max(self._holders, key=lambda node: node.held_rows())
-            raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {held}, most of "
+            raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {rows}, most of "
                                    f"them in: {node.step.label}; an input may be behind, or a key may have too many "
                                    f"values")  # fmt: skip
 
     def _without_late(self, relation: str, known: _Input, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are in time; the others are set aside. A row without time is late."""
+        """Return the rows that are in time; the others are set aside. A row without time is late."""
         column = rows.column(known.input.time)
         is_late = np.zeros(rows.num_rows, np.bool_)
         if known.watermark is not None:
@@ -274,15 +274,15 @@ class _Input:
     """A relation that is read."""
 
     input: StreamInput
-    """What was said of it."""
+    """Declaration of the relation."""
     step: Step
     """Its scan."""
     schema: pa.Schema = field(init=False)
-    """Of the rows that are added."""
+    """Schema of the rows that are added."""
     scan: pa.Schema = field(init=False)
-    """Of those that are scanned."""
+    """Schema of the rows that are scanned."""
     watermark: int | None = None
-    """Of the last barrier; None before it has one."""
+    """Watermark at the last barrier; None before it has one."""
 
     def __post_init__(self) -> None:
         self.scan = self.step.schema
@@ -296,21 +296,21 @@ class _Node:
     """One step of the plan in work."""
 
     step: Step
-    """What it does."""
+    """The step itself."""
     inputs: list[_Node]
-    """What feeds its ports."""
+    """Nodes that feed its ports."""
     operator: Operator | None
     """None for an input."""
     sequencers: list[Sequencer]
     """One for each port, where it takes rows in order."""
     consumers: list[tuple[_Node, int]] = field(default_factory=list)
-    """What takes its rows, and on which port."""
+    """Nodes that take its rows, each with a port."""
     waiting: list[pa.RecordBatch] = field(default_factory=list)
-    """Rows that wait for the barrier, and for nothing else."""
+    """Rows that wait for the barrier alone."""
     watermark: int | None = None
-    """Of its output; None while nothing is known."""
+    """Watermark of its output; None while it is unknown."""
     input_watermarks: list[int | None] = field(default_factory=list)
-    """Of its inputs, as of the last barrier."""
+    """Watermarks of its inputs, as of the last barrier."""
 
     @property
     def operator_(self) -> Operator:
@@ -320,12 +320,12 @@ class _Node:
 
     @property
     def may_hold(self) -> bool:
-        """Whether `held_rows` may be another number than 0."""
+        """True if `held_rows` may be another number than 0."""
         operator_holds = self.operator is not None and type(self.operator).held_rows is not Operator.held_rows
         return bool(self.sequencers) or self.step.kind == "barrier" or operator_holds
 
     def is_useless(self, port: int) -> bool:
-        """Whether rows of this port cannot match any more: every other input has ended, and nothing of it waits."""
+        """Return True if rows of this port cannot match any more: every other input has ended, with no rows waiting."""
         if not (self.operator_.drops and self.operator_.drops[port]):
             return False
         others = [other for other in range(len(self.sequencers)) if other != port]
@@ -333,13 +333,13 @@ class _Node:
                    for other in others)  # fmt: skip
 
     def held_rows(self) -> int:
-        """Rows and groups that it holds."""
-        held = sum(each.rows for each in self.sequencers) + sum(int(batch.num_rows) for batch in self.waiting)
-        return held + (self.operator.held_rows() if self.operator is not None else 0)
+        """Return rows and groups that it holds."""
+        rows = sum(each.rows for each in self.sequencers) + sum(int(batch.num_rows) for batch in self.waiting)
+        return rows + (self.operator.held_rows() if self.operator is not None else 0)
 
 
 def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
-    """The plan in work, every step after those that feed it."""
+    """Return the plan in work, every step after those that feed it."""
     made: dict[int, _Node] = {}
     for number, step in enumerate(steps):
         at = Place(f"{place.name}/{number}", place.space)
@@ -357,7 +357,7 @@ def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
 
 
 def _scan(query: Query, relation: str, given: StreamInput) -> Step:
-    """The rows of a relation as they come from outside."""
+    """Return the rows of a relation as they come from outside."""
     try:
         schema = canonical(given.schema)
         if given.is_table:
@@ -373,7 +373,7 @@ def _scan(query: Query, relation: str, given: StreamInput) -> Step:
 
 
 def _read(scan: Step, used: frozenset[str]) -> Step:
-    """What of a relation a query reads: fields of structs by themselves, and only columns whose names it has."""
+    """Return what of a relation a query reads: fields of structs by themselves, and only columns whose names it has."""
     if scan.kind == "table":
         return scan
     step = building.flat(scan)
@@ -387,7 +387,7 @@ def _read(scan: Step, used: frozenset[str]) -> Step:
 
 
 def _names_in(query: Query) -> frozenset[str]:
-    """The names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
+    """Return the names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
     tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
     aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
     return frozenset(tables).union(_names(query.tree, tables | aliases))

@@ -13,7 +13,7 @@ __all__ = ["drawn"]
 
 
 def drawn(last: Step) -> str:
-    """The plan that ends with this step, a line an operator and another one for what it keeps."""
+    """Return the plan that ends with this step, a line an operator and another one for what it keeps."""
     return "\n".join(_lines(last, "", set()))
 
 

@@ -28,15 +28,15 @@ def about(query: Query, node: exp.Expr) -> Iterator[None]:
 
 
 def column_of(schema: pa.Schema, name: str) -> Lowered:
-    """A column as an expression; raises `PlanError` for an unknown one."""
-    found = next((field for field in schema if field.name.lower() == name.lower()), None)
-    if found is None:
+    """Return a column as an expression; raise `PlanError` for an unknown one."""
+    match = next((field for field in schema if field.name.lower() == name.lower()), None)
+    if match is None:
         raise PlanError(f"expected one of the columns {', '.join(schema.names)}, was {name}")
-    return Lowered(Col(found.name), type_of(found))
+    return Lowered(Col(match.name), type_of(match))
 
 
 def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """The expression as operators compute it; raises `PlanError` for what they cannot."""
+    """Return the expression as operators compute it; raise `PlanError` for what they cannot."""
     try:
         return lower(node, leaf)
     except NotIncremental as error:
@@ -45,7 +45,7 @@ def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """The expression, which must be true or false; raises `PlanError`."""
+    """Return the expression, which must be true or false; raise `PlanError`."""
     value = lowered(node, leaf)
     if value.type.kind not in ("bool", "null"):
         raise PlanError(f"expected a condition, was {node.sql('duckdb')}, a {value.type}")
@@ -53,7 +53,7 @@ def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def schema_of(outputs: Sequence[tuple[str, Lowered]], inner: pa.Schema) -> pa.Schema:
-    """The schema of a projection of rows with the inner one."""
+    """Return the schema of a projection of rows with the inner one."""
     return pa.schema(list(_fields(outputs, inner)))
 
 

@@ -48,9 +48,9 @@ class Grouping:
     start: exp.Column
     """The start of each row's window."""
     size: int
-    """Of the windows; the gap of sessions."""
+    """Length of the windows; the gap of sessions."""
     slide: int
-    """From one window to the next; 0 for sessions."""
+    """Distance from one window to the next; 0 for sessions."""
     keys: tuple[Named, ...]
     """The keys beside the window."""
     outputs: tuple[Named, ...]
@@ -62,7 +62,7 @@ class Grouping:
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """The aggregates in expressions, each with its FILTER."""
+    """Yield the aggregates in expressions, each with its FILTER."""
     for node in nodes:
         for part in node.walk(prune=lambda part: is_accumulated(part) or isinstance(part, exp.Window)):
             if isinstance(part, exp.Window):
@@ -73,7 +73,7 @@ def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
-    """The groups, and expressions over keys, windows and aggregates as columns."""
+    """Return the groups, and expressions over keys, windows and aggregates as columns."""
     nodes = [node for _, node in grouping.outputs] + ([] if grouping.having is None else [grouping.having])
     inner: list[tuple[str, Lowered]] = []
     start = _placed(inner, lowered(grouping.start, leaf), WINDOW_START)
@@ -119,7 +119,7 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
 
 
 def _placed(columns: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
-    """The column of this value, added if it is not there yet."""
+    """Return the column of this value, added if it is not there yet."""
     for known, other in columns:
         if other == value:
             return known
@@ -137,7 +137,7 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 
 def _argument(node: exp.Expr, leaf: Leaf, time: exp.Column) -> tuple[Kind, Lowered | None]:
-    """Which aggregate it is, and of what."""
+    """Return which aggregate it is, and of what."""
     where = None
     if isinstance(node, exp.Filter):
         where = condition(node.expression.this, leaf)
@@ -167,9 +167,9 @@ def _argument(node: exp.Expr, leaf: Leaf, time: exp.Column) -> tuple[Kind, Lower
 
 
 def _ordered_argument(node: exp.Order, leaf: Leaf, time: exp.Column) -> exp.Expr:
-    """The argument of FIRST(… ORDER BY time), which is the order that rows have here."""
+    """Return the argument of FIRST(… ORDER BY time), which is the order that rows have here."""
     (order,) = node.expressions if len(node.expressions) == 1 else (None,)
     if order is None or order.args.get("desc") or leaf(order.this) != leaf(time):
         raise PlanError(f"expected FIRST and LAST in order of the windows' time alone, was {node.sql('duckdb')}")
-    found: exp.Expr = node.this
-    return found
+    argument: exp.Expr = node.this
+    return argument

@@ -34,7 +34,7 @@ class WindowCall(msgspec.Struct, frozen=True):
 
 
 def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
-    """What the node says if it is TUMBLE, HOP or SESSION; raises `SqlError` for wrong arguments."""
+    """Return what the node says if it is TUMBLE, HOP or SESSION; raise `SqlError` for wrong arguments."""
     kind = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if kind not in _ARGUMENTS:
         return None
@@ -45,7 +45,7 @@ def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
 
 
 def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -> int:
-    """A length of time, more than 0, in the unit of a time column: nanoseconds for int64.
+    """Return a length of time, more than 0, in the unit of a time column: nanoseconds for int64.
 
     Raises `SqlError` about the part of the query ``around`` it, as a constant has no place of its own.
     """

@@ -36,7 +36,7 @@ _ENDS: Final = frozenset(("window_end", "tumble_end", "hop_end", "session_end"))
 
 
 def plan_query(query: Query, relations: Mapping[str, Step]) -> Step:
-    """The plan of a query over these relations, by their names; raises `SqlError` with a position.
+    """Return the plan of a query over these relations, by their names; raise `SqlError` with a position.
 
     SELECT with expressions, WHERE, GROUP BY over a window of event time, HAVING, DISTINCT, JOIN (inner, LEFT, RIGHT,
     FULL, SEMI, ANTI) of streams on equal times, ASOF JOIN, JOIN with a table, UNNEST as a lateral join, LAG,
@@ -54,7 +54,7 @@ class _Planner:
         self._tables = dict(relations)
 
     def query(self, node: exp.Expr) -> Step:
-        """A query of any kind."""
+        """Return a query of any kind."""
         before = dict(self._tables)
         with_ = node.args.get("with_")
         if with_ is not None and with_.args.get("recursive"):
@@ -86,7 +86,7 @@ class _Planner:
         return building.united(self._alike(arms, node))
 
     def _alike(self, arms: Sequence[Step], node: exp.Expr) -> list[Step]:
-        """Both parts with columns of the same types."""
+        """Return both parts with columns of the same types."""
         outputs: tuple[list[tuple[str, Lowered]], ...] = ([], [])
         for name, *names in zip(arms[0].schema.names, *(arm.schema.names for arm in arms), strict=True):
             values = [column_of(arm.schema, own) for arm, own in zip(arms, names, strict=True)]
@@ -152,7 +152,7 @@ class _Selection:
         """Columns with values of the row before, by time, keys and column."""
 
     def planned(self, node: exp.Select) -> Step:
-        """The rows that it gives out."""
+        """Return the rows that it gives out."""
         node = node.copy()
         qualify = [] if node.args.get("qualify") is None else conjuncts(node.args["qualify"].this)
         self._with_previous(node, qualify := [exp.Paren(this=part) for part in qualify])
@@ -198,24 +198,24 @@ class _Selection:
 
     def _outputs(self, node: exp.Select) -> list[tuple[str, exp.Expr]]:
         """Names and expressions, stars expanded."""
-        found: list[tuple[str, exp.Expr]] = []
+        outputs: list[tuple[str, exp.Expr]] = []
         for part in node.expressions:
             star = part if isinstance(part, exp.Star) else part.this if isinstance(part, exp.Column) else None
             if isinstance(star, exp.Star):
                 if star.args.get("except_") or star.args.get("replace"):
                     raise self._query.error("* EXCLUDE and REPLACE are not supported: name the columns", part)
-                found += self._sources.star(part.table if isinstance(part, exp.Column) else "")
+                outputs += self._sources.star(part.table if isinstance(part, exp.Column) else "")
                 continue
-            name = part.alias_or_name if isinstance(part, (exp.Alias, exp.Column)) else f"column_{len(found) + 1}"
-            found.append((name.lower(), part.unalias()))
+            name = part.alias_or_name if isinstance(part, (exp.Alias, exp.Column)) else f"column_{len(outputs) + 1}"
+            outputs.append((name.lower(), part.unalias()))
         taken: list[str] = []
-        for place, (name, part) in enumerate(found):
+        for place, (name, part) in enumerate(outputs):
             free, number = name, 1
             while free in taken:
                 free, number = f"{name}_{number}", number + 1
             taken.append(free)
-            found[place] = (free, part)
-        return found
+            outputs[place] = (free, part)
+        return outputs
 
     # --- rows before, duplicates
 
@@ -224,17 +224,17 @@ class _Selection:
         return next(name for name in (f"{what} {number}" for number in range(1, len(taken) + 2)) if name not in taken)
 
     def _hidden(self, name: str) -> exp.Column:
-        """A column that no SQL can name."""
+        """Return a column that no SQL can name."""
         self._scope.tables[HIDDEN][name] = name
         return exp.column(name, table=HIDDEN, quoted=True)
 
     def _column(self, node: exp.Expr) -> str:
-        """The name of the column with this value."""
+        """Return the name of the column with this value."""
         with about(self._query, node):
             return self._scope.with_value(lowered(node, self._scope.leaf))
 
     def _time_of(self, node: exp.Window) -> str:
-        """The time by which OVER orders."""
+        """Return the time by which OVER orders."""
         order = node.args.get("order")
         parts = [] if order is None else order.expressions
         if len(parts) != 1 or parts[0].args.get("desc") or not isinstance(parts[0].this, exp.Column):
@@ -265,7 +265,7 @@ class _Selection:
         return self._before(window, time, keys, [self._column(value) for value in values])
 
     def _before(self, node: exp.Expr, time: str, keys: Sequence[str], columns: Sequence[str]) -> list[exp.Column]:
-        """Columns with the values of the row before."""
+        """Return columns with the values of the row before."""
         named: list[tuple[str, str]] = []
         for column in columns:
             if (time, *keys, "", column) in self._known_before:
@@ -280,7 +280,7 @@ class _Selection:
         return [self._hidden(self._known_before[(time, *keys, "", column)]) for column in columns]
 
     def _deduplicated(self, node: exp.Expr) -> bool:
-        """Whether this part of QUALIFY is ROW_NUMBER() OVER (…) = 1, which is applied then."""
+        """Return True if this part of QUALIFY is ROW_NUMBER() OVER (…) = 1, which is applied then."""
         window = node.find(exp.Window)
         if window is None:
             return False
@@ -389,7 +389,7 @@ class _Selection:
     def _keys(
         self, clauses: Sequence[exp.Expr], outputs: Sequence[tuple[str, exp.Expr]]
     ) -> tuple[list[tuple[exp.Expr, WindowCall]], list[tuple[str, exp.Expr]]]:
-        """The windows and the other keys of GROUP BY."""
+        """Return the windows and the other keys of GROUP BY."""
         calls, keys = [], []
         aliases = dict(outputs)
         for number, clause in enumerate(clauses, 1):
@@ -451,7 +451,7 @@ def _with_window_names(root: exp.Expr, clause: exp.Expr) -> None:
 
 
 def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]]) -> Step:
-    """The step with these columns, itself where it has them."""
+    """Return the step with these columns, itself where it has them."""
     for (_, value), field in zip(outputs, step.schema, strict=True):
         if value.expr != Col(field.name) or value.type.with_null(False) != type_of(field).with_null(False):
             return building.projected(step, outputs, "as the other part of the union")
@@ -459,7 +459,7 @@ def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]]) -> Step:
 
 
 def _is_row_number(node: exp.Expr) -> bool:
-    """Whether this is ROW_NUMBER() OVER (), of rows in their order."""
+    """Return True if this is ROW_NUMBER() OVER (), of rows in their order."""
     if not isinstance(node, exp.Window) or not isinstance(node.this, exp.RowNumber):
         return False
     return not (node.args.get("partition_by") or node.args.get("order"))

@@ -38,7 +38,7 @@ class SqlScope:
 
     @classmethod
     def of(cls, query: Query, step: Step, alias: str) -> SqlScope:
-        """The rows of one table."""
+        """Return the rows of one table."""
         scope = cls(query, step)
         if not alias:
             raise query.error("expected a name for every subquery in FROM")
@@ -46,29 +46,29 @@ class SqlScope:
         return scope
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
-        """A column; raises `SqlError` for an unknown one, or one of several tables."""
+        """Return a column; raise `SqlError` for an unknown one, or one of several tables."""
         path = _struct_path(node)
         if path is not None:
             return self.leaf(path)
         if not isinstance(node, exp.Column):
             return None
-        found = self.find(node)
-        if not found:
+        columns = self.find(node)
+        if not columns:
             shown = ", ".join(f"{alias}({', '.join(names)})" for alias, names in self.tables.items() if alias != HIDDEN)
             raise self._query.error(f"unknown column {node.sql()!r}; the columns in scope are: {shown}", node)
-        if len(found) > 1:
-            raise self._query.error(f"expected one column called {node.sql()}, was one of {len(found)} tables", node)
-        return column_of(self.step.schema, found[0])
+        if len(columns) > 1:
+            raise self._query.error(f"expected one column called {node.sql()}, was one of {len(columns)} tables", node)
+        return column_of(self.step.schema, columns[0])
 
     def find(self, node: exp.Column) -> list[str]:
-        """What the column may be called in the rows; ``a.b.c`` may be a field of a struct."""
+        """Return what the column may be called in the rows; ``a.b.c`` may be a field of a struct."""
         parts = [part.name.lower() for part in node.parts]
-        found = self._of_tables(list(self.tables), ".".join(parts))
+        names = self._of_tables(list(self.tables), ".".join(parts))
         if len(parts) == 1 and parts[0] in self.shared:
-            return found[:1]
+            return names[:1]
         if len(parts) > 1:
-            found += self._of_tables([parts[0]], ".".join(parts[1:]))
-        return found
+            names += self._of_tables([parts[0]], ".".join(parts[1:]))
+        return names
 
     def _of_tables(self, tables: Sequence[str], name: str) -> list[str]:
         return [self.tables[table][name] for table in tables if name in self.tables.get(table, {})]
@@ -97,7 +97,7 @@ class SqlScope:
         self.step = building.projected(self.step, outputs, text)
 
     def with_value(self, value: Lowered, taken: Sequence[str] = ()) -> str:
-        """The name of a column with this value, which is computed beside the others where it is none of them."""
+        """Return the name of a column with this value, which is computed beside the others where it is none of them."""
         names: list[str] = self.step.schema.names
         for name in names:
             if column_of(self.step.schema, name).expr == value.expr:
@@ -111,7 +111,7 @@ class SqlScope:
 
 
 def _struct_path(node: exp.Expr) -> exp.Column | None:
-    """The column of ``s['field']``, ``s['field'].field`` and ``struct_extract(s, 'field')``."""
+    """Return the column of ``s['field']``, ``s['field'].field`` and ``struct_extract(s, 'field')``."""
     if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
         inner, field = node.this, node.expressions[0]
     elif isinstance(node, exp.StructExtract):

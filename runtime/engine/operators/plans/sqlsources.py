@@ -59,18 +59,18 @@ class Sources:
                 self._join(join)
 
     def star(self, table: str) -> list[tuple[str, exp.Expr]]:
-        """All columns, or those of one table."""
+        """Return all columns, or those of one table."""
         tables = self.scope.tables
         if table and table.lower() not in tables:
             raise self._query.error(f"expected one of {', '.join(tables)} before .*, was {table}")
         chosen = [table.lower()] if table else [alias for alias in tables if alias != HIDDEN]
-        found: dict[tuple[str, str], None] = {}
+        columns: dict[tuple[str, str], None] = {}
         for alias in chosen:
             for name in tables[alias]:
-                is_repeated = not table and name in self.scope.shared and any(name == other for _, other in found)
+                is_repeated = not table and name in self.scope.shared and any(name == other for _, other in columns)
                 if not is_repeated:
-                    found[alias, name] = None
-        return [(name.replace(".", "_"), exp.column(name, table=alias, quoted=True)) for alias, name in found]
+                    columns[alias, name] = None
+        return [(name.replace(".", "_"), exp.column(name, table=alias, quoted=True)) for alias, name in columns]
 
     def _source(self, node: exp.Expr, *, is_right: bool = False) -> SqlScope:
         if isinstance(node, exp.Subquery):
@@ -107,7 +107,7 @@ class Sources:
         times = self._time(rest, right, join) if method else None
         tolerance = self._tolerance(rest, times, right) if times is not None else None
         self._apply_alone(rest, right, named, join)
-        on = [self._columns(one, other, right, join) for one, other in equal]
+        on = [self._columns(left_value, right_value, right, join) for left_value, right_value in equal]
         with about(self._query, join):
             if times is not None:
                 when = self._columns(*times, right, join)
@@ -134,8 +134,8 @@ class Sources:
         if using and kind not in ("inner", "left", "semi", "anti"):
             raise self._query.error(f"USING in a {kind.upper()} JOIN is not supported", join)
         if using and is_asof:
-            one, other = using.pop()
-            return using, [exp.GTE(this=one, expression=other)]
+            left_value, right_value = using.pop()
+            return using, [exp.GTE(this=left_value, expression=right_value)]
         clause = join.args.get("on")
         equal, rest = using, []
         for node in [] if clause is None else conjuncts(clause):
@@ -167,16 +167,16 @@ class Sources:
 
     def _side(self, node: exp.Expr, right: SqlScope) -> str:
         """Whose columns an expression has: left, right, both, or none of either, perhaps a later table's."""
-        found = set()
+        sides = set()
         for column in node.find_all(exp.Column):
             mine, theirs = bool(self.scope.find(column)), bool(right.find(column))
             if mine and theirs:
                 raise self._query.error(f"expected one column called {column.sql()}, was one on both sides", column)
-            found.add("left" if mine else "right" if theirs else "none")
-        return found.pop() if len(found) == 1 else "both" if found else "none"
+            sides.add("left" if mine else "right" if theirs else "none")
+        return sides.pop() if len(sides) == 1 else "both" if sides else "none"
 
     def _time(self, rest: list[exp.Expr], right: SqlScope, join: exp.Join) -> Pair:
-        """The one inequality of an as-of join, left ≥ right, which leaves the other conditions."""
+        """Take the one inequality of an as-of join, left ≥ right, out of the conditions, and return it."""
         for node in rest:
             later, earlier = self._pair(node, right, exp.GTE), self._pair(node, right, exp.LTE)
             if isinstance(node, exp.GTE) and later == (node.left, node.right):
@@ -188,7 +188,7 @@ class Sources:
         raise self._query.error("expected left.time >= right.time in ON of an ASOF JOIN", join)
 
     def _tolerance(self, rest: list[exp.Expr], times: Pair, right: SqlScope) -> int | None:
-        """How far back a match may lie, from ``left.t - right.t <= length``, which leaves the other conditions."""
+        """Take ``left.t - right.t <= length`` out of the conditions; return how far back a match may lie."""
         later, earlier = times
         for node in rest:
             difference, length = (node.left, node.right) if isinstance(node, exp.LTE) else (None, None)
@@ -199,10 +199,10 @@ class Sources:
             if isinstance(difference, exp.Sub) and (difference.left, difference.right) == (later, earlier):
                 assert length is not None
                 rest.remove(node)
-                found = self.scope.find(later) if isinstance(later, exp.Column) else []
-                if len(found) != 1:
+                names = self.scope.find(later) if isinstance(later, exp.Column) else []
+                if len(names) != 1:
                     raise self._query.error("expected a column as the time of an ASOF JOIN with a tolerance", node)
-                return span_of(length, self.scope.step.schema.field(found[0]).type, self._query, node)
+                return span_of(length, self.scope.step.schema.field(names[0]).type, self._query, node)
         return None
 
     def _apply_alone(self, rest: Sequence[exp.Expr], right: SqlScope, kind: str, join: exp.Join) -> None:
@@ -221,13 +221,13 @@ class Sources:
             elif not (isinstance(node, exp.Boolean) and node.this):
                 raise self._query.error(f"{node.sql('duckdb')} in ON of this join is not supported", node)
 
-    def _columns(self, one: exp.Expr, other: exp.Expr, right: SqlScope, join: exp.Join) -> tuple[str, str]:
-        """The columns of two expressions that are compared, computed where they are none yet."""
+    def _columns(self, left_value: exp.Expr, right_value: exp.Expr, right: SqlScope, join: exp.Join) -> tuple[str, str]:
+        """Return the columns of two expressions that are compared, computed where they are none yet."""
         try:
-            mine, theirs = aligned(lowered(one, self.scope.leaf), lowered(other, right.leaf))
+            mine, theirs = aligned(lowered(left_value, self.scope.leaf), lowered(right_value, right.leaf))
         except NotIncremental:
-            raise self._query.error(f"expected values that can be compared, were {one.sql()} and {other.sql()}",
-                                    join) from None  # fmt: skip
+            values = f"{left_value.sql()} and {right_value.sql()}"
+            raise self._query.error(f"expected values that can be compared, were {values}", join) from None
         taken = [*self.scope.step.schema.names, *right.step.schema.names]
         return self.scope.with_value(mine, taken), right.with_value(theirs, [*taken, *self.scope.step.schema.names])
 
@@ -264,7 +264,7 @@ class Sources:
         self.scope.tables[alias.this.name.lower()] = columns
 
     def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
-        """Columns whose elements these will be: copies, without the lists themselves where nothing else reads them."""
+        """Return columns for the elements: copies, without the lists themselves where nothing else reads them."""
         schema = self.scope.step.schema
         has_star = any(True for _ in select.find_all(exp.Star))
         copied: dict[str, str] = {}

@@ -14,18 +14,18 @@ from runtime.state import ObjectSpace
 __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "fingerprint", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
-"""How rows come: from outside, as a stream or a table; to an operator that takes them at their arrival, or together at
+"""Way in which rows come: from outside, as a stream or a table; to an operator that takes them on arrival, or all at
 the barrier; ordered by time as far as the watermark; or ordered, and complete on all ports up to the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operator that is made will stand."""
+    """Name and object space of an operator that is made."""
 
     name: str
-    """Its own among all operators of the plan; its state is called so in the object space."""
+    """Unique among the operators of the plan; the name of its state in the object space."""
     space: ObjectSpace
-    """For its state."""
+    """Object space of its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Port:
     time: str
     """The column by which they are ordered."""
     lag: int = 0
-    """How far that column is behind the watermark of the input."""
+    """Greatest difference between the watermark of the input and that of the column."""
     keys: tuple[str, ...] = ()
     """The columns by which rows of equal times are ordered; the others come as they arrived."""
 
@@ -45,23 +45,23 @@ class Step:
     """One step; never changed, so that plans can share steps. Steps are equal only to themselves."""
 
     kind: StepKind
-    """How it takes rows."""
+    """Way in which it takes rows."""
     label: str
-    """What it does, for people: the operator, its keys and conditions; the name of a relation."""
+    """Description for people: the operator, its keys and conditions; the name of a relation."""
     schema: pa.Schema
-    """Of its output."""
+    """Schema of its output."""
     inputs: tuple[Step, ...] = ()
-    """What feeds its ports, in their order."""
+    """Steps that feed its ports, in their order."""
     make: Callable[[Place], Operator] | None = None
     """Makes its operator."""
     ports: tuple[Port, ...] = ()
-    """Of a step that takes rows in order: its ports."""
+    """Ports of a step that takes rows in order."""
     times: tuple[tuple[str, int], ...] = ()
     """The columns that are event times: no later row has one below the step's watermark less this number."""
     is_ordered: bool = False
-    """Whether rows come in the order of each of these times."""
+    """True if rows come in the order of each of these times."""
     state: str = ""
-    """What it keeps, for people."""
+    """Description of its state, for people."""
 
     @property
     def time(self) -> tuple[str, int] | None:
@@ -70,7 +70,7 @@ class Step:
 
 
 def fingerprint(last: Step) -> list[str]:
-    """What the state of a plan depends on, a line a step: how it takes rows, their columns, types and keys.
+    """Return what the state of a plan depends on, a line a step: how it takes rows, their columns, types and keys.
 
     State in the object space is called by the number of its step, so that it may only be read by a plan that has the
     same lines. Of a step without state the text of its expressions is left out.
@@ -90,12 +90,12 @@ def fingerprint(last: Step) -> list[str]:
 
 
 def earlier(watermark: int, lag: int) -> int:
-    """A watermark less a lag; an input that has ended has no lag."""
+    """Return a watermark less a lag; an input that has ended has no lag."""
     return ENDED if watermark == ENDED else watermark - lag
 
 
 def in_order(last: Step) -> Iterator[Step]:
-    """All steps that lead to this one, itself included, each after those that feed it."""
+    """Yield all steps that lead to this one, itself included, each after those that feed it."""
     done: set[int] = set()
 
     def visit(step: Step) -> Iterator[Step]:
