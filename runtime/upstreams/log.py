@@ -2,7 +2,8 @@
 
 A position is good for ever, because an epoch that was once seen is never cut again differently. What may happen is that
 the directory is another one, or an older copy of it: each epoch's footer has the checksum of the one before, so that
-this shows at the first epoch that is read, and nothing of it comes in.
+this shows at the first epoch that is read, and nothing of it comes in. The manifest of the runtime that reads names,
+for every upstream, the identity and the epoch of its log, and the cuts of its feeds (`NAME/feed`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ POST /v1/ask ──▶ Asker ──▶ question    DuckDB's own parser: one SELE
                    └──────▶ sandbox     a DuckDB of its own for each question: no files, no settings, limits
 ```
 
+At epoch n a relation is its snapshot S ≤ n and the epochs (S, n] added up. A view is its newest result, of an epoch
+m ≥ n, and its changes in (n, m] with the other sign.
+
 The work is done on threads of the pool, a few questions at a time; `Asker` itself belongs to the reactor's thread.
 """
 
