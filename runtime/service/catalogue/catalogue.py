@@ -1,7 +1,9 @@
 """The catalogue of a running runtime: views come and go, one change after the other, each at an epoch of its own.
 
 A change is compiled against the newest program and sealed into the log as a control record. From then on it is a fact,
-whether anybody waits for it or not; it is published with the first version that covers its epoch.
+whether anybody waits for it or not; it is published with the first version that covers its epoch. That version carries
+the program in the result log too, so that a restart finds the catalogue of each version there. Maps that no view of the
+new program reads are removed.
 """
 
 from __future__ import annotations
