@@ -4,7 +4,7 @@
 
 ```
 observing.py  a market is watched while a recording or agents trade in it
-figures.py    what is seen, in numbers           drawing.py  and in pictures
+tables.py     the figures of `deltabook.facts`, as the table of the page
 benchmark.py  what agents cost
 ```
 """

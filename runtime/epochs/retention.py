@@ -9,6 +9,15 @@ first                           a footer whose epoch is the first that remains
 
 The order of operations makes a crash harmless: control records are durable before the mark refers to them, and the
 mark is before a segment is removed. So a segment below the mark is a leftover, and a gap above it is a loss.
+
+```
+crash                                            what the next start finds, and does
+control records copied, mark not moved           programs/… above the mark: ignored, written again
+mark moved, segments not removed, or only some   segments below the mark: the next call removes them
+name renamed, the sync of its directory failed   a power loss may take the name: retiring syncs the directory first
+snapshots or results retired in part             the newer ones: continues, as the oldest go first
+results before a full one retired, some back     results that lead nowhere: begins with the full one, removes them
+```
 """
 
 from __future__ import annotations

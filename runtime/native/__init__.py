@@ -9,8 +9,12 @@ machine.py                      └─cache.KernelCache──▶ step(address)  
         compile_process.py ──machine_code──▶ cache_folder.py
 ```
 
-A step returns a status: it never allocates, never raises, and does not hold the interpreter lock when compiled. Both
-tiers give the same answers. Nothing is imported here: the interpreted tier works where llvmlite is missing.
+A step returns a status: it never allocates, never raises, and does not hold the interpreter lock when compiled. A
+kernel that finds no room (a new key, an entry outside its window, a full batch) stores the row at which it stopped and
+returns; the structure's owner makes room, and the kernel resumes at that row. Tests run with room for one record, so
+that every stop is taken. Both tiers give the same answers on the same arrays, so a node changes its tier between two
+steps. The interpreted tier answers first, checks the bounds of arrays, and is the fallback without a compiler. Nothing
+is imported here: the interpreted tier works where llvmlite is missing.
 """
 
 __all__: list[str] = []

@@ -4,6 +4,10 @@ An add inserts a row; an execution or a partial cancel replaces it (same t, pric
 execution removes it; a message for an order that is not live changes nothing and is counted. Only the net effect of a
 call on each order is emitted: versions in between belong to no epoch. TRADES and TOUCHES are the same rows however
 messages are divided into calls.
+
+Live orders are kept in a hash table of flat arrays. One compiled loop takes the messages of a batch in their order and
+changes the table; an order keeps its values from before the batch when the loop first touches it, from which the net
+effect follows. The table is saved by the slots that have changed.
 """
 
 from __future__ import annotations

@@ -7,6 +7,18 @@ it, while its one action has brought the shards' state to the same version.
 A checkpoint that does not fit (`runtime.spark.beginning`) is begun anew behind the newest published version: state that
 was made elsewhere, with another number of shards or by another Spark, or that is lost. What follows is as if nothing
 had happened.
+
+```
+crash                                            what the next start finds, and does
+batch planned, not run                           Spark's offset: plans the same span again
+some shards have written their state             versions that no batch committed: runs from the state before them
+result half written                              a hidden file: removes it, runs the batch again
+result published, Spark's commit missing         result, offset: runs the batch again, the result stays
+committed, the hub not notified                  result: the hub begins with the full result and those after it
+Spark's files not synced, power lost             an older commit: runs from there; retiring counts synced commits alone
+```
+
+The log cannot change and the snapshot of a backfill is pinned, so that a span always gives the same batch.
 """
 
 from __future__ import annotations

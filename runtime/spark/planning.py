@@ -3,6 +3,17 @@
 Views are new in the first batch of a program that has them; in the first batch of a checkpoint that was begun behind a
 version (`runtime.spark.beginning`) all of them are. What fills them are partitions of their own.
 
+```
+relation snapshot S ─┐
+                     ├─ added up, needed columns only ─▶ deltas of the new view's maps, marked as its own ─┐
+epochs (S, c-1] ─────┘                                                                                     ▼
+epoch c (new program) … ─▶ deltas of all maps ─▶ shard: change to the program, fill the new view, then one step
+```
+
+The rows of a backfill are added up before they become deltas, so that a row that has been deleted cannot fail a view
+that was added later. Other views see nothing of a backfill, whatever they share with the new view. A batch that runs
+again after a crash is planned in the same way, because the snapshot of its backfill is pinned.
+
 Imported by processes that only plan: what reads partitions, and all that views need, is in `runtime.spark.reading`.
 """
 

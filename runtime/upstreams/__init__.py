@@ -8,6 +8,16 @@ beat                        ──read_beat──▶ whether it is alive
 consumers/18c3f2a9.json     ◀──Consumers.put── newest epoch committed here
                             ──SessionClaims.take──▶ claims/…: the log into which each session of a feed goes
 ```
+
+```
+crash                                            what happens then
+upstream dies, its epoch not committed           the reader waits for it, other origins go on; it reads its feed again
+epoch committed, not read by the reader          its segment is kept until the consumer has passed it
+read by the reader, not committed there          the same: it is read again, after the reader's own cut
+committed by the reader, its mark not written    the mark says too little: more is kept for a while
+reader begins on a log without its beginning     it begins with the rows of the upstream's snapshot, which is kept from
+                                                 the moment at which the consumer's file is written
+```
 """
 
 from runtime.upstreams.beat import Beat, read_beat, write_beat

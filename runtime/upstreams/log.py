@@ -2,7 +2,8 @@
 
 A position stays valid for ever, because an epoch that was once seen is never cut again differently. The directory may
 however be another one, or an older copy: each epoch's footer has the checksum of the one before, so that this is
-detected at the first epoch that is read, and nothing of it is taken.
+detected at the first epoch that is read, and nothing of it is taken. The manifest of the reading runtime names,
+for every upstream, the identity and the epoch of its log, and the cuts of its feeds (`NAME/feed`).
 """
 
 from __future__ import annotations

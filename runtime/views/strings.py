@@ -2,6 +2,7 @@
 
 Kernels only ever see numbers. Equal strings are equal numbers; for order a kernel reads ranks, labels that grow with
 the string; for LIKE it reads one array per pattern, for IN one per list. The arrays follow the pool as it grows.
+Strings that no row has any more are dropped when a base is written.
 """
 
 from __future__ import annotations

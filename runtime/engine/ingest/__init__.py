@@ -8,8 +8,12 @@ source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Ap
                                                          eventtimes ──Deltas─▶ streams ──Deltas─▶ views, EpochSink
 ```
 
-`Ingest` builds the plan and is its face; passing.py and deltas.py say what flows, malformed.py and deadletters.py keep
-what does not fit. committing.py makes closed epochs durable while the next one fills.
+`Ingest` builds the plan and is its face; deltas.py defines what flows between the steps, and deadletters.py writes
+malformed tuples down. writer.py closes epochs, and makes a closed epoch durable while the next one fills.
+
+Each failure ends the smallest part that can end: an origin whose stream cannot continue, or an express lane whose
+pipeline raises (guard.py). If a commit raises, the whole ingest ends, because only the next start can find out whether
+the epoch is committed; the committer requests a barrier, so that it ends at once.
 """
 
 from runtime.engine.ingest.applying import StreamsNode

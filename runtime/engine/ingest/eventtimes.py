@@ -1,4 +1,8 @@
-"""Event time: how far each relation is that derived streams read, and the time of each epoch, sealed with it."""
+"""Event time: how far each relation is that derived streams read, and the time of each epoch, sealed with it.
+
+The time of an epoch is the only row of the relation `epoch_time`, over which a view's `now()` is a subquery. Every
+shard of a view that is spread keeps the whole of that relation.
+"""
 
 from __future__ import annotations
 

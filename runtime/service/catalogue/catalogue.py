@@ -1,7 +1,9 @@
 """Catalogue of a running runtime: views are added and dropped, one change at a time, each at an epoch of its own.
 
 A change is compiled against the newest program and sealed into the log as a control record. From then on it is durable,
-even if its caller no longer waits; it is published with the first version that covers its epoch.
+even if its caller no longer waits; it is published with the first version that covers its epoch. That version carries
+the program in the result log too, so that a restart finds the catalogue of each version there. Maps that no view of the
+new program reads are removed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,20 @@
-"""The operators of a view program's graph, one module each."""
+"""Operators of a view program's graph: each node runs one generated kernel over structures that nodes share.
+
+```
+node                    plan record         state                                              module
+group                   Linear              totals per key                                     totals, show
+join                    Joined              indexes over maps, totals of the result            join, ordered, members
+threshold               Selected            ordered indexes, totals of the result              threshold
+select, joins, distinct,                    multimaps and counts of rows                       flow, select, inner_join,
+  union, sets           operator of a Flow                                                       semi_join, sets
+bound                   operator of a Flow  rows in the order of what `now()` is compared with bound
+aggregate, top          operator of a Flow  groups, values and rows in sorted order            aggregate, top
+window                  operator of a Flow  rows by partition, in order                        window
+recompute               Reevaluated         totals per key, the last result                    recompute (calls DuckDB)
+show                                        none: totals become rows that go and come          show
+```
+
+Sums and products are integers of 128 bits, checked against ±2^126: a view whose number passes that bound fails with a
+reason, and no number wraps. There is no second representation for large numbers, because 128-bit sums cost less than
+the conversion between two layouts would. No text of a program becomes part of generated source.
+"""
