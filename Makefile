@@ -16,11 +16,13 @@ START ?= 0
 WORKERS ?=
 PROFILES ?=
 VOLUMES ?=
+HOURS ?= 12
+ONLY ?=
 BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams simulate-days lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
+.PHONY: help setup demo screenshots docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams simulate-days endurance lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -77,6 +79,9 @@ simulate-upstreams: setup ## drive runtimes that feed one through faults, a seed
 
 simulate-days: setup ## run random simulated days and check journal, orders and lots, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation.closed --seeds $(SEEDS) --start $(START)
+
+endurance: setup ## run all simulations, fuzzers, kills, mutations and the soak in rotation, resumable: HOURS=12 ONLY="NET ..."
+	@$(PY) -m tests.endurance --hours $(HOURS) $(foreach net,$(ONLY),--only $(net))
 
 lint: setup ## check format, rules, types and English
 	@$(PY) -m ruff format --check .

@@ -101,7 +101,8 @@ def run_seed(
 ) -> None:
     """The query of a seed over so many streams, each a pair; with kernels in both tiers."""
     question = question_of(seed, shape)
-    again = f"python -m tests.conformance.fuzz --seed {seed}" + (f" --streams {streams}" if streams > 1 else "")
+    which = f"--seed {seed}" if kernels is None else f"--seeds 1 --start {seed} --tiers"
+    again = f"python -m tests.conformance.fuzz {which}" + (f" --streams {streams}" if streams > 1 else "")
     again += f" --shape {shape}" if shape else ""
     try:
         program = compiled(question)

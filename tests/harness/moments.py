@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltabook.wire.results import WEIGHT, Frame, FrameHeader
 
-__all__ = ["Moment", "as_rows"]
+__all__ = ["Moment", "added_rows", "as_rows"]
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -39,7 +39,7 @@ class Moment:
             return
         assert head.kind == ("changes" if name in self.rows else "snapshot"), head
         assert frame.rows is not None
-        self.rows[name] = _added(self.rows.get(name, Counter()), frame.rows)
+        self.rows[name] = added_rows(self.rows.get(name, Counter()), frame.rows)
         self._heads[name] = head
 
     @property
@@ -67,10 +67,11 @@ class Moment:
 
 def as_rows(table: pa.Table) -> Rows:
     """The rows of a table with a column `weight`; decimals without a fraction are integers."""
-    return _added(Counter(), table)
+    return added_rows(Counter(), table)
 
 
-def _added(rows: Rows, table: pa.Table) -> Rows:
+def added_rows(rows: Rows, table: pa.Table) -> Rows:
+    """Rows with the changes of such a table added to them."""
     found = rows.copy()
     columns = [table[name].to_pylist() for name in table.schema.names if name != WEIGHT]
     for *values, weight in zip(*columns, table[WEIGHT].to_pylist(), strict=True):

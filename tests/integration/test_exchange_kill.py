@@ -3,12 +3,15 @@
 Two traders send OUCH as fast as it is answered, a listener follows the ITCH feed, and snapshots are written on the
 way; some kills hit the exchange while it starts. Whatever anybody was told must be found again, and the exchange must
 then be what a market is that has applied the same journal in one go.
+
+``DELTABOOK_KILLS`` says how often in the long test, ``DELTABOOK_TEST_SEED`` which moments.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import subprocess
 import sys
@@ -28,6 +31,9 @@ from exchange_server.outputs import all_outputs
 from tests.integration._exchange_load import Listener, Trader, Uninterrupted, drive
 
 pytestmark = pytest.mark.process
+
+SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "2"))
+KILLS = int(os.environ.get("DELTABOOK_KILLS", "50"))
 
 COMMAND = [sys.executable, "-c", "from deltabook.cli.exchange import command; command()"]
 OPTIONS = [
@@ -171,13 +177,22 @@ class Kills:
         assert len(self.listener.received) > 100
 
 
-@pytest.mark.parametrize(
-    ("seed", "kills"), [(1, 3), pytest.param(2, 50, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
-)
-def test_whatever_was_acknowledged_is_found_again_after_a_kill(tmp_path: Path, seed: int, kills: int) -> None:
-    runs = Kills(tmp_path, seed)
+def kill_again_and_again(path: Path, seed: int, kills: int) -> None:
+    """Kill the exchange so often, and compare what it has come to with a market of the same journal."""
+    runs = Kills(path, seed)
     for _ in itertools.repeat(None, kills):
         runs.kill()
     runs.finish()
     assert all(trader.open_shares for trader in runs.traders)
     assert runs.from_snapshots or kills < 10
+
+
+def test_whatever_was_acknowledged_is_found_again_after_a_kill(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, 1, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_whatever_was_acknowledged_survives_many_kills(tmp_path: Path) -> None:
+    sys.stderr.write(f"DELTABOOK_TEST_SEED={SEED} DELTABOOK_KILLS={KILLS}\n")
+    kill_again_and_again(tmp_path, SEED, KILLS)

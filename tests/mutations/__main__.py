@@ -1,4 +1,4 @@
-"""`python -m tests.mutations LIST [--row N] [--only WORDS] [--jobs 2]`: see the tests turn red."""
+"""`python -m tests.mutations LIST [--row N] [--only WORDS] [--start 0] [--breaks N]`: see the tests turn red."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tests.mutations.running import run_breaks
 @click.argument("name", metavar="LIST", type=click.Choice(sorted(LISTS)))
 @click.option("--row", type=int, help="The breaks of this row alone.")
 @click.option("--only", default="", metavar="TEXT", help="The breaks alone whose file or tests have this in them.")
+@click.option("--start", type=click.IntRange(min=0), default=0, show_default=True, help="The first of these breaks.")
+@click.option("--breaks", "most", type=click.IntRange(min=1), help="So many of them, in place of all.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="How many at once.")
-def main(name: str, row: int | None, only: str, jobs: int) -> None:
+def main(name: str, row: int | None, only: str, start: int, most: int | None, jobs: int) -> None:
     """Break the code in every way that is written down for LIST, and see the tests turn red that must notice."""
     chosen = LISTS[name]
     breaks = [
@@ -23,6 +25,7 @@ def main(name: str, row: int | None, only: str, jobs: int) -> None:
         for broken in chosen.breaks()
         if row in {None, broken.row} and (only in broken.file or only in broken.tests)
     ]
+    breaks = breaks[start:][:most]
     wrong = 0
     for broken, verdict in run_breaks(chosen.tests, breaks, jobs):
         wrong += bool(verdict)

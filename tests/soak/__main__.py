@@ -2,31 +2,74 @@
 
 ::
 
-    python -m tests.soak --seconds 600 --seed 1 [--changes 100] [--rate 40] [--dir FOLDER]
+    python -m tests.soak --seconds 600 --seed 1 [--changes 100] [--rate 40] [--restarts 4] [--cuts 10] [--dir FOLDER]
+
+8 hours of a market of 2 requests a second, 20 times as fast, are ``--seconds 1440 --rate 40``.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from tests.soak.lanes import soak
+from tests.soak.lanes import Plan, soak
+from tests.soak.resources import RULE, USES, growths, read_samples
 
 
 @click.command(help="Run views on both lanes while the catalogue changes, and compare the lanes at every version.")
 @click.option("--seconds", type=click.FloatRange(1), default=600.0, show_default=True, help="How long.")
-@click.option("--seed", default=1, show_default=True, help="Of the changes and of the agents.")
+@click.option("--seed", default=1, show_default=True, help="Of the changes, the disturbances and the agents.")
 @click.option("--changes", type=click.IntRange(1), default=100, show_default=True, help="Of the catalogue.")
 @click.option("--rate", type=click.IntRange(1), default=40, show_default=True, help="Requests a second of all agents.")
+@click.option("--restarts", type=click.IntRange(0), default=4, show_default=True, help="Of the runtime.")
+@click.option("--cuts", type=click.IntRange(0), default=10, show_default=True, help="Of the feed's connection.")
+@click.option("--sample-seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Between samples.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where to keep what it leaves.")
-def main(seconds: float, seed: int, changes: int, rate: int, directory: Path | None) -> None:
-    """Run once."""
+def main(
+    *,
+    seconds: float,
+    seed: int,
+    changes: int,
+    rate: int,
+    restarts: int,
+    cuts: int,
+    sample_seconds: float,
+    directory: Path | None,
+) -> None:
+    """Run once; with a directory also draw what the runtime used, as ``resources.png``."""
+    if (most := max(restarts, cuts)) > changes:
+        raise click.UsageError(f"expected at most a restart and a cut for each of {changes} changes, was {most}")
     with tempfile.TemporaryDirectory() as folder:
         where = directory or Path(folder)
         where.mkdir(parents=True, exist_ok=True)
-        click.echo(str(soak(where, seconds=seconds, changes=changes, seed=seed, rate=rate)))
+        if any(where.iterdir()):
+            raise click.UsageError(f"expected an empty folder, was {where}")
+        try:
+            click.echo(str(soak(where, Plan(seconds, changes, seed, rate, restarts, cuts, sample_seconds))))
+        except AssertionError as error:
+            click.echo(f"failed: {error}")
+            sys.exit(1)
+        finally:
+            _report(where, is_drawn=directory is not None)
+
+
+def _report(directory: Path, *, is_drawn: bool) -> None:
+    """Write the uses in the second half, and draw them."""
+    path = directory / "resources.csv"
+    samples = read_samples(path) if path.exists() else []
+    click.echo(f"{len(samples)} samples. {RULE}")
+    for growth in growths(samples):
+        verdict = {None: "too few samples", True: "flat", False: "GROWS"}[growth.is_flat]
+        medians = " -> ".join("-" if value is None else f"{value:14,.0f}" for value in (growth.third, growth.last))
+        click.echo(f"{growth.use:22} {medians}  allowance {USES[growth.use]:12,}  {verdict}")
+    if is_drawn and samples:
+        from tests.soak.drawing import draw
+
+        draw(samples, directory / "resources.png")
+        click.echo(f"picture: {directory / 'resources.png'}")
 
 
 if __name__ == "__main__":

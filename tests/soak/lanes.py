@@ -1,8 +1,10 @@
 """Both lanes over a changing catalogue: a whole runtime with Spark, a feed that flows, and views that come and go.
 
 ```
-exchange with agents ──feed──▶ runtime: 12 views on both lanes, derived streams ◀── adds and drops, by a seed
-                                   └── epoch log, result log ──▶ `audit`, when it has stopped
+exchange with agents ──feed──▶ relay, cut by a seed ──▶ runtime, restarted by a seed ──▶ subscriber, comes and goes
+                                   12 views on both lanes, derived streams ◀── adds and drops, by a seed
+                                   ├── epoch log, result log ──▶ archive ──▶ `audit`, when it has stopped
+                                   └── memory, descriptors, threads, disk ──▶ resources.csv
 ```
 """
 
@@ -13,7 +15,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,24 +24,26 @@ import duckdb
 import pyarrow as pa
 
 from runtime.compiler import MARKET_RELATIONS
-from runtime.epochs import EpochLogReader, Segment, checksums_of, read_segment
+from runtime.epochs import EpochLogReader, Footer, Segment, checksums_of, read_segment
 from runtime.plan import Column, Program, decode_program
 from runtime.state import ARROW_TYPES
 from runtime.views.checksum import MODULUS, changes_checksum
 from tests.generators.programs import normal
 from tests.integration._processes import DEADLINE_S, Results, Running, exchange, runtime
 from tests.integration.test_catalogue import Control, telling
+from tests.soak.disturbing import Archive, FeedRelay, SeenView, Subscriber
+from tests.soak.resources import ResourceSampler
 from tests.soak.views import Catalogue, script
 
-__all__ = ["Soaked", "audit", "soak"]
+__all__ = ["Plan", "Soaked", "audit", "soak"]
 
-_OPTIONS = ("--spark", "--spark-niceness", "0", "--retain-epochs", "1000000", "--retain-megabytes", "4000",
-            "--disk-limit-megabytes", "8000",
-            "--snapshot-epochs", "40", "--snapshot-results", "100000", "--stop-seconds", "300")  # fmt: skip
-
-
+_RETENTION = ("--retain-epochs", "200", "--retain-megabytes", "16", "--snapshot-epochs", "40",
+              "--snapshot-results", "50")  # fmt: skip
+_OPTIONS = ("--spark", "--spark-niceness", "0", *_RETENTION, "--disk-limit-megabytes", "8000", "--stop-seconds", "300")
 _MOST_BEHIND = 4
 """Epochs that Spark may lack when the runtime is stopped."""
+_STAY = 3
+"""A subscriber follows the views over at most so many changes of the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +60,115 @@ class Soaked:
     """Views at one version that were compared with DuckDB."""
     messages: int
     """Of the feed."""
+    shown: int = 0
+    """Views as a subscriber saw them last that were compared with the logs."""
 
 
-def soak(directory: Path, *, seconds: float, changes: int, seed: int, rate: int = 40) -> Soaked:
-    """Run for so long with so many changes, and audit what it leaves; `AssertionError` names what is wrong."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens in a run, and when: seeded."""
+
+    seconds: float
+    """How long."""
+    changes: int
+    """Of the catalogue, evenly over that time."""
+    seed: int
+    """Of the changes, of the disturbances and of the agents."""
+    rate: int = 40
+    """Requests of all agents, a second."""
+    restarts: int = 0
+    """Clean stops and starts of the runtime, each behind a change."""
+    cuts: int = 0
+    """Of the feed's connection, each behind a change."""
+    sample_s: float = 2.0
+    """Between two samples of what the runtime uses."""
+
+    def disturbed(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The numbers of the changes behind which the runtime is restarted, and the feed cut."""
+        chance = random.Random(f"{self.seed} disturbances")
+        restarts, cuts = (chance.sample(range(self.changes), most) for most in (self.restarts, self.cuts))
+        return frozenset(restarts), frozenset(cuts)
+
+
+def soak(directory: Path, plan: Plan) -> Soaked:
+    """Run as planned, and audit what it leaves; `AssertionError` names what is wrong.
+
+    ``directory`` gets the samples, ``resources.csv``, beside what the processes leave.
+    """
     beginning = directory / "beginning.sql"
     beginning.write_text(script(), encoding="utf-8")
-    held, catalogue = directory / "runtime", Catalogue(random.Random(seed))
-    agents = ("--agents", "default", "--rate", str(rate), "--seed", str(seed))
-    with exchange(directory / "exchange", *agents) as market:
-        port = market.ready().ports["text"]
-        with runtime(held, port, [beginning], *_OPTIONS) as engine, telling(engine):
-            control, results = Control(engine), Results(engine)
-            begun = time.monotonic()
-            for number in range(changes):
-                engine.runs_for(max(0.0, begun + (number + 1) * seconds / changes - time.monotonic()))
-                _change(control, catalogue, number)
-                _look(engine)
-            shown = results.newest(sorted(catalogue.views))
-            lines = {line["name"]: line for line in results.get("views")}
-            assert set(lines) >= set(catalogue.views)
-            engine.figures(lambda f: f["epoch"] - f["published_epoch"] < _MOST_BEHIND, "Spark close behind the feed")
-            figures = _stop(engine)
-    found = audit(held, wanted={shown.epoch: shown.rows}, every=max(1, changes // 4))
-    assert found.epoch == figures["epoch"], f"expected Spark at epoch {figures['epoch']}, was {found.epoch}"
+    run = directory / "runtime"
+    agents = ("--agents", "default", "--rate", str(plan.rate), "--seed", str(plan.seed))
+    with (
+        exchange(directory / "exchange", *agents) as market,
+        FeedRelay(market.ready().ports["text"]) as relay,
+        Archive(run, directory / "archive") as archive,
+        ResourceSampler(run, directory / "resources.csv", every_s=plan.sample_s) as sampler,
+    ):
+        figures, shown = _Driver(plan, run, relay, sampler).drive(beginning)
+    soaked = audit(archive.directory, shown, every=max(1, plan.changes // 4))
+    assert soaked.epoch == figures["epoch"], f"expected Spark at epoch {figures['epoch']}, was {soaked.epoch}"
     assert figures["lane_differences"] == 0, figures
-    assert figures["lane_comparisons"] == found.comparisons, "each checksum of each version is compared, once"
-    return found
+    assert figures["lane_comparisons"] == soaked.comparisons, "each checksum of each version is compared, once"
+    return soaked
+
+
+class _Driver:
+    """Makes the changes and the disturbances of one run."""
+
+    def __init__(self, plan: Plan, run: Path, relay: FeedRelay, sampler: ResourceSampler) -> None:
+        self._plan, self._run, self._relay, self._sampler = plan, run, relay, sampler
+        self._catalogue = Catalogue(random.Random(plan.seed))
+        self._chance = random.Random(f"{plan.seed} subscribers")
+        self._number = self._comparisons = 0
+        self._shown: list[tuple[str, SeenView]] = []
+
+    def drive(self, beginning: Path) -> tuple[dict[str, Any], list[tuple[str, SeenView]]]:
+        """All of it; the last figures, comparisons counted over all starts, and what subscribers saw last."""
+        restarts, cuts = self._plan.disturbed()
+        begun = time.monotonic()
+        figures: dict[str, Any] = {}
+        scripts = [beginning]
+        while scripts or self._number < self._plan.changes:
+            with runtime(self._run, self._relay.port, scripts, *_OPTIONS) as engine, telling(engine):
+                self._sampler.watch(engine.pid)
+                figures = self._start(engine, begun, restarts, cuts)
+                self._sampler.watch(None)
+            scripts = []
+        return figures | {"lane_comparisons": self._comparisons}, self._shown
+
+    def _start(self, engine: Running, begun: float, restarts: Set[int], cuts: Set[int]) -> dict[str, Any]:
+        """From a start of the runtime to the next stop."""
+        plan, control, results = self._plan, Control(engine), Results(engine)
+        subscriber, until = None, 0
+        while self._number < plan.changes:
+            number = self._number
+            if subscriber is None:
+                subscriber = Subscriber(engine.ready().ports["http"], sorted(self._catalogue.views))
+                until = number + self._chance.randrange(_STAY)
+            engine.runs_for(max(0.0, begun + (number + 1) * plan.seconds / plan.changes - time.monotonic()))
+            _change(control, self._catalogue, number)
+            _look(engine)
+            self._number += 1
+            if number in cuts:
+                sys.stderr.write(f"feed cut after connection {self._relay.connections}\n")
+                self._relay.cut()
+            if number >= until:
+                self._shown += subscriber.leave().items()
+                subscriber = None
+            if number in restarts:
+                break
+        newest = results.newest(sorted(self._catalogue.views))
+        self._shown += [(name, SeenView(newest.epoch, newest.sequence, rows)) for name, rows in newest.rows.items()]
+        lines = {line["name"]: line for line in results.get("views")}
+        assert set(lines) >= set(self._catalogue.views)
+        engine.figures(lambda f: f["epoch"] - f["published_epoch"] < _MOST_BEHIND, "Spark close behind the feed")
+        figures = _stop(engine)
+        if subscriber is not None:
+            self._shown += subscriber.leave().items()
+        self._comparisons += figures["lane_comparisons"]
+        sys.stderr.write(f"stopped at epoch {figures['epoch']}\n")
+        return figures
 
 
 def _change(control: Control, catalogue: Catalogue, number: int) -> None:
@@ -110,22 +196,35 @@ def _stop(engine: Running) -> dict[str, Any]:
     return figures
 
 
-def audit(directory: Path, wanted: Mapping[int, Mapping[str, Counter[Any]]], every: int = 1) -> Soaked:
+def audit(directory: Path, shown: Iterable[tuple[str, SeenView]], every: int = 1) -> Soaked:
     """Check every version of Spark by the checksums of its epoch, and some, the last one included, by DuckDB.
 
-    ``wanted``: epoch → views as a subscriber saw them there.
+    ``directory`` has all epochs and results. ``shown``: names of views with what subscribers saw; what they saw between
+    two epochs is not compared.
     """
     log = EpochLogReader(directory / "epochs")
     relations = _Relations(log)
-    program = relations.program
+    program = early_program = relations.program
     paths = sorted((directory / "results").glob("*.result"))
     checksums = {view.name: 0 for view in program.views}
     rows: dict[str, Counter[Any]] = {view.name: Counter() for view in program.views}
-    comparisons = answers = at = 0
-    seen = dict(wanted)
+    comparisons = answers = at = compared = 0
+    seen: dict[int, list[tuple[str, SeenView]]] = {}
+    for name, view in shown:
+        seen.setdefault(view.epoch, []).append((name, view))
     for number, path in enumerate(paths):
         segment = read_segment(path)
         assert segment.footer.from_epoch == at, f"expected the version behind epoch {at}, was {path.name}"
+        for epoch in range(at + 1, segment.footer.to_epoch + 1):
+            footer = log.read(epoch).footer
+            early_program = decode_program(footer.control) if footer.control else early_program
+            if views := _comparable(seen.pop(epoch, []), footer):
+                relations.reach(epoch)
+                expected = relations.answers(early_program)
+                for name, view in views:
+                    rows_then = {normal(row): count for row, count in view.rows.items()}
+                    assert rows_then == expected[name], f"{name} as it was shown at {epoch} is not DuckDB's"
+                compared += len(views)
         at = segment.footer.to_epoch
         assert not segment.footer.attributes, f"a view has failed at epoch {at}: {segment.footer.attributes}"
         if segment.footer.control:
@@ -140,17 +239,19 @@ def audit(directory: Path, wanted: Mapping[int, Mapping[str, Counter[Any]]], eve
             if view.name in early:
                 assert checksums[view.name] == early[view.name], f"the lanes differ: {view.name} at epoch {at}"
                 comparisons += 1
-        if number % every == 0 or path == paths[-1] or at in seen:
+        if number % every == 0 or path == paths[-1]:
             relations.reach(at)
             expected = relations.answers(program)
             for view in program.views:
                 assert +rows[view.name] == expected[view.name], f"Spark and DuckDB differ: {view.name} at epoch {at}"
             answers += len(program.views)
-        for name, shown in seen.pop(at, {}).items():
-            assert {normal(row): count for row, count in shown.items()} == +rows[name], (
-                f"{name} as it was shown at {at}"
-            )
-    return Soaked(at, len(paths), comparisons, answers, log.read(at).footer.cuts["feed"].sequence)
+    return Soaked(at, len(paths), comparisons, answers, log.read(at).footer.cuts["feed"].sequence, compared)
+
+
+def _comparable(shown: Iterable[tuple[str, SeenView]], footer: Footer) -> list[tuple[str, SeenView]]:
+    """What was seen at the end of this epoch, and not between it and the next one."""
+    cut = footer.cuts.get("feed")
+    return [(name, view) for name, view in shown if cut is not None and view.sequence == cut.sequence]
 
 
 def _early_checksums(segment: Segment, program: Program) -> dict[str, int]:

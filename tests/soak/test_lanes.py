@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.lanes import soak
+from tests.soak.lanes import Plan, soak
+from tests.soak.resources import read_samples
 from tests.soak.views import BEGINNING, STREAMS, VIEWS, Catalogue
 
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "3"))
@@ -19,10 +20,12 @@ SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "3"))
 @pytest.mark.process
 @pytest.mark.timeout(3600)
 def test_both_lanes_agree_while_the_catalogue_changes(tmp_path: Path) -> None:
-    """A minute of what `python -m tests.soak` does for as long as one wants."""
-    found = soak(tmp_path, seconds=40, changes=20, seed=SEED)
+    """A minute of what `python -m tests.soak` does for as long as one wants, with a restart and cuts of the feed."""
+    found = soak(tmp_path, Plan(40, changes=20, seed=SEED, restarts=1, cuts=3, sample_s=0.5))
     assert found.versions > 20
     assert found.comparisons > 10 * found.versions
+    assert found.shown > 0
+    assert {sample.start for sample in read_samples(tmp_path / "resources.csv")} == {0, 1}
 
 
 def test_changes_reach_every_view_and_every_stream() -> None:

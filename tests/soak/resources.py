@@ -1,0 +1,189 @@
+"""What a runtime and its children use over time: samples as CSV, and the rule that says whether a use is flat.
+
+Reads ``/proc`` and so needs Linux.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from runtime.service.rundir.upkeep import used_bytes
+
+__all__ = ["RULE", "USES", "WARM_S", "Growth", "ResourceSampler", "Sample", "growths", "read_samples"]
+
+WARM_S: Final = 30.0
+"""Samples this soon after a start of the runtime do not count: Java loads its classes, and pools fill."""
+_LEAST: Final = 5
+_SHARE: Final = 0.1
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+USES: Final = MappingProxyType(
+    {
+        "runtime_rss_bytes": 32_000_000,
+        "children_rss_bytes": 64_000_000,
+        "runtime_descriptors": 8,
+        "children_descriptors": 8,
+        "runtime_threads": 4,
+        "children_threads": 8,
+        "disk_bytes": 8_000_000,
+    }
+)
+"""Each use, with the growth that is never taken for one: what a pool, a collection of garbage or a snapshot moves."""
+
+RULE: Final = (
+    f"A use is flat if its median over the last quarter of the run exceeds that over the third quarter by at most "
+    f"{_SHARE:.0%}, or by at most the allowance of its row; samples within {WARM_S:.0f} s of a start do not count, and "
+    f"with fewer than {_LEAST} samples in either quarter nothing is said."
+)
+"""The rule of `growths` in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at the runtime's processes."""
+
+    seconds: float
+    """Since the sampler began."""
+    start: int
+    """Which start of the runtime, from 0."""
+    age_s: float
+    """Since that start."""
+    runtime_rss_bytes: int
+    """Resident memory of the runtime's own process."""
+    runtime_descriptors: int
+    """Its open descriptors."""
+    runtime_threads: int
+    """Its threads."""
+    children_rss_bytes: int
+    """Resident memory of its descendants: Java, and the Python workers of Spark; pages they share count each time."""
+    children_descriptors: int
+    """Their open descriptors."""
+    children_threads: int
+    """Their threads."""
+    disk_bytes: int
+    """Size of the run directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A use in the second half of a run."""
+
+    use: str
+    """A key of `USES`."""
+    third: float | None
+    """Median over the third quarter, None without enough samples."""
+    last: float | None
+    """Median over the last quarter."""
+
+    @property
+    def is_flat(self) -> bool | None:
+        """By `RULE`; None without enough samples."""
+        if self.third is None or self.last is None:
+            return None
+        return self.last - self.third <= max(_SHARE * self.third, USES[self.use])
+
+
+def growths(samples: Sequence[Sample]) -> list[Growth]:
+    """Each use in the second half, by `RULE`."""
+    end = samples[-1].seconds if samples else 0.0
+    warm = [sample for sample in samples if sample.age_s >= WARM_S]
+    third = [sample for sample in warm if end / 2 <= sample.seconds < 3 * end / 4]
+    last = [sample for sample in warm if sample.seconds >= 3 * end / 4]
+    return [Growth(use, _median(third, use), _median(last, use)) for use in USES]
+
+
+def _median(samples: Sequence[Sample], use: str) -> float | None:
+    if len(samples) < _LEAST:
+        return None
+    return float(statistics.median(getattr(sample, use) for sample in samples))
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """The samples of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        kinds: Mapping[str, Callable[[str], float]] = {"seconds": float, "age_s": float}
+        return [
+            Sample(**{name: kinds.get(name, int)(text) for name, text in row.items()}) for row in csv.DictReader(file)
+        ]
+
+
+class ResourceSampler:
+    """Samples the processes of a runtime every few seconds, on a thread of its own, into a CSV file."""
+
+    def __init__(self, directory: Path, path: Path, *, every_s: float) -> None:
+        """Write to ``path``; ``directory`` is the run directory whose size is taken."""
+        self._directory, self._path, self._every_s = directory, path, every_s
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._begun = time.monotonic()
+        self._process: tuple[int, int, float] | None = None
+        self._starts = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def watch(self, pid: int | None) -> None:
+        """Sample this process, which was just started, and its descendants from now on; None for no process."""
+        with self._lock:
+            self._process = None if pid is None else (pid, self._starts, time.monotonic())
+            self._starts += pid is not None
+
+    def _work(self) -> None:
+        with self._path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, [field.name for field in fields(Sample)])
+            writer.writeheader()
+            while not self._stop.wait(self._every_s):
+                with self._lock:
+                    process = self._process
+                if process is None:
+                    continue
+                with suppress(OSError):  # it ends just now
+                    writer.writerow(asdict(self._sample(*process)))
+                    file.flush()
+
+    def _sample(self, pid: int, start: int, started: float) -> Sample:
+        rss, descriptors, threads = _uses(pid)
+        children = [0, 0, 0]
+        for child in _descendants(pid):
+            with suppress(OSError):
+                children = [total + use for total, use in zip(children, _uses(child), strict=True)]
+        now = time.monotonic()
+        return Sample(
+            round(now - self._begun, 2), start, round(now - started, 2),
+            rss, descriptors, threads, *children, used_bytes(self._directory),
+        )  # fmt: skip
+
+
+def _uses(pid: int) -> tuple[int, int, int]:
+    """Resident bytes, descriptors and threads of a process."""
+    folder = Path("/proc") / str(pid)
+    pages = int((folder / "statm").read_text().split()[1])
+    descriptors, threads = (sum(1 for _ in (folder / name).iterdir()) for name in ("fd", "task"))
+    return pages * _PAGE_BYTES, descriptors, threads
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Children of a process, and theirs."""
+    for task in (Path("/proc") / str(pid) / "task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                yield child
+                yield from _descendants(child)
