@@ -106,7 +106,7 @@ class ChangeStream:
         self._is_closed = False
         self._has_received = False
         """True if data arrived on this connection."""
-        self._fruitless = 0
+        self._empty_connections = 0
         """Number of consecutive connections without data."""
 
     @property
@@ -174,15 +174,15 @@ class ChangeStream:
         if not data:
             self._disconnect()
             if not self._has_received:
-                self._rest(end_s)
+                self._delay(end_s)
             return
-        self._has_received, self._fruitless = True, 0
+        self._has_received, self._empty_connections = True, 0
         self._frames = self._decoded(data)
 
-    def _rest(self, end_s: float | None) -> None:
+    def _delay(self, end_s: float | None) -> None:
         """Delay the next attempt, longer each time, as the runtime accepts connections without sending anything."""
-        patience, self._fruitless = self._patience, self._fruitless + 1
-        wait_s = min(patience.first_s * 2.0 ** min(self._fruitless - 1, _MOST_DOUBLED), patience.most_s)
+        patience, self._empty_connections = self._patience, self._empty_connections + 1
+        wait_s = min(patience.first_s * 2.0 ** min(self._empty_connections - 1, _MOST_DOUBLED), patience.most_s)
         if end_s is not None:
             wait_s = max(0.0, min(wait_s, end_s - self._now_s()))
         if not self._is_closed:

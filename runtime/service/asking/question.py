@@ -42,7 +42,7 @@ class CheckedQuestion(msgspec.Struct, frozen=True):
 
 
 def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
-    """Return the SELECT, and the epoch of a trailing ``AS OF EPOCH n`` or the given one; raises `AskError` for both.
+    """Return the SELECT, and the epoch of its ``AS OF EPOCH n`` or the given one; raises `AskError` if they differ.
 
     >>> with_epoch("SELECT 1 AS OF EPOCH 12;", None)
     ('SELECT 1 ', 12)

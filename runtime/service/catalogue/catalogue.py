@@ -76,7 +76,7 @@ def begin_catalogue(
             raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
         program = placed(begun_program(selects, relations, streams, inputs, mode, missing=missing))
         writer.seal({}, control=encode_program(program))
-    first_program = _begun_with(writer, where)
+    first_program = _read_first_program(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in first_program.views]
     given = [(select.name, select.sql, select.lane) for select in selects]
     given_streams = [(each.name, each.select.sql, *_clauses(each)) for each in streams]
@@ -119,7 +119,7 @@ def _clauses(stream: StreamSelect) -> tuple[int, int, int]:
     return clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
 
 
-def _begun_with(writer: EpochWriter, where: str) -> Program:
+def _read_first_program(writer: EpochWriter, where: str) -> Program:
     control = writer.log.control(0)
     if not control:
         raise ServiceError(f"expected the control record of epoch 0 in {where}, which is kept for good, was none")

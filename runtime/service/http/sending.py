@@ -33,7 +33,7 @@ class _Flow:
         self._stalled: Any = sender.reactor.callLater(sender.limits.stalled_s, self._abort)
         request.notifyFinish().addBoth(lambda _: self._end())
         request.registerProducer(self, True)
-        self._pour()
+        self._send_pieces()
 
     def pauseProducing(self) -> None:
         """Pause: the connection is full."""
@@ -42,13 +42,13 @@ class _Flow:
     def resumeProducing(self) -> None:
         """Resume: the connection has room."""
         self._is_full = False
-        self._pour()
+        self._send_pieces()
 
     def stopProducing(self) -> None:
         """Stop: the client has disconnected."""
         self._end()
 
-    def _pour(self) -> None:
+    def _send_pieces(self) -> None:
         while not self._is_full and not self._has_ended:
             self._stalled.reset(self._sender.limits.stalled_s)
             try:

@@ -43,7 +43,7 @@ class Feed:
         backoff = Backoff(attempts=config.feed_attempts or _FOR_EVER)
         self._source = make_source(config.protocol, reactor, address, FEED_ID, backoff)
         self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
-        self.gate = Gate(self._source, self._let_in)
+        self.gate = Gate(self._source, self._admit)
         """Admits or stops the feed's bytes."""
         self.origin = Origin(
             FEED_ID,
@@ -55,7 +55,7 @@ class Feed:
             defer=reactor.callFromThread,
         )
 
-    def _let_in(self, raw: RawBuffer) -> None:
+    def _admit(self, raw: RawBuffer) -> None:
         claims, self._claim = self._claim, None
         if claims:  # on the first bytes, when the session is known
             self._take_session(claims)

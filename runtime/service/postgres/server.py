@@ -197,7 +197,7 @@ class _Connection(Protocol):
                 self._cancel(content)
                 return
             elif code >> 16 == 3:
-                self._greeted(code, content)
+                self._handle_startup(code, content)
             else:
                 raise UnreadableMessageError(f"expected version 3 of the protocol, was {code >> 16}.{code & 0xFFFF}")
 
@@ -220,7 +220,7 @@ class _Connection(Protocol):
             self._factory.cancel(*struct.unpack("!iI", content))
         self.close()
 
-    def _greeted(self, code: int, content: bytes) -> None:
+    def _handle_startup(self, code: int, content: bytes) -> None:
         fields, parameters = Fields(content, "the startup message"), dict[str, str]()
         while name := fields.text():
             parameters[name] = fields.text()
@@ -245,7 +245,7 @@ class _Connection(Protocol):
             refused = factory.access.refusal(self._host, None, None)
             if refused is not None:
                 raise FatalError("28000", refused[1].replace("a request", "a connection"))
-            self._let_in()
+            self._start_session()
         self._buffer.add(self._startup.rest())
         self._pump()
 
@@ -271,9 +271,9 @@ class _Connection(Protocol):
             raise FatalError("28P01", f"expected the token as the password of user {user!r}, was another")
         transport.write(messages.authentication(_SASL_FINAL, answer))
         self._scram = None
-        self._let_in()
+        self._start_session()
 
-    def _let_in(self) -> None:
+    def _start_session(self) -> None:
         """Start the session of an authenticated client: send the settings, and that it is ready."""
         self._stop_timer()
         assert self._buffer is not None

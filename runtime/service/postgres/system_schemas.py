@@ -156,7 +156,7 @@ The letters: o oid, n name or text, b bool, i int4, s int2, f float4, x int8, z 
 """
 
 
-def _value_of(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
+def _value(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
     """Return the SQL of the value of a column in the row with a key.
 
     Columns are renamed to names that no argument has: DuckDB replaces the name of an argument by its text, so that a
@@ -168,7 +168,7 @@ def _value_of(column: str, table: str, key: str = "oid", sought: str = "o") -> s
 
 def _named(column: str, table: str) -> str:
     """Return the SQL of the name of the object with the number ``o``, ``-`` for 0."""
-    return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_value_of(column, table)}, o::VARCHAR) END"
+    return f"CASE WHEN o = 0 THEN '-' ELSE coalesce({_value(column, table)}, o::VARCHAR) END"
 
 
 MACROS: Final[dict[str, str]] = {
@@ -176,7 +176,7 @@ MACROS: Final[dict[str, str]] = {
     "array_upper(a, d)": "nullif(len(a), 0)",
     "col_description(o, n)": "NULL::VARCHAR",
     "format_type(o, m)": "CASE WHEN o = 1700 AND m > 0 THEN 'numeric(' || ((m::INTEGER - 4) >> 16) || ',' || "
-    f"((m::INTEGER - 4) & 65535) || ')' ELSE {_value_of('sql_name', TYPE_NAMES)} END",
+    f"((m::INTEGER - 4) & 65535) || ')' ELSE {_value('sql_name', TYPE_NAMES)} END",
     "has_any_column_privilege(a, b := '', c := '')": "true",
     "has_column_privilege(a, b, c := '', d := '')": "true",
     "has_database_privilege(a, b, c := '')": "true",
@@ -205,8 +205,8 @@ MACROS: Final[dict[str, str]] = {
     "pg_get_statisticsobjdef_columns(o)": "NULL::VARCHAR",
     "pg_get_triggerdef(o, p := false)": "NULL::VARCHAR",
     "pg_get_userbyid(o)": "'deltabook'",
-    "pg_get_viewdef(o, p := false)": _value_of(
-        "definition", "pg_catalog.pg_views", "viewname", _value_of("relname", "pg_catalog.pg_class")
+    "pg_get_viewdef(o, p := false)": _value(
+        "definition", "pg_catalog.pg_views", "viewname", _value("relname", "pg_catalog.pg_class")
     ),
     "pg_has_role(a, b, c := '')": "true",
     "pg_indexes_size(o)": "0::BIGINT",
@@ -221,7 +221,7 @@ MACROS: Final[dict[str, str]] = {
     "pg_size_pretty(n)": "n || ' bytes'",
     "pg_statistics_obj_is_visible(o)": "true",
     "pg_stat_get_numscans(o)": "0::BIGINT",
-    "pg_table_is_visible(o)": _value_of("relnamespace", "pg_catalog.pg_class") + " <> 13000",
+    "pg_table_is_visible(o)": _value("relnamespace", "pg_catalog.pg_class") + " <> 13000",
     "pg_table_size(o)": "0::BIGINT",
     "pg_tablespace_location(o)": "''",
     "pg_total_relation_size(o)": "0::BIGINT",
@@ -234,12 +234,10 @@ MACROS: Final[dict[str, str]] = {
     "regnamespace_name(o)": _named("nspname", "pg_catalog.pg_namespace"),
     "regtype_name(o)": _named("sql_name", TYPE_NAMES),
     "shobj_description(o, c := '')": "NULL::VARCHAR",
-    "to_regclass(n)": _value_of(
-        "oid", "pg_catalog.pg_class", "relname", "replace(regexp_extract(n, '[^.]+$'), '\"', '')"
-    ),
-    "to_regnamespace(n)": _value_of("oid", "pg_catalog.pg_namespace", "nspname", "replace(n, '\"', '')"),
-    "to_regtype(n)": f"coalesce({_value_of('oid', TYPE_NAMES, 'sql_name', 'n')}, "
-    f"{_value_of('oid', TYPE_NAMES, 'name', 'n')})",
+    "to_regclass(n)": _value("oid", "pg_catalog.pg_class", "relname", "replace(regexp_extract(n, '[^.]+$'), '\"', '')"),
+    "to_regnamespace(n)": _value("oid", "pg_catalog.pg_namespace", "nspname", "replace(n, '\"', '')"),
+    "to_regtype(n)": f"coalesce({_value('oid', TYPE_NAMES, 'sql_name', 'n')}, "
+    f"{_value('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
 """Functions of PostgreSQL → their definitions over the catalogue above."""

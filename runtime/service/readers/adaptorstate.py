@@ -62,11 +62,11 @@ class AdaptorState:
             self._is_usable = False
 
     def __contains__(self, name: object) -> bool:
-        return f"{self._prefix}{name}" in self._touched()
+        return f"{self._prefix}{name}" in self._usable_space()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the objects."""
-        return iter([name.removeprefix(self._prefix) for name in self._touched() if name.startswith(self._prefix)])
+        return iter([name.removeprefix(self._prefix) for name in self._usable_space() if name.startswith(self._prefix)])
 
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = _PLAIN, *, length: int = 0, initial: object = None
@@ -76,7 +76,7 @@ class AdaptorState:
         ``kind`` is one of the persisted types of `runtime.state`, ``length`` the length of an array, and ``initial``
         its items, or the value.
         """
-        space = self._touched()
+        space = self._usable_space()
         full = f"{self._prefix}{name}"
         if full not in space and sum(1 for _ in self) >= _MOST_OBJECTS:
             raise AdaptorError(f"expected at most {_MOST_OBJECTS} objects of an adaptor, was one more: {name}")
@@ -84,9 +84,9 @@ class AdaptorState:
 
     def delete(self, name: str) -> None:
         """Delete an object; raises `KeyError`."""
-        self._touched().delete(f"{self._prefix}{name}")
+        self._usable_space().delete(f"{self._prefix}{name}")
 
-    def _touched(self) -> ObjectSpace:
+    def _usable_space(self) -> ObjectSpace:
         if not self._is_usable or self._space is None:
             raise AdaptorError("expected state to be used within apply, was used elsewhere")
         self._is_touched = True

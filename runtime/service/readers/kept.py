@@ -84,10 +84,8 @@ class KeptReaders(msgspec.Struct, frozen=True):
         """Return the relations that views may use: the market's, those of readers, and those whose rows have stayed."""
         own = [own_relation(reader.wanted) for reader in self.readers if not reader.is_leaving]
         stayed = [left.relation for left in self.left if left.stays]
-        relations_by_name = {
-            relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None
-        }
-        return tuple(relations_by_name.values())
+        known = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
+        return tuple(known.values())
 
     def inputs(self) -> tuple[DerivedInput, ...]:
         """Return the relations that derived streams may read: trades, touches, and those of readers not leaving."""

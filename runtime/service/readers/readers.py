@@ -188,7 +188,7 @@ class ReaderService:
     ) -> tuple[ChangedReader, Deferred[int | None] | None]:
         """Return the outcome, and the Deferred of `_empty` if the rows have yet to leave."""
         ingest, _ = self._parts()
-        reader = self._droppable(name)
+        reader = self._find_droppable(name)
         own = own_relation(reader.wanted)
         if rows == "leave" and (needed := self._needed(reader)):
             raise CatalogueError(
@@ -296,7 +296,7 @@ class ReaderService:
         if known is None and len(left) + len(taken) >= _MOST_LEFT:
             raise CatalogueError(f"expected names of relations that were there before, was the {_MOST_LEFT + 1}th")
 
-    def _droppable(self, name: str) -> KeptReader:
+    def _find_droppable(self, name: str) -> KeptReader:
         if name in self._inputs.names:
             raise CatalogueError(f"expected a reader that was added, was {name!r}, which the runtime was started with")
         reader = self.kept.find(name)

@@ -55,7 +55,7 @@ class EpochSubscription(Subscription):
         """Positions of views that are not followed; a view that is missing here begins with a snapshot."""
         self._goal: dict[str, int] = {}
         """Epochs at which the streams of waiting views begin; the logs are needed up to there."""
-        self._why: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
         """Reasons why views begin with a snapshot."""
         self._pending: dict[str, object] = {}
         """Views that wait for the logs or for the end of the open epoch, each with a token of the request."""
@@ -76,7 +76,7 @@ class EpochSubscription(Subscription):
         """Discard the position of a view, which the epochs do not continue; `catch_up` then sends a snapshot."""
         if name in self._names:
             self._forget(name)
-            self._why[name] = reason
+            self._reasons[name] = reason
 
     def _wait(self, name: str) -> None:
         self._at[name] = self._goal[name] = self._source.delivered(name)
@@ -84,7 +84,7 @@ class EpochSubscription(Subscription):
 
     def _forget(self, name: str) -> None:
         super()._forget(name)
-        for kept in (self._at, self._goal, self._why, self._pending, self._ready):
+        for kept in (self._at, self._goal, self._reasons, self._pending, self._ready):
             kept.pop(name, None)
 
     def _due(self, name: str) -> list[Message]:
@@ -116,7 +116,7 @@ class EpochSubscription(Subscription):
         position, goal = self._at[name], self._goal[name]
         if position > goal:
             self._forget(name)
-            self._why[name] = f"expected an epoch of this run, the newest is {goal}, was {position}"
+            self._reasons[name] = f"expected an epoch of this run, the newest is {goal}, was {position}"
             return self._begin(name)
         if position < goal and self._is_reading:
             return []
@@ -146,7 +146,7 @@ class EpochSubscription(Subscription):
             del self._pending[name]
         if is_awaited and past.gone:
             self._forget(name)
-            self._why[name] = past.gone
+            self._reasons[name] = past.gone
         elif is_awaited:
             kind = "progress" if past.rows is None else "changes"
             header = self._source.header(name, kind, self._at[name], past.reached, past.cuts)
@@ -163,5 +163,5 @@ class EpochSubscription(Subscription):
         return Message(msgspec.structs.replace(header, reason=reason))
 
     def _explained(self, name: str, snapshot: Message) -> Message:
-        reason = self._why.pop(name, "")
+        reason = self._reasons.pop(name, "")
         return Message(msgspec.structs.replace(snapshot.header, reason=reason), snapshot.rows) if reason else snapshot

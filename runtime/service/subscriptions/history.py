@@ -76,7 +76,7 @@ class History:
                 program = decode_program(segment.footer.control)
                 before = before or self._program(epoch - 1)
                 # A view that did not exist before has all its changes in the epochs from here on.
-                if _home(before, view.name) not in {None, _home(program, view.name)}:
+                if _identity(before, view.name) not in {None, _identity(program, view.name)}:
                     raise _Gone(f"view {view.name} of epoch {begin} ended with epoch {epoch - 1}, this is another one")
                 before = program
             if f"{ANEW}{view.name}" in segment.footer.attributes:
@@ -119,7 +119,7 @@ def section_of(view: View) -> str:
     return f"view/{view.name}" if view.lane == "express" else view.name
 
 
-def _home(program: Program, name: str) -> tuple[int, str] | None:
+def _identity(program: Program, name: str) -> tuple[int, str] | None:
     """Return what distinguishes a view, or a derived stream, from others of the same name; None if it is missing."""
     views = (*program.views, *stream_views(program).views)
     match = next((view for view in views if view.name == name), None)

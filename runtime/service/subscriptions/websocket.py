@@ -63,8 +63,8 @@ class WebSocket:
         self._pieces: list[str] = []
         self._bytes = 0
         self._lost_channel = channel.connectionLost
-        self._is_leaving = False
-        self._heard_s = clock.seconds()
+        self._is_closing = False
+        self._received_s = clock.seconds()
         self._timer: Any = clock.callLater(_PING_S, self._check_alive)
         self.transport: Any = None
 
@@ -87,7 +87,7 @@ class WebSocket:
         if self.is_open:
             short = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
             self._write(CloseConnection(code=code, reason=short))
-            self._leave()
+            self._begin_close()
 
     # Twisted's protocol interface, called by the channel
 
@@ -98,7 +98,7 @@ class WebSocket:
 
     def dataReceived(self, data: bytes) -> None:
         """Decode bytes of the peer and handle the events in them."""
-        self._heard_s = self._clock.seconds()
+        self._received_s = self._clock.seconds()
         if self._connection.state is ConnectionState.CLOSED:
             return
         try:
@@ -106,7 +106,7 @@ class WebSocket:
             for event in self._connection.events():
                 self._handle(event)
         except (LocalProtocolError, RemoteProtocolError):  # bytes after a close frame
-            self._cut()
+            self._disconnect()
 
     def connectionLost(self, reason: Failure) -> None:
         """Notify the receiver and the channel that the connection is lost."""
@@ -120,14 +120,14 @@ class WebSocket:
 
     def pauseProducing(self) -> None:
         """Stop reading: the transport's buffer is full."""
-        if not self._is_leaving:
+        if not self._is_closing:
             self.transport.pauseProducing()
         if self._receiver is not None:
             self._receiver.full()
 
     def resumeProducing(self) -> None:
         """Read again: the transport's buffer has room."""
-        if not self._is_leaving:
+        if not self._is_closing:
             self.transport.resumeProducing()
         if self._receiver is not None:
             self._receiver.drained()
@@ -156,16 +156,16 @@ class WebSocket:
         elif isinstance(event, CloseConnection):
             if self._connection.state is not ConnectionState.CLOSED:
                 self._write(event.response())
-            self._leave()
+            self._begin_close()
         else:
             assert isinstance(event, Pong), event
 
     def _check_alive(self) -> None:
         """Send a ping, or disconnect a peer that has been silent for too long; runs periodically."""
-        silent_s = self._clock.seconds() - self._heard_s
+        silent_s = self._clock.seconds() - self._received_s
         if silent_s >= _SILENCE_S:
             self.close(GOING_AWAY, "nothing was heard for too long")
-            self._cut()
+            self._disconnect()
             return
         if self.is_open:
             self._write(Ping())
@@ -174,16 +174,16 @@ class WebSocket:
     def _write(self, event: Any) -> None:
         self.transport.write(self._connection.send(event))
 
-    def _leave(self) -> None:
-        if self._is_leaving:  # the peer answers a close frame with one
+    def _begin_close(self) -> None:
+        if self._is_closing:  # the peer answers a close frame with one
             return
-        self._is_leaving = True
+        self._is_closing = True
         self._channel.loseConnection()  # also unregisters the producer, for which TLS would wait
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        self._timer = self._clock.callLater(_LINGER_S, self._cut)
+        self._timer = self._clock.callLater(_LINGER_S, self._disconnect)
 
-    def _cut(self) -> None:
+    def _disconnect(self) -> None:
         abort = getattr(self.transport, "abortConnection", None) or self.transport.loseConnection
         abort()
 

@@ -305,7 +305,7 @@ def test_a_lost_or_closed_connection_leaves_nothing_behind() -> None:
         page.protocol.connectionLost(Failure(ConnectionLost()))
         assert lab.hub.subscribers == 0
     assert lab.site.figures().connections == 0
-    assert not [call for call in lab.clock.getDelayedCalls() if "_look" in repr(call) or "_cut" in repr(call)]
+    assert not [c for c in lab.clock.getDelayedCalls() if "_check_alive" in repr(c) or "_disconnect" in repr(c)]
 
 
 def test_who_may_connect_is_what_the_port_says() -> None:
