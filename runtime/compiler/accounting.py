@@ -1,4 +1,4 @@
-"""Accounts for every part of a query: what the compiler would not read is refused, never dropped."""
+"""Check that every part of a query is read: the compiler refuses parts that it would not read, and drops none."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Count: frozenset({"this", "expressions"}),
     **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
 }
-"""Node → the parts that the compiler reads of it. Functions that are not here go to DuckDB whole."""
+"""Parts of each node that the compiler reads. Other functions go to DuckDB whole."""
 _FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
-"""What sqlglot notes of a dialect, which says nothing of the query."""
+"""Notes of sqlglot on a dialect, which do not concern the query."""
 _WORDS: Final = {
     "limit_options": "PERCENT or WITH TIES",
     "sample": "SAMPLE",
@@ -66,7 +66,7 @@ _WORDS: Final = {
 
 
 def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
-    """The first part that the compiler does not read: what it is, and the node that it stands in."""
+    """Return the first part that the compiler does not read, described, and the node that has it."""
     for node in tree.walk():
         read = _READ.get(type(node))
         if read is None:

@@ -20,7 +20,7 @@ _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 
 
 def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
-    """SUM keeps the scale and is HUGEINT; of floats it adds in the order of the values, so that it is repeatable."""
+    """Rewrite SUM, which keeps the scale and is HUGEINT; floats are added in order of value, to be repeatable."""
     value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
@@ -54,7 +54,7 @@ def _count(rewriter: Rewriter, node: exp.Count) -> Value:
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
-    """AVG of integers is the exact sum, as DOUBLE, by the count: the same whatever the order of the rows."""
+    """Rewrite AVG of integers as the exact sum, as DOUBLE, by the count: the same for any order of the rows."""
     value, argument = _argument(rewriter, node)
     if not value.type.is_numeric:
         raise rewriter.error(f"expected AVG of a number, was {value.type}", node)
@@ -71,7 +71,7 @@ def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
 
 
 def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
-    """Puts the FILTER and OVER around an aggregate around what it becomes: of an AVG around both its parts."""
+    """Put the FILTER and OVER of an aggregate around its rewritten form: around both parts of an AVG."""
     around = node.parent
     if isinstance(around, exp.Filter):
         part = exp.Filter(this=part, expression=_filter_condition(rewriter, around))
@@ -89,7 +89,7 @@ def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
 
 
 def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
-    """ARG_MIN(x, y), ties broken by x: FIRST(x ORDER BY y, x), rows with NULL left out as DuckDB does."""
+    """Rewrite ARG_MIN(x, y), ties broken by x, as FIRST(x ORDER BY y, x), without rows with NULL as in DuckDB."""
     value, by = rewriter.rewrite(node.this), rewriter.rewrite(node.expression)
     down = isinstance(node, exp.ArgMax)
     order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]
@@ -103,7 +103,7 @@ def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
 
 
 def _mode(rewriter: Rewriter, node: exp.Mode) -> Value:
-    """MODE is the least of the values that occur most often: DuckDB's own is the first of them, in no fixed order."""
+    """Rewrite MODE as the least of the most frequent values: DuckDB's own is the first of them, in no fixed order."""
     if node.this is None or isinstance(node.this, exp.Order):
         return rewriter.foreign(node)
     value = rewriter.rewrite(node.this)
@@ -112,7 +112,7 @@ def _mode(rewriter: Rewriter, node: exp.Mode) -> Value:
 
 
 def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
-    """Whether the aggregate may see no row at all."""
+    """Return True if the aggregate may see no row at all."""
     return not rewriter.scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
 
 
@@ -137,7 +137,7 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
 
 
 def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
-    """LAG, FIRST_VALUE and the like keep the type of the value, and its scale."""
+    """Rewrite LAG, FIRST_VALUE and the like, which keep the type of the value, and its scale."""
     value, call = rewriter.rewrite(node.this), node.copy()
     default = node.args.get("default")
     if default is None:
@@ -153,7 +153,7 @@ def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
 
 
 def _nulls(rewriter: Rewriter, node: exp.IgnoreNulls | exp.RespectNulls) -> Value:
-    """What a window function makes of NULLs: a part of its call."""
+    """Rewrite the treatment of NULLs by a window function, which is a part of its call."""
     value = rewriter.rewrite(node.this)
     return Value(type(node)(this=value.sql), value.type, value.widened)
 
@@ -174,7 +174,7 @@ def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr) -> exp.Expr:
 
 
 def _argument(rewriter: Rewriter, node: exp.AggFunc) -> tuple[Value, exp.Expr]:
-    """The value under an aggregate, and the aggregate's argument, which may say DISTINCT."""
+    """Return the value under an aggregate, and the aggregate's argument, which may have DISTINCT."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
         value = rewriter.rewrite(inner.expressions[0])
@@ -186,7 +186,7 @@ def _argument(rewriter: Rewriter, node: exp.AggFunc) -> tuple[Value, exp.Expr]:
 
 
 def _in_order(argument: exp.Expr, by: exp.Expr) -> exp.Expr:
-    """Float aggregates see their values sorted: their rounding must not depend on the order of rows."""
+    """Sort the values of float aggregates, as their rounding must not depend on the order of rows."""
     if isinstance(argument, exp.Distinct):
         return argument
     return exp.Order(this=argument, expressions=[exp.Ordered(this=by.copy(), nulls_first=False)])

@@ -1,4 +1,4 @@
-"""A program with views more: those that stand keep their compiled bodies, so that no later compiler can change them."""
+"""Extension of a program by views: existing ones keep their compiled bodies, so that no later compiler changes them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _replace = msgspec.structs.replace
 
 
 def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
-    """The program with these views besides its own; raises `SqlError` for the first that cannot be added.
+    """Return the program with these views added; raise `SqlError` for the first that cannot be added.
 
-    The old maps keep their numbers; each new view gets a home of its own, behind those that are there. A new view may
-    read the standing ones: their SQL, not their compiled bodies, is put into it.
+    The old maps keep their numbers; each new view gets a home of its own, after the existing ones. A new view may
+    read existing ones: their SQL, not their compiled bodies, is put into it.
     """
     taken = {view.name for view in program.views}
     for select in selects:

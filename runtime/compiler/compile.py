@@ -39,7 +39,7 @@ def compile_program(
     mode: Literal["sql", "dbtoaster"] = "sql",
     standing: Sequence[View] = (),
 ) -> Program:
-    """The program of these views over these relations; raises `SqlError` for the first that has none.
+    """Return the program of these views over these relations; raise `SqlError` for the first that has none.
 
     They may read each other, whatever their order, and views that are ``standing``, which are not in the program.
     """
@@ -78,7 +78,7 @@ def _compiled(
 
 
 class _Compiler:
-    """Compiles views one after the other into one set of maps."""
+    """Compiler of views, one after the other, into one set of maps."""
 
     def __init__(self, relations: dict[str, Relation], mode: Literal["sql", "dbtoaster"]) -> None:
         self.relations = relations
@@ -88,7 +88,7 @@ class _Compiler:
         self.views = Definitions()
 
     def define(self, standing: Sequence[View]) -> None:
-        """Take views that exist as what others may read; raises `SqlError` for one whose SQL is not understood."""
+        """Add existing views that others may read; raise `SqlError` for one whose SQL is not understood."""
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
         for select in in_order(selects):
@@ -105,46 +105,46 @@ class _Compiler:
         self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
-        """The view; every query is rewritten first, as that finds all that is wrong with it."""
+        """Compile a view; every query is rewritten first, as that finds all errors in it."""
         query = parse_select(select, self.relations.values(), self.views, mode=self.mode)
         zero = self.mode == "dbtoaster"
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
         output = rewriter.rewrite(query.tree)
         names = self._names(query, len(output.names))
-        found = self._incremental(query, output.types, zero=zero)
-        if isinstance(found, str):
-            self._refuse_growing(query, rewriter, found, self.relations)
+        candidate = self._incremental(query, output.types, zero=zero)
+        if isinstance(candidate, str):
+            self._refuse_growing(query, rewriter, candidate, self.relations)
             self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
             verify(body, output.types, names, self.maps.maps, self.describer)
             if rewriter.floats:
-                found += f"; not exact integers: {', '.join(rewriter.floats)}"
-            found = Candidate(body, tuple(output.types), "reevaluated", found)
-        if found.view_class != "linear":
-            windowed = found.body.windowed_maps() if isinstance(found.body, Flow) else frozenset()
-            unlimited = {self.maps.maps[number].relation for number in found.body.maps() - windowed}
-            self._refuse_growing(query, rewriter, found.reason, unlimited)
-        columns = tuple(kind.column(name) for name, kind in zip(names, found.types, strict=True))
+                candidate += f"; not exact integers: {', '.join(rewriter.floats)}"
+            candidate = Candidate(body, tuple(output.types), "reevaluated", candidate)
+        if candidate.view_class != "linear":
+            windowed = candidate.body.windowed_maps() if isinstance(candidate.body, Flow) else frozenset()
+            unlimited = {self.maps.maps[number].relation for number in candidate.body.maps() - windowed}
+            self._refuse_growing(query, rewriter, candidate.reason, unlimited)
+        columns = tuple(kind.column(name) for name, kind in zip(names, candidate.types, strict=True))
         is_ordered = query.plain.args.get("order") is not None
         self._define(query, columns)
-        return View(select.name, columns, found.body, found.view_class, found.reason, select.sql, is_ordered,
-                    lane=select.lane, reads=query.reads)  # fmt: skip
+        return View(select.name, columns, candidate.body, candidate.view_class, candidate.reason, select.sql,
+                    is_ordered, lane=select.lane, reads=query.reads)  # fmt: skip
 
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
-        """The first class that has the query; or why none has, in the words of the last that was tried."""
+        """Return the first class that supports the query, or the reason why none does, from the last one tried."""
         reason = ""
         for compile_view in (linear_view, joined_view, selected_view, flow_view):
             mark = self.maps.mark()
             try:
-                found = compile_view(query.tree, self.relations, self.maps, zero=zero)
-                return found if compile_view is linear_view else _alike(found, types)
+                candidate = compile_view(query.tree, self.relations, self.maps, zero=zero)
+                return candidate if compile_view is linear_view else _alike(candidate, types)
             except NotIncremental as finding:
                 self.maps.undo(mark)
                 reason = str(finding)
         return reason
 
     def _names(self, query: Query, count: int) -> list[str]:
-        """What DuckDB calls the query's columns; it also finds what is wrong beyond names and types."""
+        """Return DuckDB's names of the query's columns; this also finds errors beyond names and types."""
         try:
             described = self.describer.names(query.plain.sql("duckdb"))
         except duckdb.Error as error:
@@ -156,7 +156,7 @@ class _Compiler:
         return names
 
     def _position(self, query: Query, message: str) -> SqlError:
-        """DuckDB's message, at the first name that it quotes."""
+        """Return DuckDB's message as an error at the first name that it quotes."""
         for name in re.findall(r'"(\w+)"', message):
             for column in query.plain.find_all(exp.Column):
                 if column.name.lower() == name.lower():
@@ -170,7 +170,7 @@ class _Compiler:
                                   f"was {kind}; CAST it")  # fmt: skip
 
     def _refuse_growing(self, query: Query, rewriter: QueryRewriter, reason: str, unlimited: Collection[str]) -> None:
-        """``unlimited``: relations whose rows the view would keep for ever."""
+        """Refuse a view that would keep the rows of ``unlimited`` relations for ever."""
         for reference in rewriter.references:
             if reference.relation.grows and reference.relation.name in unlimited:
                 raise query.error(
@@ -180,13 +180,13 @@ class _Compiler:
                 )
 
 
-def _alike(found: Candidate, types: Sequence[Type]) -> Candidate:
-    """The candidate with the types that recomputing gives; raises `NotIncremental` where its own are others."""
-    for number, (kind, expected) in enumerate(zip(found.types, types, strict=True), 1):
+def _alike(candidate: Candidate, types: Sequence[Type]) -> Candidate:
+    """Return the candidate with the types that recomputing gives; raise `NotIncremental` if its own differ."""
+    for number, (kind, expected) in enumerate(zip(candidate.types, types, strict=True), 1):
         if (kind.kind, kind.scale, kind.wide) != (expected.kind, expected.scale, expected.wide):
             raise NotIncremental(f"column {number} would be {_named(kind)}, where recomputing it gives "
                                  f"{_named(expected)}")  # fmt: skip
-    return replace(found, types=tuple(types))
+    return replace(candidate, types=tuple(types))
 
 
 def _named(kind: Type) -> str:

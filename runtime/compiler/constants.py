@@ -1,4 +1,4 @@
-"""The value of an expression of the program for one row, by Python: what a view says while it has no rows."""
+"""Evaluation of an expression of the program for one row, in Python: the value of a view without rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Constant = int | float | str | bool | None
 
 
 def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
-    """The value; raises `NotIncremental` for an operation on what only rows have."""
+    """Return the value; raise `NotIncremental` for an operation that only rows support."""
     if isinstance(expr, Col):
         return row[expr.name]
     if isinstance(expr, Lit):
@@ -33,8 +33,8 @@ def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
         return None if values[0] is None else values[0] in values[1:]
     if op == "case":
         chosen = (value for test, value in zip(values[:-1:2], values[1::2], strict=True) if test is True)
-        found: Constant = next(chosen, values[-1])
-        return found
+        branch: Constant = next(chosen, values[-1])
+        return branch
     present = [value for value in values if value is not None]
     if op in ("coalesce", "least", "greatest"):
         if not present:
@@ -51,7 +51,7 @@ def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
 def empty_row(
     outputs: Iterable[Expr], having: Expr | None, sums: Iterable[str], *, zero: bool
 ) -> tuple[Constant, ...] | None:
-    """The row of an only group without rows, unless HAVING leaves it out; ``zero``: sums of nothing are 0, not NULL."""
+    """Return the row of a single group without rows, unless HAVING excludes it; ``zero`` if sums of nothing are 0."""
     row: dict[str, Constant] = {"weight": 0, **dict.fromkeys(sums, 0 if zero else None)}
     if having is not None and evaluate_constant(having, row) is not True:
         return None

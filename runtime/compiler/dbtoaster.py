@@ -1,4 +1,4 @@
-"""What DBToaster's dialect writes otherwise than DuckDB's: IN LIST, its functions, and SUBSTRING counted from 0.
+"""Differences of DBToaster's dialect from DuckDB's: IN LIST, its functions, and SUBSTRING counted from 0.
 
 Its functions have names that DuckDB does not know, so they are read in both modes; SUBSTRING is in both dialects, and
 counts from 0 in the mode ``dbtoaster`` only.
@@ -23,12 +23,12 @@ _V: Final = [("(x2 - x1)", "(y2 - y1)", "(z2 - z1)"), ("(x3 - x2)", "(y3 - y2)",
              ("(x4 - x3)", "(y4 - y3)", "(z4 - z3)")]  # fmt: skip
 
 
-def _dot(one: tuple[str, ...], other: tuple[str, ...]) -> str:
-    return "(" + " + ".join(f"{a} * {b}" for a, b in zip(one, other, strict=True)) + ")"
+def _dot(left: tuple[str, ...], right: tuple[str, ...]) -> str:
+    return "(" + " + ".join(f"{a} * {b}" for a, b in zip(left, right, strict=True)) + ")"
 
 
-def _cross(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    (a, b, c), (d, e, f) = one, other
+def _cross(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    (a, b, c), (d, e, f) = left, right
     return (f"({b} * {f} - {c} * {e})", f"({c} * {d} - {a} * {f})", f"({a} * {e} - {b} * {d})")
 
 
@@ -43,7 +43,7 @@ _MEANINGS: Final[dict[str, tuple[list[str], str]]] = {
     "vector_angle": (_POINTS[:6], f"ACOS({_dot(_A, _B)} / ({_VEC.format(*_A)} * {_VEC.format(*_B)}))"),
     "dihedral_angle": (_POINTS, f"ATAN2({_VEC.format(*_V[1])} * {_dot(_V[0], _N2)}, {_dot(_N1, _N2)})"),
 }  # fmt: skip
-"""Function → its parameters, and what it means."""
+"""Parameters of each function, and its meaning."""
 
 
 def plain_words(text: Text) -> str:
@@ -56,7 +56,7 @@ def plain_words(text: Text) -> str:
 
 
 def plain_functions(tree: exp.Query, fail: Callable[[str, exp.Expr], Exception], *, from_zero: bool) -> None:
-    """Write the functions as DuckDB's; ``from_zero``: SUBSTRING counts characters from 0."""
+    """Write the functions as DuckDB's; with ``from_zero`` SUBSTRING counts characters from 0."""
     for node in list(tree.find_all(exp.Anonymous, exp.Substring)):
         if isinstance(node, exp.Substring):
             if from_zero and (start := node.args.get("start")) is not None:

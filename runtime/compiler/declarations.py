@@ -25,7 +25,7 @@ _TYPES: dict[str, ColumnType] = {
     "UBIGINT": "int128",
 }
 _WRITTEN: Final = {"UTINYINT": "uint8", "USMALLINT": "uint16", "UINTEGER": "uint32", "UBIGINT": "uint64"}
-"""Types whose values are fewer than those of their column → the type of the input."""
+"""Type of the input for types whose values are fewer than those of their column."""
 _INT64_DIGITS = 18
 _INT128_DIGITS = 38
 _SECOND_DIGITS = 6
@@ -35,18 +35,18 @@ _ESCAPES = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A file that a stream reads to its end."""
+    """File that a stream reads to its end."""
 
     name: str
-    """As the script wrote it."""
+    """Name as in the script."""
     tried: tuple[Path, ...]
-    """Where it may lie, in order."""
+    """Possible paths, in order."""
     position: str
     """``file:line:column`` of the declaration."""
 
     @property
     def path(self) -> Path:
-        """The first of the places where a file is; raises `MissingFileError`, which lists them."""
+        """First of the possible paths that is a file; raises `MissingFileError`, which lists them."""
         for place in self.tried:
             if place.is_file():
                 return place
@@ -55,7 +55,7 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class SocketSource:
-    """A server that a stream connects to."""
+    """Server that a stream connects to."""
 
     host: str
     """Name or address."""
@@ -65,16 +65,16 @@ class SocketSource:
 
 @dataclass(frozen=True, slots=True)
 class StreamDeclaration:
-    """A relation of a script and where its rows come from."""
+    """Relation of a script and the source of its rows."""
 
     name: str
     """Lower case."""
     columns: tuple[Column, ...]
-    """As declared; of an order book every number is an exact integer."""
+    """Declared columns; in an order book every number is an exact integer."""
     source: FileSource | SocketSource
-    """Where the bytes are."""
+    """Source of the bytes."""
     delimiter: bytes
-    """What ends a tuple."""
+    """Delimiter of tuples."""
     adaptor: str
     """``csv``, ``orderbook`` or another, lower case."""
     options: dict[str, str]
@@ -84,15 +84,15 @@ class StreamDeclaration:
     position: tuple[int, int]
     """Line and column of the declaration."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Columns whose values in the input are of a narrower type than the column → that type, as formats call it."""
+    """Type of the input, as formats call it, for columns whose input is narrower than the column."""
 
     def relation(self) -> Relation:
-        """What views see of it."""
+        """Return the relation as views read it."""
         return Relation(name=self.name, columns=self.columns)
 
 
 class Cursor:
-    """A place in a script's tokens."""
+    """Position in a script's tokens."""
 
     def __init__(self, text: Text, tokens: list[Token]) -> None:
         self.text = text
@@ -105,57 +105,57 @@ class Cursor:
         return self._tokens[self._at]
 
     def advance(self) -> Token:
-        """The next token, which is then behind."""
+        """Return the next token and move past it."""
         token = self.token
         if token.kind != "end":
             self._at += 1
         return token
 
     def take(self, *words: str) -> bool:
-        """Whether the next token is one of these keywords, which is then behind."""
-        found = self.token.is_word(*words)
-        if found:
+        """Return True and move past the next token if it is one of these keywords."""
+        is_match = self.token.is_word(*words)
+        if is_match:
             self.advance()
-        return found
+        return is_match
 
     def take_symbol(self, symbol: str) -> bool:
-        """Whether the next token is this symbol, which is then behind."""
-        found = self.token.is_symbol(symbol)
-        if found:
+        """Return True and move past the next token if it is this symbol."""
+        is_match = self.token.is_symbol(symbol)
+        if is_match:
             self.advance()
-        return found
+        return is_match
 
     def expect(self, what: str, test: Callable[[Token], bool]) -> Token:
-        """The next token if it passes; an error with its position if not."""
+        """Take the next token if it passes; raise an error with its position if not."""
         if not test(self.token):
             raise self.text.error(self.token.start, f"expected {what}, was {self.token.text!r}")
         return self.advance()
 
     def word(self, what: str) -> Token:
-        """A name."""
+        """Take a name."""
         return self.expect(what, lambda token: token.kind == "word")
 
     def keyword(self, *words: str) -> Token:
-        """One of these keywords."""
+        """Take one of these keywords."""
         return self.expect(" or ".join(words), lambda token: token.is_word(*words))
 
     def symbol(self, symbol: str) -> Token:
-        """This symbol."""
+        """Take this symbol."""
         return self.expect(repr(symbol), lambda token: token.is_symbol(symbol))
 
     def string(self, what: str) -> Token:
-        """A string in single quotes."""
+        """Take a string in single quotes."""
         return self.expect(what, lambda token: token.kind == "string")
 
     def number(self, what: str) -> Token:
-        """An unsigned whole number."""
+        """Take an unsigned whole number."""
         return self.expect(what, lambda token: token.kind == "number" and token.text.isdigit())
 
 
 def parse_declaration(
     cursor: Cursor, start: int, name: Token, is_table: bool, places: Callable[[str], tuple[Path, ...]]
 ) -> StreamDeclaration:
-    """The declaration behind CREATE STREAM or CREATE TABLE and its name; ``places`` says where a file may lie."""
+    """Parse the declaration after CREATE STREAM or CREATE TABLE and its name; ``places`` returns a file's paths."""
     columns, written = _columns(cursor)
     cursor.keyword("FROM")
     line, column = cursor.text.position(start)
@@ -173,12 +173,12 @@ def parse_declaration(
 
 
 def _exact(column: Column) -> Column:
-    """The order-book adaptor delivers ticks and lots: FLOAT in an order book's declaration holds exact integers."""
+    """Return the column with exact integers for FLOAT in an order book, as its adaptor delivers ticks and lots."""
     return Column(column.name, "int64") if column.type in ("float64", "int64", "int128") else column
 
 
 def _columns(cursor: Cursor) -> tuple[tuple[Column, ...], dict[str, str]]:
-    """The columns, and the types of the input where they are narrower than those of the columns."""
+    """Parse the columns, and the types of the input that are narrower than those of the columns."""
     cursor.symbol("(")
     columns: dict[str, Column] = {}
     written: dict[str, str] = {}
@@ -235,7 +235,7 @@ def _source(cursor: Cursor, places: Callable[[str], tuple[Path, ...]], position:
 
 
 def _framing(cursor: Cursor) -> bytes:
-    """What ends a tuple: LINE DELIMITED, 'x' DELIMITED, or nothing said, which is lines."""
+    """Parse the delimiter of tuples: LINE DELIMITED, 'x' DELIMITED, or none, which is lines."""
     token = cursor.token
     if token.is_word("FIXEDWIDTH"):
         raise cursor.text.error(token.start, "expected LINE DELIMITED, was FIXEDWIDTH, which is not supported")
@@ -250,16 +250,16 @@ def _framing(cursor: Cursor) -> bytes:
 
 
 def _unescaped(cursor: Cursor, token: Token) -> bytes:
-    """The bytes of a delimiter, written as in options of formats."""
+    """Return the bytes of a delimiter, written as in options of formats."""
     parts: list[bytes] = []
     place = 0
-    for found in _ESCAPE.finditer(token.text):
-        code, letter = found.groups()
+    for escape in _ESCAPE.finditer(token.text):
+        code, letter = escape.groups()
         if code is None and letter not in _ESCAPES:
             known = r"\t, \n, \r, \0, \\ or \xNN"
             raise cursor.text.error(token.start, f"expected {known} in a delimiter, was {token.text!r}")
-        parts += (token.text[place : found.start()].encode(), bytes.fromhex(code) if code else _ESCAPES[letter])
-        place = found.end()
+        parts += (token.text[place : escape.start()].encode(), bytes.fromhex(code) if code else _ESCAPES[letter])
+        place = escape.end()
     return b"".join([*parts, token.text[place:].encode()])
 
 

@@ -1,4 +1,4 @@
-"""CREATE STREAM … AS SELECT: how long the rows of a derived stream stay, and how late its input may come.
+"""Parsing of CREATE STREAM … AS SELECT: retention of a derived stream's rows, and lateness of its input.
 
 ::
 
@@ -17,11 +17,11 @@ from runtime.compiler.tokens import Token
 __all__ = ["DEFAULT_CLAUSES", "MOST_RETAINED_ROWS", "UNLIMITED_NS", "StreamClauses", "parse_clauses"]
 
 MOST_RETAINED_ROWS: Final = 10_000_000
-"""The largest number of RETAIN … ROWS."""
+"""Largest number of RETAIN … ROWS."""
 UNLIMITED_NS: Final = 1 << 62
-"""RETAIN … ROWS alone: rows stay whatever their age."""
+"""Retention time of RETAIN … ROWS alone: rows of any age stay."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
-"""RETAIN INTERVAL alone: at most so many rows stay."""
+"""Greatest number of rows for RETAIN INTERVAL alone."""
 _DEFAULT_ROWS: Final = 20_000
 _DEFAULT_NS: Final = 5 * 60 * 1_000_000_000
 _UNITS_NS: Final = {
@@ -36,22 +36,22 @@ _UNITS_NS: Final = {
 
 
 class StreamClauses(msgspec.Struct, frozen=True):
-    """The clauses between the name of a derived stream and its SELECT."""
+    """Clauses between the name of a derived stream and its SELECT."""
 
     retain_rows: int = _DEFAULT_ROWS
-    """At most so many rows stay, the newest; by default as of TRADES."""
+    """Greatest number of retained rows, the newest; by default that of TRADES."""
     retain_ns: int = _DEFAULT_NS
-    """No row stays that is older than this against the newest; by default as of TRADES."""
+    """Greatest age of a row against the newest; by default that of TRADES."""
     lateness_ns: int = 0
-    """How much later than the watermark a row may come."""
+    """Greatest lateness of a row behind the watermark."""
 
 
 DEFAULT_CLAUSES: Final = StreamClauses()
-"""Those of a stream without any clause."""
+"""Clauses of a stream without any."""
 
 
 def parse_clauses(cursor: Cursor) -> StreamClauses:
-    """Read the clauses, in any order and each once, and AS behind them; raises `SqlError` with its position."""
+    """Parse the clauses, in any order and each once, and AS after them; raise `SqlError` with its position."""
     rows: int | None = None
     age: int | None = None
     lateness: int | None = None
@@ -87,7 +87,7 @@ def _row_count(cursor: Cursor) -> int:
 
 
 def _interval(cursor: Cursor) -> int:
-    """Nanoseconds of ``INTERVAL '5' MINUTE``, ``INTERVAL 5 MINUTES`` or ``INTERVAL '5 minutes'``."""
+    """Parse the nanoseconds of ``INTERVAL '5' MINUTE``, ``INTERVAL 5 MINUTES`` or ``INTERVAL '5 minutes'``."""
     cursor.keyword("INTERVAL")
     token = cursor.expect("a number in quotes", lambda following: following.kind in ("string", "number"))
     number, _, unit = token.text.strip().partition(" ")

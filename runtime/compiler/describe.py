@@ -1,7 +1,7 @@
-"""What DuckDB itself says of a query: names and types of its columns, asked over empty tables.
+"""Description of a query by DuckDB itself: names and types of its columns, asked over empty tables.
 
 The database of a process is closed to everything beyond the tables that it is given: files, extensions, settings and
-the network. It runs SQL of whoever may add a view.
+the network. It runs SQL of any client that may add a view.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ CLOSED_SETTINGS: Final = {
     "temp_directory": "",
     "threads": "1",
 }
-"""Settings of a database that runs other people's SQL: no files, no extensions, and none of them can be changed."""
+"""Settings of a database that runs clients' SQL: no files, no extensions, and none of them can be changed."""
 _MEMORY: Final = "2GiB"
-"""DuckDB's memory for the views that it evaluates, all of a process together; nothing is put on a disk."""
+"""Memory of DuckDB for all views that a process evaluates; nothing is put on a disk."""
 DESCRIBE_S: Final = 10.0
 """Time for one description of a query."""
 _INTERRUPT_S: Final = 0.05
@@ -56,7 +56,7 @@ _OUTSIDE: Final = re.compile(
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """One empty database a process: opening one takes 15 ms, a cursor 1 ms; temporary tables are a cursor's own."""
+    """Return the one empty database of a process: opening one takes 15 ms, a cursor 1 ms, which has its own tables."""
     atexit.register(_close)
     connection = duckdb.connect(config={**CLOSED_SETTINGS, "memory_limit": _MEMORY})
     for statement in GUARDS:
@@ -71,9 +71,9 @@ def is_outside(function: str) -> bool:
 
 @contextmanager
 def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what the connection runs after so long; raises `duckdb.InterruptException`, which says so.
+    """Interrupt the connection's query after this time; it then raises `duckdb.InterruptException`.
 
-    DuckDB looks for an interrupt between its batches of rows, not inside a function.
+    DuckDB checks for an interrupt between its batches of rows, not inside a function.
     """
     over, late = threading.Event(), threading.Event()
 
@@ -99,7 +99,7 @@ def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterato
 
 @cache
 def unstable_functions() -> frozenset[str]:
-    """Names of DuckDB's functions whose answer may change from call to call, or from query to query.
+    """Return the names of DuckDB's functions whose result may change between calls, or between queries.
 
     Macros, for which DuckDB has no stability, have that of the functions that they call.
     """
@@ -113,13 +113,13 @@ def unstable_functions() -> frozenset[str]:
 
 
 def _close() -> None:
-    """Left open, DuckDB's binding complains on standard error when the process ends."""
+    """Close the database: left open, DuckDB's binding complains on standard error when the process ends."""
     database().close()
     database.cache_clear()
 
 
 class Describer:
-    """The relations as empty tables of DuckDB's; temporary ones, which are a cursor's own."""
+    """Relations as empty temporary tables of DuckDB, which belong to a cursor."""
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._connection = database().cursor()
@@ -130,25 +130,25 @@ class Describer:
             self.add(relation)
 
     def add(self, relation: Relation) -> None:
-        """One more table."""
+        """Add a table."""
         self._relations.append(relation)
         _create(self._connection, relation.name, _columns(relation))
         if self._narrow is not None:
             _create(self._narrow, relation.name, _columns(relation, narrow=True))
 
     def close(self) -> None:
-        """Lets DuckDB go."""
+        """Close the cursor."""
         for connection in (self._connection, self._views, self._narrow):
             if connection is not None:
                 connection.close()
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
-        """Names and types of a query's columns; raises `duckdb.Error`."""
+        """Return names and types of a query's columns; raise `duckdb.Error`."""
         with time_limit(self._connection, DESCRIBE_S):
             return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
 
     def names(self, sql: str) -> list[str]:
-        """Names of a query's columns; raises `duckdb.Error`.
+        """Return the names of a query's columns; raise `duckdb.Error`.
 
         A function that DuckDB has for integers of 32 bits alone, such as CHR, is described over columns of these: the
         view passes it the values of wider ones that fit.
@@ -168,7 +168,7 @@ class Describer:
                 raise error from None
 
     def columns_over(self, sql: str, tables: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
-        """The same over other tables: name → columns and their types. The query also runs once, over no rows."""
+        """Return the same over other tables: name → columns and their types. The query also runs once, over no rows."""
         try:
             for name, columns in tables.items():
                 _create(self._views, name, columns)
@@ -182,7 +182,7 @@ class Describer:
 
 
 def _columns(relation: Relation, *, narrow: bool = False) -> list[tuple[str, str]]:
-    """Names and types of a relation's columns, integers of 64 bits as such of 32 if they are to be ``narrow``."""
+    """Return names and types of a relation's columns, with ``narrow`` integers of 32 bits for those of 64."""
     kinds = [(column.name, _natural(column.scale, Type.of(column).duckdb)) for column in relation.columns]
     return [(name, "INTEGER" if narrow and kind == "BIGINT" else kind) for name, kind in kinds]
 
@@ -193,12 +193,12 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: list[tupl
 
 
 def quoted_name(name: str) -> str:
-    """A name as SQL has it, whatever is in it."""
+    """Return a name quoted for SQL, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _natural(scale: int, duckdb_type: str) -> str:
-    """The type that a user of SQL expects: a scaled integer is a DECIMAL."""
+    """Return the type that a user of SQL expects: a scaled integer is a DECIMAL."""
     if not scale:
         return duckdb_type
     return f"DECIMAL({38 if duckdb_type == 'HUGEINT' else 18}, {scale})"

@@ -1,6 +1,6 @@
 """``now()`` in a view: the time of the epoch, read from the relation `EPOCH_TIME` by a subquery.
 
-So a view with ``now()`` is a query over relations like any other, and what it answers follows from the rows of the
+So a view with ``now()`` is a query over relations like any other, and its result follows from the rows of the
 epoch alone. Beside a timestamp or a date, ``now()`` is a timestamp, else the nanoseconds that integer columns of time
 are in; INTERVALs beside it are then nanoseconds, too. A comparison is written with the columns on the left and
 ``now()`` with all constants on the right, ``now() - t < INTERVAL '10' SECOND`` as ``t > now() - …``, which is the form
@@ -22,7 +22,7 @@ from runtime.plan import EPOCH_TIME
 __all__ = ["number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
-"""Key of a node's metadata: which ``now()`` of the query it is, in all copies of it."""
+"""Key of a node's metadata: the number of the ``now()`` in the query, in all copies of it."""
 _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _TURNED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,
@@ -37,20 +37,20 @@ Refuse = Callable[[str, exp.Expr], SqlError]
 
 
 def _is_now(node: exp.Expr) -> bool:
-    """Whether this is ``now()`` or ``CURRENT_TIMESTAMP``."""
+    """Return True for ``now()`` or ``CURRENT_TIMESTAMP``."""
     return isinstance(node, exp.CurrentTimestamp) or (isinstance(node, exp.Anonymous) and node.name.lower() == "now")
 
 
 def number_times(tree: exp.Query) -> None:
-    """Number every ``now()`` of a query, so that it is known in copies of it."""
+    """Number every ``now()`` of a query, so that its copies are identified."""
     for number, node in enumerate(node for node in tree.find_all(exp.Func) if _is_now(node)):
         node.meta[_META] = number
 
 
 def put_epoch_time(tree: exp.Query, plain: exp.Query, schema: Mapping[str, object], refuse: Refuse) -> None:
-    """Put subqueries in place of every ``now()`` of a qualified query, and of the same query as it was written.
+    """Replace every ``now()`` of a qualified query, and of the same query as it was written, by subqueries.
 
-    Raises what ``refuse`` makes of a reason and a node.
+    Raise the result of ``refuse`` for a reason and a node.
     """
     if not any(_is_now(node) for node in tree.find_all(exp.Func)):
         return
@@ -80,7 +80,7 @@ def put_epoch_time(tree: exp.Query, plain: exp.Query, schema: Mapping[str, objec
 
 
 def rises_with_time(bound: exp.Expr) -> bool:
-    """Whether an expression over subqueries is the epoch's time, before or behind it by constants: it never falls."""
+    """Return True if an expression over subqueries is the epoch's time shifted by constants, so that it never falls."""
     terms = _terms(bound, 1)
     times = [sign for sign, node in terms if isinstance(node, exp.Subquery) and _is_time(node.this)]
     return times == [1] and len(terms) - 1 == sum(_is_constant(node) for _, node in terms)
@@ -104,7 +104,7 @@ def _times(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _whole_of(node: exp.Expr) -> exp.Expr:
-    """The comparison that a ``now()`` stands in by sums alone; without one the sum."""
+    """Return the comparison that contains a ``now()`` by sums alone; without one the sum."""
     while isinstance(node.parent, (*_SUMS, exp.Cast)):
         node = node.parent
     parent = node.parent
@@ -175,7 +175,7 @@ def _is_constant(node: exp.Expr) -> bool:
 
 def _subquery(column: str) -> exp.Subquery:
     table = exp.to_identifier(EPOCH_TIME.name, quoted=True)
-    found = exp.Column(this=exp.to_identifier(column, quoted=True), table=table.copy())
-    latest = exp.Alias(this=exp.Max(this=found), alias=exp.to_identifier("now", quoted=True))
+    time_column = exp.Column(this=exp.to_identifier(column, quoted=True), table=table.copy())
+    latest = exp.Alias(this=exp.Max(this=time_column), alias=exp.to_identifier("now", quoted=True))
     alias = exp.TableAlias(this=table.copy())
     return exp.Subquery(this=exp.select(latest, copy=False).from_(exp.Table(this=table, alias=alias), copy=False))

@@ -1,4 +1,4 @@
-"""What can be wrong with SQL, and where."""
+"""Errors in SQL, and their positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MissingFileError", "SqlError", "first_line"]
 
 
 class SqlError(ValueError):
-    """A script or query that cannot be compiled: file, line and column, and what was expected there."""
+    """A script or query cannot be compiled: file, line and column, and the expectation there."""
 
     def __init__(self, reason: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
         self.reason = reason
@@ -21,7 +21,7 @@ class SqlError(ValueError):
 
 
 class MissingFileError(FileNotFoundError):
-    """A file that a script names and that lies nowhere; the message lists the places that were tried."""
+    """A file that a script names does not exist; the message lists the paths that were tried."""
 
     def __init__(self, name: str, tried: Iterable[Path], *, where: str = "") -> None:
         self.name = name
@@ -31,5 +31,5 @@ class MissingFileError(FileNotFoundError):
 
 
 def first_line(error: Exception) -> str:
-    """What a library says, without the query that it repeats."""
+    """Return a library's message, without the query that it repeats."""
     return str(error).strip().splitlines()[0]

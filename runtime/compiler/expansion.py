@@ -1,4 +1,4 @@
-"""Bound on calls that make much out of little: DuckDB counts what tables take, not what one call makes of a value.
+"""Bound on calls that expand values: DuckDB counts what tables take, not what one call makes of a value.
 
 ``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
 which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["GUARDS", "MOST_COUNT", "MOST_EXPANDED", "expansion", "is_expanding"]
 
 MOST_EXPANDED: Final = 100_000
-"""Characters or elements that all calls of a query together may make out of one."""
+"""Greatest number of characters or elements that all calls of a query together may make out of one."""
 MOST_COUNT: Final = 1_000
 """Largest count of ``repeat``, ``lpad`` and ``rpad``."""
 _GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
@@ -29,11 +29,11 @@ GUARDS: Final = tuple(
     + ")"
     for name, parameters in _GUARDED.items()
 )
-"""Statements that put functions in front of DuckDB's own of these names."""
+"""Statements that define functions in place of DuckDB's own of these names."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 Argument = int | str | None
-"""Of a call: a constant, or None for anything else."""
+"""Argument of a call: a constant, or None for anything else."""
 
 
 def _second(arguments: Sequence[Argument]) -> Argument:
@@ -68,14 +68,14 @@ _COUNTS: Final[dict[str, Callable[[Sequence[Argument]], Argument]]] = {
 
 
 def is_expanding(function: str) -> bool:
-    """Return whether a function of DuckDB, in lower case, makes as much of a value as an argument says."""
+    """Return True if a function of DuckDB, in lower case, expands a value to a length given by an argument."""
     return function in _COUNTS
 
 
 def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
-    """Return how many elements a query makes out of one with one call more; ``before``: with the calls before it.
+    """Return the elements that a query makes out of one with one call more; ``before`` is the number without it.
 
-    Raises `ValueError` for too many, and for a count that must be a constant and is none.
+    Raise `ValueError` for too many, and for a count that must be a constant and is none.
     """
     count = _COUNTS[function](arguments)
     if function in _GUARDED and not isinstance(count, int):

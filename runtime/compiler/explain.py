@@ -1,4 +1,4 @@
-"""A view's program in words."""
+"""Description of a view's program in words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["explain"]
 
 
 def explain(program: Program, name: str, views: Sequence[View] = ()) -> str:
-    """Class, reason, columns, what it reads, maps, the way from maps to rows, and what a batch costs.
+    """Describe class, reason, columns, sources, maps, the way from maps to rows, and the cost of a batch.
 
-    ``views`` are those of the whole catalogue where the program is that of one lane. Raises `KeyError` for a view that
-    is not there.
+    ``views`` are those of the whole catalogue if the program is that of one lane. Raise `KeyError` for an unknown
+    view.
     """
     view = view_of(program, name.lower())
     is_express = view.lane == "express"
@@ -38,7 +38,7 @@ def explain(program: Program, name: str, views: Sequence[View] = ()) -> str:
 
 
 def _graph_lines(view: View, views: Sequence[View]) -> Iterator[str]:
-    """What a view reads, through others too, if it reads a view; and which views read it."""
+    """Describe what a view reads, through others too, if it reads a view; and which views read it."""
     by_name = {known.name: known for known in views}
     if not by_name.keys().isdisjoint(view.reads):
         yield "reads, put into it:"

@@ -1,4 +1,4 @@
-"""Expressions of a re-evaluated query: each is rewritten to one whose integers are exact, with its type."""
+"""Expressions of a re-evaluated query: each is rewritten to one with exact integers, and its type."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _INTEGER_TYPES = {
 }
 _INTEGER_PARTS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 _NARROWER = ("", "BIGINT", "INTEGER")
-"""Types that the integers of a foreign call are cast to, until DuckDB has such a function."""
+"""Types to which the integers of a foreign call are cast, until DuckDB has such a function."""
 _INT64_MAX = 2**63 - 1
 _INT128_MAX = 2**127 - 1
 
 
 class Rewriter:
-    """Rewrites the expressions of one SELECT."""
+    """Rewriter of the expressions of one SELECT."""
 
     def __init__(self, queries: QueryRewriter, scope: Scope) -> None:
         self.queries = queries
@@ -54,11 +54,11 @@ class Rewriter:
         self.floats = queries.floats
 
     def error(self, reason: str, node: exp.Expr) -> SqlError:
-        """The error that says this about that part of the query."""
+        """Return the error with this reason at that part of the query."""
         return self.scope.query.error(reason, node)
 
     def rewrite(self, node: exp.Expr) -> Value:
-        """The exact form of an expression; raises `SqlError` for what has none."""
+        """Return the exact form of an expression; raise `SqlError` if there is none."""
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node)
@@ -67,14 +67,14 @@ class Rewriter:
         raise self.error(f"expected an expression, was {node.key.upper()}, which is not supported", node)
 
     def condition(self, node: exp.Expr) -> exp.Expr:
-        """A condition of WHERE, ON, HAVING or QUALIFY."""
+        """Rewrite a condition of WHERE, ON, HAVING or QUALIFY."""
         value = self.rewrite(node)
         if value.type.kind not in ("bool", "null"):
             raise self.error(f"expected a condition, was {value.type}", node)
         return value.sql
 
     def foreign(self, node: exp.Expr) -> Value:
-        """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out.
+        """Leave a function to DuckDB: scaled integers go in as DOUBLE, and DuckDB determines the type of the result.
 
         Integers that may be wide go in as they are, or as the widest type that the function takes: a value that does
         not fit is an error when it occurs, as it is in DuckDB.
@@ -99,9 +99,9 @@ class Rewriter:
         return Value(call, result)
 
     def _arguments(self, node: exp.Expr, narrow: str) -> tuple[exp.Expr, exp.Expr]:
-        """A foreign call, and the same with a NULL or constant of its type in the place of each part, for the probe.
+        """Return a foreign call, and for the probe the same with a NULL or constant of its type for each part.
 
-        ``narrow``: the type that integers are cast to; empty: that of their values.
+        ``narrow`` is the type to which integers are cast; empty for that of their values.
         """
         call, probe = node.copy(), node.copy()
         for name, child in node.args.items():
@@ -131,7 +131,7 @@ class Rewriter:
         return wrap(value.sql), cast(exp.Null(), value.type.duckdb)
 
     def unify(self, values: list[Value], node: exp.Expr) -> tuple[Type, list[exp.Expr]]:
-        """One type for these, and each brought to it."""
+        """Return one type for these, and each of them converted to it."""
         target = common_type([value.type for value in values])
         if target is None:
             kinds = ", ".join(str(value.type) for value in values)
@@ -235,7 +235,7 @@ class Rewriter:
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
 
     def _in_tuples(self, node: exp.In, row: exp.Tuple) -> Value:
-        """A row in a list of rows: equal in all columns to one of them, where NULL equals NULL as DuckDB has it."""
+        """Rewrite a row in a list of rows: equal in all columns to one of them, NULL equal to NULL as in DuckDB."""
         choices: list[exp.Expr] = []
         for item in node.expressions:
             if not isinstance(item, exp.Tuple) or len(item.expressions) != len(row.expressions):
@@ -248,7 +248,7 @@ class Rewriter:
         return self.rewrite(exp.Paren(this=_balanced(exp.Or, choices)))
 
     def _escape(self, node: exp.Escape) -> Value:
-        """LIKE with an escape character."""
+        """Rewrite LIKE with an escape character."""
         like = node.this
         if type(like) not in (exp.Like, exp.ILike):
             raise self.error("expected LIKE or ILIKE before ESCAPE", node)
@@ -256,7 +256,7 @@ class Rewriter:
         return self.foreign(exp.Anonymous(this=name, expressions=[like.this, like.expression, node.expression]))
 
     def _quantifier(self, node: exp.Expr) -> Value:
-        """ANY and ALL of what is no subquery: those of subqueries have been written as other SQL."""
+        """Refuse ANY and ALL of other things than subqueries, which were rewritten before."""
         if isinstance(node.parent, (exp.Like, exp.ILike)):
             raise self.error("expected one pattern, was ANY or ALL of several: write LIKE … OR LIKE …", node)
         raise self.error(f"expected a SELECT in {node.key.upper()} (…), or IN (…) for a list of values", node)
@@ -265,7 +265,7 @@ class Rewriter:
         raise self.error(_REFUSED[type(node)], node)
 
     def _within_group(self, node: exp.WithinGroup) -> Value:
-        """An aggregate in an order that is written behind it, such as a percentile from above."""
+        """Rewrite an aggregate in an order that is written after it, such as a percentile from above."""
         return self.foreign(node)
 
     # --- choices, casts and functions of numbers that stay exact
@@ -336,7 +336,7 @@ class Rewriter:
         return self.foreign(node)
 
     def _extract(self, node: exp.Extract) -> Value:
-        """Parts of a date are integers; asked with a NULL in its place, DuckDB would say DOUBLE."""
+        """Rewrite parts of a date, which are integers; for a NULL in its place DuckDB would return DOUBLE."""
         value = self.rewrite(node.expression)
         if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
             return self.foreign(node)
@@ -344,7 +344,7 @@ class Rewriter:
 
 
 def _balanced(kind: type[exp.Binary], parts: Sequence[exp.Expr]) -> exp.Expr:
-    """A tree of AND or of OR that is no deeper than it must be."""
+    """Return a tree of AND or of OR of least depth."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
@@ -352,7 +352,7 @@ def _balanced(kind: type[exp.Binary], parts: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _typed_null(value: Value) -> Value:
-    """An untyped NULL among numbers is an integer."""
+    """Return an integer for an untyped NULL among numbers."""
     if value.type.kind != "null":
         return value
     return Value(cast(exp.Null(), "HUGEINT"), Type("int", nullable=True), widened=True)

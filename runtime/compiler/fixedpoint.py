@@ -13,43 +13,43 @@ __all__ = ["Value", "arithmetic", "as_type", "comparison", "decimal", "floor_quo
 
 @dataclass(slots=True)
 class Value:
-    """A rewritten expression."""
+    """Rewritten expression."""
 
     sql: exp.Expr
-    """What DuckDB computes: of an integer the scaled one."""
+    """Expression that DuckDB computes; for an integer the scaled one."""
     type: Type
-    """What it means."""
+    """Type of the value."""
     widened: bool = False
-    """Integers of at most 64 bits: DuckDB holds it in more all the same."""
+    """True if DuckDB has integers of at most 64 bits in a wider type."""
     literal: bool = False
-    """Whether it is a constant."""
+    """True for a constant."""
 
     @property
     def is_raw(self) -> bool:
-        """Whether DuckDB holds it as an integer of at most 64 bits, so that arithmetic must widen it first."""
+        """True if DuckDB has an integer of at most 64 bits, which arithmetic must widen first."""
         return self.type.kind == "int" and not self.type.wide and not self.widened
 
 
 def cast(sql: exp.Expr, kind: str) -> exp.Expr:
-    """CAST(sql AS kind)."""
+    """Return CAST(sql AS kind)."""
     return exp.Cast(this=sql, to=exp.DataType.build(kind, dialect="duckdb"))
 
 
 def wrap(sql: exp.Expr) -> exp.Expr:
-    """In parentheses, where an operand needs them."""
+    """Return the expression in parentheses, if an operand needs them."""
     if isinstance(sql, (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Not)) and not isinstance(sql, exp.Paren):
         return exp.Paren(this=sql)
     return sql
 
 
 def decimal(value: int) -> exp.Expr:
-    """An integer constant."""
+    """Return an integer constant."""
     text = exp.Literal.number(abs(value))
     return exp.Neg(this=text) if value < 0 else text
 
 
 def huge(value: Value, scale: int | None = None) -> exp.Expr:
-    """The integer as HUGEINT, at this scale or its own."""
+    """Return the integer as HUGEINT, at this scale or its own."""
     sql = cast(value.sql, "HUGEINT") if value.is_raw else value.sql
     shift = 0 if scale is None else scale - value.type.scale
     if shift == 0:
@@ -58,7 +58,7 @@ def huge(value: Value, scale: int | None = None) -> exp.Expr:
 
 
 def number(value: Value) -> exp.Expr:
-    """The value as DOUBLE."""
+    """Return the value as DOUBLE."""
     if value.type.kind == "float64":
         return value.sql
     sql = cast(value.sql, "DOUBLE")
@@ -68,7 +68,7 @@ def number(value: Value) -> exp.Expr:
 
 
 def as_type(value: Value, target: Type) -> exp.Expr:
-    """The value as one of ``target``'s DuckDB type and scale; ``target`` can hold it."""
+    """Return the value in ``target``'s DuckDB type and scale, which can represent it."""
     if target.kind == "int" and value.type.kind == "int":
         if not target.wide:
             return value.sql
@@ -81,7 +81,7 @@ def as_type(value: Value, target: Type) -> exp.Expr:
 
 
 def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
-    """Sum, difference, product, integer quotient or remainder: exact where both are integers, else of floats."""
+    """Return a sum, difference, product, integer quotient or remainder: exact for integers, else of floats."""
     nullable = left.type.nullable or right.type.nullable
     if left.type.kind != "int" or right.type.kind != "int":
         sql = kind(this=wrap(number(left)), expression=wrap(number(right)))
@@ -105,7 +105,7 @@ def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
 
 
 def quotient(left: Value, right: Value) -> Value:
-    """Real division: a float, NULL where the divisor is 0."""
+    """Return the real quotient: a float, NULL for a divisor of 0."""
     if left.type.kind == "int" and right.type.kind == "int":
         scale = max(left.type.scale, right.type.scale)
         top, bottom = cast(huge(left, scale), "DOUBLE"), cast(huge(right, scale), "DOUBLE")
@@ -116,7 +116,7 @@ def quotient(left: Value, right: Value) -> Value:
 
 
 def floor_quotient(left: Value, right: Value) -> Value:
-    """FLOOR(left / right) of integers: (l - ((l % r) + r) % r) // r, as DuckDB's ``//`` rounds towards zero."""
+    """Return FLOOR(left / right) of integers: (l - ((l % r) + r) % r) // r, as DuckDB's ``//`` rounds towards zero."""
     scale = max(left.type.scale, right.type.scale)
     top, bottom = wrap(huge(left, scale)), huge(right, scale)
     nullable = left.type.nullable or right.type.nullable
@@ -131,16 +131,16 @@ def floor_quotient(left: Value, right: Value) -> Value:
 
 
 def comparison(kind: type[exp.Binary], left: Value, right: Value) -> Value | None:
-    """A comparison, integers brought to one scale; None where the two cannot be compared."""
+    """Return a comparison, integers at one scale; None if the two cannot be compared."""
     nullable = left.type.nullable or right.type.nullable
     if kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
         nullable = False
-    one, other = left.sql, right.sql
+    left_sql, right_sql = left.sql, right.sql
     if left.type.is_numeric and right.type.is_numeric:
         target = common_type((left.type, right.type))
         assert target is not None
         if target.kind == "float64" or left.type.scale != right.type.scale:
-            one, other = as_type(left, target), as_type(right, target)
+            left_sql, right_sql = as_type(left, target), as_type(right, target)
     elif left.type.is_numeric != right.type.is_numeric and "null" not in (left.type.kind, right.type.kind):
         return None
-    return Value(kind(this=wrap(one), expression=wrap(other)), BOOL.with_null(nullable))
+    return Value(kind(this=wrap(left_sql), expression=wrap(right_sql)), BOOL.with_null(nullable))

@@ -1,4 +1,4 @@
-"""GROUPING SETS, ROLLUP and CUBE as what they mean: a union of one SELECT for each set of keys.
+"""Expansion of GROUPING SETS, ROLLUP and CUBE to a union of one SELECT for each set of keys.
 
 In the SELECT of a set, a key that is not in it is NULL, but not within an aggregate, and ``GROUPING(…)`` is a constant.
 """
@@ -14,11 +14,11 @@ __all__ = ["expand_groupings"]
 
 _MOST_SETS = 64
 Fail = Callable[[str, exp.Expr], Exception]
-"""Makes the error that says something about a part of the query."""
+"""Maker of the error for a part of the query."""
 
 
 def expand_groupings(tree: exp.Query, fail: Fail) -> exp.Query:
-    """The query with unions in place of SELECTs over several sets of keys; ``fail``: makes errors."""
+    """Return the query with unions in place of SELECTs over several sets of keys; ``fail`` makes errors."""
     for select in reversed(list(tree.find_all(exp.Select))):
         group = select.args.get("group")
         if group is None or not any(isinstance(part, _SEVERAL) for part in group.expressions):
@@ -61,7 +61,7 @@ def _union(select: exp.Select, fail: Fail) -> exp.Query:
 
 
 def _sets(node: exp.Expr) -> list[_Keys]:
-    """The sets of keys that a part of GROUP BY stands for."""
+    """Return the sets of keys of a part of GROUP BY."""
     if isinstance(node, exp.GroupingSets):
         return [keys for part in node.expressions for keys in _sets(part)]
     if isinstance(node, exp.Rollup):
@@ -80,14 +80,14 @@ def _keys(node: exp.Expr) -> _Keys:
 
 
 def _resolved(key: exp.Expr, select: exp.Select, fail: Fail) -> exp.Expr:
-    """A key, which may be the number of a column."""
+    """Return a key, which may be the number of a column."""
     if not isinstance(key, exp.Literal) or not key.is_int:
         return key
     number = int(key.name)
     if not 1 <= number <= len(select.expressions):
         raise fail(f"expected the number of one of {len(select.expressions)} columns, was {number}", key)
-    found: exp.Expr = select.expressions[number - 1].unalias()
-    return found
+    expression: exp.Expr = select.expressions[number - 1].unalias()
+    return expression
 
 
 def _refuse_windows(select: exp.Select, fail: Fail) -> None:
@@ -115,36 +115,36 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
     arm = select.copy()
     for name in ("with_", "order", "limit", "offset"):
         arm.set(name, None)
-    held = {key.sql() for key in keys}
-    arm.set("group", exp.Group(expressions=[key.copy() for key in every if key.sql() in held]) if held else None)
-    if not held and arm.args.get("having") is None:
+    present = {key.sql() for key in keys}
+    arm.set("group", exp.Group(expressions=[key.copy() for key in every if key.sql() in present]) if present else None)
+    if not present and arm.args.get("having") is None:
         arm.set("having", exp.Having(this=exp.Boolean(this=True)))  # one row, whatever is selected
-    missing = {key.sql() for key in every} - held
+    missing = {key.sql() for key in every} - present
     for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
-            node.replace(exp.Literal.number(_grouping(node, held)))
+            node.replace(exp.Literal.number(_grouping(node, present)))
         # A key may be within another one, which stays whole as long as it is a key of this set.
-        for node in list(clause.walk(prune=lambda part: _is_aggregate(part) or part.sql() in held | missing)):
+        for node in list(clause.walk(prune=lambda part: _is_aggregate(part) or part.sql() in present | missing)):
             if node.sql() in missing:
                 node.replace(exp.Null())
     return arm
 
 
-def _grouping(node: exp.Expr, held: set[str]) -> int:
-    """A bit for each argument, the first one in front: 1 if it is not among the keys."""
+def _grouping(node: exp.Expr, present: set[str]) -> int:
+    """Return a bit for each argument, the first one the highest: 1 if it is not among the keys."""
     number = 0
     for argument in node.expressions:
-        number = 2 * number + (argument.sql() not in held)
+        number = 2 * number + (argument.sql() not in present)
     return number
 
 
 def _criterion(part: exp.Ordered, select: exp.Select, fail: Fail) -> exp.Ordered:
-    """A criterion of ORDER BY as the name of a column of the union."""
-    found = part.copy()
+    """Return a criterion of ORDER BY as the name of a column of the union."""
+    criterion = part.copy()
     if isinstance(part.this, exp.Literal) or (isinstance(part.this, exp.Column) and not part.this.table):
-        return found
+        return criterion
     for column in select.expressions:
         if column.unalias().sql() == part.this.sql():
-            found.set("this", exp.column(column.alias_or_name, quoted=True))
-            return found
+            criterion.set("this", exp.column(column.alias_or_name, quoted=True))
+            return criterion
     raise fail("expected ORDER BY of columns that are selected, as there are several sets of keys", part)

@@ -1,4 +1,4 @@
-"""Views over views: what a query reads of other views is put into it, so that it is one query over relations.
+"""Views over views: other views that a query reads are put into it, so that it is one query over relations.
 
 A view that another query names in FROM is replaced by its own query. Where its rows are those of one relation the two
 become one SELECT, and where the query only filters and projects an aggregate its conditions become a HAVING, so that
@@ -23,28 +23,28 @@ __all__ = ["VIEW_META", "Definition", "Definitions", "read_names"]
 VIEW_META = "view"
 """Key of a node's metadata: the view whose query the node was written in."""
 _ROWWISE = frozenset(("expressions", "from_", "where", "order"))
-"""What a SELECT may have that gives one row for each row of its relation; its order is of no account."""
+"""Clauses of a SELECT that returns one row for each row of its relation; its order does not matter."""
 _GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
 _OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
-"""What a SELECT may have whose conditions become a HAVING."""
+"""Clauses of a SELECT whose conditions become a HAVING."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A view as the queries of others read it."""
+    """View as the queries of others read it."""
 
     name: str
-    """Lower case."""
+    """Name in lower case."""
     columns: tuple[Column, ...]
-    """Of its rows."""
+    """Columns of its rows."""
     query: exp.Query
-    """Qualified; names relations, and views by `_table_name`."""
+    """Qualified query; names relations, and views by `_table_name`."""
     reads: tuple[str, ...]
     """Relations and views that it names, in the order of its text."""
 
 
 class Definitions:
-    """The views that a query may read, each with its query."""
+    """Views that a query may read, each with its query."""
 
     def __init__(self) -> None:
         self._known: dict[str, Definition] = {}
@@ -53,19 +53,19 @@ class Definitions:
         return name in self._known
 
     def names(self) -> list[str]:
-        """All of them, in the order in which they came."""
+        """Return all names, in the order of addition."""
         return list(self._known)
 
     def as_relations(self) -> list[Relation]:
-        """What they look like to a query that reads them."""
+        """Return the views as relations, as a query that reads them sees them."""
         return [Relation(known.name, known.columns) for known in self._known.values()]
 
     def add(self, name: str, columns: Sequence[Column], query: exp.Query, reads: Sequence[str]) -> None:
-        """A view that was compiled; ``query`` is what `opened` has made of it."""
+        """Add a view that was compiled; ``query`` is the result of `opened`."""
         self._known[name] = Definition(name, tuple(columns), query, tuple(reads))
 
     def opened(self, tree: exp.Query) -> exp.Query:
-        """A qualified query in which views are merged, or named by `_table_name`; changes the tree."""
+        """Return a qualified query in which views are merged, or named by `_table_name`; changes the tree."""
         local = {cte.alias for cte in tree.find_all(exp.CTE)}
         for table in [table for table in tree.find_all(exp.Table) if self._is_view(table)]:
             known = self._known[table.name.lower()]
@@ -78,7 +78,7 @@ class Definitions:
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
-        """The query with all views that it still names put in; changes the tree."""
+        """Return the query with all views that it still names put in; changes the tree."""
         needed = self._needed(tree)
         if not needed:
             return tree
@@ -102,36 +102,36 @@ class Definitions:
         return table.name.lower() in self._known and not table.db and not _is_local(table)
 
     def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
-        """Copies of the queries of all views that are named, each behind those that it names itself."""
-        found: dict[str, exp.Query] = {}
+        """Return copies of the queries of all named views, each after those that it names itself."""
+        queries: dict[str, exp.Query] = {}
         names = {_table_name(name): name for name in self._known}
 
         def visit(part: exp.Query) -> None:
             for table in list(part.find_all(exp.Table)):
                 name = names.get(table.name)
-                if name is not None and name not in found:
+                if name is not None and name not in queries:
                     query = _placed(self._known[name], table)
                     visit(query)
-                    found[name] = query
+                    queries[name] = query
 
         visit(tree)
-        return found
+        return queries
 
     def _relations_of(self, known: Definition) -> set[str]:
-        """The relations that a view reads, through others too."""
-        found: set[str] = set()
+        """Return the relations that a view reads, through others too."""
+        relations: set[str] = set()
         for name in known.reads:
-            found |= self._relations_of(self._known[name]) if name in self._known else {name}
-        return found
+            relations |= self._relations_of(self._known[name]) if name in self._known else {name}
+        return relations
 
 
 def read_names(tree: exp.Expr) -> dict[str, exp.Table]:
-    """The relations and views that a query names, in the order of its text, each with the first place."""
-    found: dict[str, exp.Table] = {}
+    """Return the relations and views that a query names, in the order of its text, each with the first place."""
+    tables: dict[str, exp.Table] = {}
     for table in sorted(tree.find_all(exp.Table), key=_offset):
         if isinstance(table.this, exp.Identifier) and not table.db and not _is_local(table):
-            found.setdefault(table.name.lower(), table)
-    return found
+            tables.setdefault(table.name.lower(), table)
+    return tables
 
 
 def _offset(table: exp.Table) -> int:
@@ -139,12 +139,12 @@ def _offset(table: exp.Table) -> int:
 
 
 def _table_name(view: str) -> str:
-    """What the table of WITH for a view is called: no name that a query has, as it has a blank and a colon."""
+    """Return the name of a view's table in WITH: no name that a query has, as it has a blank and a colon."""
     return f"view: {view}"
 
 
 def _is_local(table: exp.Table) -> bool:
-    """Whether a table of WITH is meant: one of a query around it, before the place where the name stands."""
+    """Return True for a table of WITH: one of a query around it, before the place of the name."""
     name, node = table.name.lower(), table.parent
     inside: exp.Expr = table
     while node is not None:
@@ -167,7 +167,7 @@ def _has(node: exp.Expr, part: exp.Expr) -> bool:
 
 
 def _placed(known: Definition, table: exp.Table) -> exp.Query:
-    """A copy of the view's query whose nodes say where the view is named; its columns are called as the view's are."""
+    """Return a copy of the view's query with the position of its name in each node, and the view's column names."""
     query = known.query.copy()
     start = _offset(table)
     for node in query.walk():
@@ -178,7 +178,7 @@ def _placed(known: Definition, table: exp.Table) -> exp.Query:
 
 
 def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
-    """The query with its columns called so: an unnamed aggregate has DuckDB's name in the view, another one here."""
+    """Return the query with these column names: an unnamed aggregate has DuckDB's name in the view."""
     inner: list[str] = []
     for part in query.selects:
         inner.append(unique(part.alias_or_name.lower(), inner))
@@ -208,7 +208,7 @@ def _put_in(query: exp.Query, name: str, parts: Sequence[exp.Query]) -> None:
 
 
 def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> bool:
-    """Make a view's query and the SELECT that reads it one, where that gives the same rows."""
+    """Merge a view's query and the SELECT that reads it, if that gives the same rows."""
     outer = table.find_ancestor(exp.Select)
     if not isinstance(inner, exp.Select) or outer is None or table.parent is None:
         return False
@@ -225,7 +225,7 @@ def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> boo
 
 
 def _is_resolved(outer: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> bool:
-    """Whether every column belongs to a table that has it: an unknown one must not be found in the view's relation."""
+    """Return True if every column belongs to a table that has it: others must not match the view's relation."""
     shown = {part.alias_or_name for part in outer.selects}
     for column in outer.find_all(exp.Column):
         if not column.table and not (column.name in shown and column.find_ancestor(exp.Order)):
@@ -251,7 +251,7 @@ def _is_rowwise(inner: exp.Select) -> bool:
 
 
 def _has_plain_joins(outer: exp.Select, table: exp.Table) -> bool:
-    """Whether the table is a source of the SELECT itself and all of its joins are inner ones."""
+    """Return True if the table is a source of the SELECT itself and all of its joins are inner ones."""
     joins = outer.args.get("joins") or []
     if not (isinstance(table.parent, (exp.From, exp.Join)) and table.parent.parent is outer):
         return False
@@ -281,7 +281,7 @@ def _is_grouped(inner: exp.Select) -> bool:
 
 
 def _is_filter(outer: exp.Select, table: exp.Table) -> bool:
-    """Whether the SELECT only filters and projects the rows of the one table, and reads nothing from around it."""
+    """Return True if the SELECT only filters and projects the rows of one table, and reads nothing from around it."""
     if not _clauses(outer) <= _OUTER or outer.args["from_"].this is not table:
         return False
     if outer.find(exp.AggFunc, exp.Window) is not None or len(list(outer.find_all(exp.Query))) > 1:
@@ -309,13 +309,13 @@ def _add_condition(select: exp.Select, name: str, clause: type[exp.Where | exp.H
 def _substitute(select: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> None:
     """Put expressions in place of the columns of a table."""
     for column in list(_columns_of(select, alias)):
-        found = outputs[column.name.lower()].copy()
-        is_alone = isinstance(column.parent, (exp.Alias, exp.Group)) or isinstance(found, (exp.Column, exp.Func))
-        column.replace(found if is_alone else exp.Paren(this=found))
+        expression = outputs[column.name.lower()].copy()
+        is_alone = isinstance(column.parent, (exp.Alias, exp.Group)) or isinstance(expression, (exp.Column, exp.Func))
+        column.replace(expression if is_alone else exp.Paren(this=expression))
 
 
 def _columns_of(select: exp.Select, alias: str) -> Iterator[exp.Column]:
-    """The columns of one of a SELECT's tables, in subqueries too, unless they have a table of that name."""
+    """Return the columns of one of a SELECT's tables, in subqueries too, unless they have a table of that name."""
     for column in select.find_all(exp.Column):
         if column.table != alias:
             continue

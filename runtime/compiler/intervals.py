@@ -1,4 +1,4 @@
-"""Lengths of time in SQL that are the same number of nanoseconds whenever they are counted."""
+"""Lengths of time in SQL that are a fixed number of nanoseconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNITS_NS: Final = {
     "day": 86400 * 10**9,
     "week": 7 * 86400 * 10**9,
 }
-"""Unit → nanoseconds; months and years differ in length."""
+"""Nanoseconds of each unit; months and years differ in length."""
 _SHORT: Final = {
     "ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "m": "minute",
     "min": "minute", "h": "hour", "d": "day",
@@ -27,7 +27,7 @@ _SHORT: Final = {
 
 
 def nanoseconds_of(node: exp.Expr) -> int | None:
-    """The length of ``INTERVAL '1' SECOND`` and the like; None for anything else, and for parts of a nanosecond."""
+    """Return the length of ``INTERVAL '1' SECOND`` and the like; None for others, and for parts of a nanosecond."""
     if not isinstance(node, exp.Interval) or node.this is None:
         return None
     value, sign = node.this.unnest(), 1

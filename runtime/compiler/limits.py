@@ -1,4 +1,4 @@
-"""Bounds on the size of a query: what is past them is refused with its place, before anything walks the tree."""
+"""Bounds on the size of a query, which is refused beyond them with its place, before anything walks the tree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PREFIXES: Final = frozenset("-+~")
 _EXACT_CALLS: Final = (exp.Sum, exp.Count, exp.Min, exp.Max, exp.Coalesce, exp.Abs, exp.Case, exp.If, exp.Cast)
 
 Fail = Callable[[str, int], Exception]
-"""Makes the error that says this about an offset of the query's text."""
+"""Maker of the error for an offset of the query's text."""
 
 _lock = threading.Lock()
 _users = 0
@@ -124,7 +124,7 @@ def _balanced(kind: type[exp.Binary], terms: list[exp.Expr]) -> exp.Expr:
 
 
 def _is_exact(term: exp.Expr) -> bool:
-    """Whether a term has no float in it: no division, no function that may make one, no constant like 1e3."""
+    """Return True if a term has no float in it: no division, no function that may make one, no constant like 1e3."""
     for node in term.walk():
         if isinstance(node, exp.Literal) and not node.is_string and "e" in node.name.lower():
             return False

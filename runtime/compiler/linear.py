@@ -21,7 +21,7 @@ __all__ = ["linear_view"]
 
 @dataclass(slots=True)
 class _Arm:
-    """One SELECT on its way to a branch."""
+    """SELECT that becomes a branch."""
 
     relation: Relation
     where: Expr | None
@@ -33,7 +33,7 @@ class _Arm:
     has_empty_row: bool = False
 
     def sum_of(self, expr: Expr | None) -> Col:
-        """The map's sum of this expression, the old one where there is one; of None the weight."""
+        """Return the map's sum of this expression, added if it is missing; for None the weight."""
         if expr is None:
             return Col("weight")
         for known in self.sums:
@@ -44,7 +44,7 @@ class _Arm:
 
 
 def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """The query as a linear view, its maps added; raises `NotIncremental` with the reason why it is none."""
+    """Return the query as a linear view, its maps added; raise `NotIncremental` with the reason if it is none."""
     arms = [_arm(select, relations, zero=zero) for select in _selects(tree)]
     columns = [alike(values, "UNION ALL of columns") for values in zip(*(arm.outputs for arm in arms), strict=True)]
     branches = []
@@ -65,7 +65,7 @@ def _reason(body: Linear) -> str:
 
 
 def _selects(tree: exp.Expr) -> list[exp.Select]:
-    """The arms of a UNION ALL, or the one SELECT."""
+    """Return the arms of a UNION ALL, or the one SELECT."""
     tree = tree.unnest()
     if tree.args.get("with_"):
         raise NotIncremental("WITH")
@@ -100,14 +100,14 @@ def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -
 
 
 def _project(select: exp.Select, arm: _Arm, columns: Leaf) -> None:
-    """A SELECT without aggregates: its map holds the rows it needs, with their number."""
+    """Lower a SELECT without aggregates: its map has the rows it needs, with their number."""
     used: set[str] = set()
 
     def leaf(node: exp.Expr) -> Lowered | None:
-        found = columns(node)
-        if found is not None and isinstance(found.expr, Col):
-            used.add(found.expr.name)
-            return Lowered(Col(key_name(found.expr.name)), found.type)
+        column = columns(node)
+        if column is not None and isinstance(column.expr, Col):
+            used.add(column.expr.name)
+            return Lowered(Col(key_name(column.expr.name)), column.type)
         return None
 
     arm.bag = True

@@ -40,16 +40,16 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Second: "second",
 }
 _SHORT_LIST = 8
-"""Lists of IN up to this length are comparisons: a search costs more."""
+"""Greatest length of lists of IN that become comparisons: a search costs more."""
 _NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 Leaf = Callable[[exp.Expr], Lowered | None]
-"""Says what a node is where its reader knows better, such as a key or an aggregate; None: look inside."""
+"""Resolver of nodes that its owner knows, such as a key or an aggregate; None to look inside."""
 
 
 def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """The expression; raises `NotIncremental` for what the program has no operation for."""
+    """Return the expression; raise `NotIncremental` if the program has no operation for it."""
     known = leaf(node)
     if known is not None:
         return known
@@ -66,7 +66,7 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """A key of GROUP BY."""
+    """Return a key of GROUP BY."""
     value = lower(node, leaf)
     if value.type.kind in ("null", "other"):
         raise NotIncremental("GROUP BY a constant NULL")
@@ -74,7 +74,7 @@ def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
 
 
 def _constant(node: exp.Expr) -> Lowered | None:
-    """A constant date, time, string or truth value, such as a date plus an interval; None for what is none."""
+    """Return a constant date, time, string or truth value, such as a date plus an interval; None for others."""
     if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     try:
@@ -93,7 +93,7 @@ def _constant(node: exp.Expr) -> Lowered | None:
 
 
 def _words(node: exp.Expr) -> str:
-    """What a construct is called in a reason."""
+    """Return the name of a construct for a reason."""
     names: dict[type[exp.Expr], str] = {
         exp.Window: "a window function",
         exp.Filter: "FILTER",
@@ -111,7 +111,7 @@ def _words(node: exp.Expr) -> str:
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a condition that must all hold."""
+    """Return the conjuncts of a condition."""
     if isinstance(node, exp.Paren):
         return conjuncts(node.this)
     if isinstance(node, exp.And):
@@ -120,7 +120,7 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def columns_leaf(types: Mapping[str, Type]) -> Leaf:
-    """The leaf that knows the columns of one relation."""
+    """Return the leaf that resolves the columns of one relation."""
 
     def leaf(node: exp.Expr) -> Lowered | None:
         if not isinstance(node, exp.Column):
@@ -190,7 +190,7 @@ def _arithmetic(node: exp.Binary, leaf: Leaf) -> Lowered:
 
 
 def _moved(node: exp.Expr, interval: exp.Interval, sign: int, leaf: Leaf) -> Lowered:
-    """A date or timestamp, and an interval of a fixed length before or after it, which is a timestamp."""
+    """Return a date or timestamp, moved by an interval of a fixed length, which is a timestamp."""
     length = nanoseconds_of(interval)
     value = lower(node, leaf)
     if length is None or length % 1000 or abs(length) >= 2**63 or value.type.kind not in ("date", "timestamp"):
@@ -220,7 +220,7 @@ def _in(node: exp.In, leaf: Leaf) -> Lowered:
 
 
 def _constants(value: Lowered, items: Sequence[Lowered]) -> tuple[Type, tuple[Expr, ...]] | None:
-    """The value and the constants of a list in one type; None unless all of them are integers of 64 bits or strings."""
+    """Return the value and the constants of a list in one type; None unless all are integers of 64 bits or strings."""
     target = common_type([value.type, *(item.type for item in items)])
     if target is None or target.kind not in ("int", "string"):
         return None
@@ -234,7 +234,7 @@ def _constants(value: Lowered, items: Sequence[Lowered]) -> tuple[Type, tuple[Ex
 
 
 def _joined(op: str, values: Sequence[Lowered]) -> Lowered:
-    """AND or OR of several values, as a tree whose depth is the logarithm of their number."""
+    """Return AND or OR of several values, as a tree whose depth is the logarithm of their number."""
     while len(values) > 1:
         pairs = [logic(op, *values[place : place + 2]) for place in range(0, len(values) - 1, 2)]
         values = [*pairs, *values[len(pairs) * 2 :]]
@@ -256,8 +256,8 @@ def _like(node: exp.Like, leaf: Leaf) -> Lowered:
     text, pattern = lower(node.this, leaf), lower(node.expression, leaf)
     if text.type.kind != "string" or not isinstance(pattern.expr, Lit) or not isinstance(pattern.expr.value, str):
         raise NotIncremental("LIKE with a pattern that is not a constant")
-    found = call("like", text.expr, pattern.expr)
-    return Lowered(call("not", found) if node.args.get("negate") else found, BOOL.with_null(text.type.nullable))
+    matches = call("like", text.expr, pattern.expr)
+    return Lowered(call("not", matches) if node.args.get("negate") else matches, BOOL.with_null(text.type.nullable))
 
 
 # --- choices, casts, parts of dates and times
@@ -308,7 +308,7 @@ def _abs(node: exp.Abs, leaf: Leaf) -> Lowered:
 
 
 def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
-    """FLOOR(x / n), or of a decimal."""
+    """Lower FLOOR(x / n), or of a decimal."""
     inner = node.this.unnest()
     if node.args.get("decimals") is not None:
         raise NotIncremental("FLOOR to decimals")
@@ -325,7 +325,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Only what cannot fail: a CAST that may is DuckDB's."""
+    """Lower a CAST that cannot fail: others are DuckDB's."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":
@@ -355,7 +355,7 @@ _SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date"
 
 
 def _moment_part(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """EXTRACT and its kin; raises `NotIncremental` for anything else, as it is the last that is tried."""
+    """Lower EXTRACT and its kin; raise `NotIncremental` for anything else, as it is the last one tried."""
     part, inner = _PARTS.get(type(node)), node.this
     if isinstance(node, exp.Extract):
         part, inner = node.name.lower(), node.expression

@@ -1,4 +1,4 @@
-"""The maps of a program: each stands there once, however many views read it; and drafts of those of one view."""
+"""Maps of a program: each exists once, for any number of views; and drafts of those of one view."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MapSet:
         self.maps: list[Map] = []
 
     def add(self, relation: str, where: Expr | None, keys: Sequence[Key], sums: Sequence[Sum] = ()) -> int:
-        """The id of the map with these parts, the old one where there is one; the order of keys does not matter."""
+        """Return the id of the map with these parts, added if it is missing; the order of keys does not matter."""
         ordered = tuple(sorted(keys, key=lambda key: key.name))
         same = Map(0, relation, where, ordered, tuple(sums))
         if same not in self._ids:
@@ -30,17 +30,17 @@ class MapSet:
         return self._ids[same]
 
     def mark(self) -> int:
-        """How many maps there are, for `undo`."""
+        """Return the number of maps, for `undo`."""
         return len(self.maps)
 
     def undo(self, mark: int) -> None:
-        """Forget the maps added since `mark`."""
+        """Remove the maps added since `mark`."""
         del self.maps[mark:]
         self._ids = {map_: number for map_, number in self._ids.items() if number < mark}
 
 
 def all_of(conditions: Sequence[Expr | None]) -> Expr | None:
-    """The conjunction of those that are not None; None of no conditions."""
+    """Return the conjunction of those that are not None; None for no conditions."""
     result: Expr | None = None
     for condition in conditions:
         if condition is not None:
@@ -49,7 +49,7 @@ def all_of(conditions: Sequence[Expr | None]) -> Expr | None:
 
 
 def unique(name: str, taken: list[str]) -> str:
-    """The name, numbered where it is taken."""
+    """Return the name, numbered if it is taken."""
     candidate, number = name, 0
     while candidate in taken:
         number += 1
@@ -58,12 +58,12 @@ def unique(name: str, taken: list[str]) -> str:
 
 
 def key_name(column: str) -> str:
-    """What the key for a column is called: the column's name, unless every map has something of that name."""
+    """Return the name of a column's key: the column's name, unless every map has that name."""
     return f"{column}_" if column.rstrip("_") == WEIGHT else column
 
 
 def column_keys(relation: Relation, names: set[str]) -> tuple[Key, ...]:
-    """Keys for these columns; of none a constant, as a table needs a column."""
+    """Return keys for these columns; for none a constant, as a table needs a column."""
     columns = [column for column in relation.columns if column.name in names]
     if not columns:
         return (Key("one", "int64", Lit(1)),)
@@ -71,37 +71,37 @@ def column_keys(relation: Relation, names: set[str]) -> tuple[Key, ...]:
 
 
 def key_of(name: str, kind: Type, expr: Expr) -> Key:
-    """A key with an inferred type."""
+    """Return a key with an inferred type."""
     column: Column = kind.column(name)
     return Key(name, column.type, expr)
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A base map whose sums are not all known yet."""
+    """Base map whose sums are not all known yet."""
 
     relation: Relation
-    """What it sums over."""
+    """Relation that it sums over."""
     where: Expr | None
-    """Which rows."""
+    """Condition on its rows."""
     keys: tuple[Key, ...]
-    """In the order of their names."""
+    """Keys in the order of their names."""
     copy: int
-    """Equal maps that must not be one are numbered."""
+    """Number of equal maps that must not be one."""
     summed: set[Expr] = field(default_factory=set)
-    """What is summed."""
+    """Summed expressions."""
     number: int = -1
-    """Its id, once it is in the program."""
+    """Id of the map, once it is in the program."""
 
     def name_of(self, expr: Expr | None) -> str:
-        """The name of a sum, or (None) of the weight."""
+        """Return the name of a sum, or (None) of the weight."""
         if expr is None:
             return "weight"
         return next(total.name for total in self.sums if total.expr == expr)
 
     @property
     def sums(self) -> list[Sum]:
-        """In a fixed order, so that views share them; no name is a key's."""
+        """Return the sums in a fixed order, so that views share them; no name is a key's."""
         taken = [key.name for key in self.keys]
         ordered = sorted(self.summed, key=repr)
         return [Sum(unique(f"sum_{place}", taken), expr) for place, expr in enumerate(ordered, 1)]
@@ -114,7 +114,7 @@ class BaseMaps:
         self._drafts: list[Draft] = []
 
     def draft(self, relation: Relation, where: Sequence[Expr], keys: Sequence[Key], *, copy: int = 0) -> Draft:
-        """The draft with these parts, the old one where there is one."""
+        """Return the draft with these parts, added if it is missing."""
         ordered = tuple(sorted(keys, key=lambda key: key.name))
         condition = all_of([*where, *[Lit(True)] * copy])
         for known in self._drafts:
@@ -124,13 +124,13 @@ class BaseMaps:
         return self._drafts[-1]
 
     def finish(self, maps: MapSet) -> None:
-        """Puts all of them into the program."""
+        """Put all of them into the program."""
         for draft in self._drafts:
             draft.number = maps.add(draft.relation.name, draft.where, draft.keys, draft.sums)
 
 
 def named_key(expr: Expr, kind: ColumnType, taken: Sequence[str]) -> Key:
-    """A key for an expression over a relation's columns: a column's is called as the column is."""
+    """Return a key for an expression over a relation's columns: a column's has the name of the column."""
     base = key_name(expr.name) if isinstance(expr, Col) else "key_1"
     name, number = base, 1
     while name in taken:

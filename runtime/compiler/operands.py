@@ -1,4 +1,4 @@
-"""Typed expressions of the view program, and the operations that bring their operands to one type first."""
+"""Typed expressions of the view program, and the operations that convert their operands to one type first."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ __all__ = [
 
 
 class NotIncremental(Exception):  # a finding, not a failure
-    """Why something has no place in a class of views, in words for `explain`."""
+    """Reason why something has no place in a class of views, in words for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a class of views makes of a query: a view but for its name."""
+    """View of a query in a class, without its name."""
 
     body: ViewBody
-    """How it is kept."""
+    """Body of the view."""
     types: tuple[Type, ...]
-    """Of its columns."""
+    """Types of its columns."""
     view_class: ViewClass
-    """Its class."""
+    """Class of the view."""
     reason: str
-    """Why it is in this class, for `explain`."""
+    """Reason for the class, for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """An expression of the program and its type."""
+    """Expression of the program and its type."""
 
     expr: Expr
-    """Scaled integers, or floats."""
+    """Expression over scaled integers, or floats."""
     type: Type
-    """What it means."""
+    """Type of the value."""
 
 
 def call(op: Any, *args: Expr) -> Call:
-    """An operation; ``op`` is one of the program's."""
+    """Return an operation; ``op`` is one of the program's."""
     return Call(op, args)
 
 
 def at_type(value: Lowered, target: Type) -> Expr:
-    """The expression at another scale, an integer as a float, a date as a timestamp, or NULL of any type."""
+    """Return the expression at another scale, an integer as a float, a date as a timestamp, or NULL of any type."""
     if value.type.kind == "null" != target.kind:
         return Lit(None)
     if value.type.kind == target.kind == "int" and target.scale > value.type.scale:
@@ -82,7 +82,7 @@ def at_type(value: Lowered, target: Type) -> Expr:
 
 
 def _moment(expr: Expr, target: Type) -> Expr:
-    """A literal string as a date or timestamp."""
+    """Return a literal string as a date or timestamp."""
     text = str(expr.value) if isinstance(expr, Lit) else ""
     try:
         read = datetime.fromisoformat(text)
@@ -94,7 +94,7 @@ def _moment(expr: Expr, target: Type) -> Expr:
 
 
 def meeting(left: Lowered, right: Lowered) -> Type | None:
-    """The type in which two values are compared: a literal string is read as what stands beside it."""
+    """Return the type in which two values are compared: a literal string is read as the type beside it."""
     kinds = {left.type.kind, right.type.kind}
     nullable = left.type.nullable or right.type.nullable
     if kinds == {"date", "timestamp"}:
@@ -106,35 +106,35 @@ def meeting(left: Lowered, right: Lowered) -> Type | None:
 
 
 def compare(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """A comparison with three outcomes."""
-    one, other = aligned(left, right)
-    return Lowered(call(op, one.expr, other.expr), BOOL.with_null(one.type.nullable or other.type.nullable))
+    """Return a comparison with three outcomes."""
+    first, second = aligned(left, right)
+    return Lowered(call(op, first.expr, second.expr), BOOL.with_null(first.type.nullable or second.type.nullable))
 
 
 def as_condition(value: Lowered) -> Expr:
-    """The expression, which is a condition."""
+    """Return the expression, which is a condition."""
     if value.type.kind not in ("bool", "null"):
         raise NotIncremental("a condition that is no condition")
     return value.expr
 
 
 def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
-    """Two values as they are compared: of one type and scale."""
+    """Return two values as they are compared: of one type and scale."""
     target = meeting(left, right)
     if target is None or target.kind in ("null", "other"):
         raise NotIncremental("a comparison that only DuckDB knows")
-    one, other = (Lowered(at_type(value, target), target.with_null(value.type.nullable)) for value in (left, right))
-    return one, other
+    first, second = (Lowered(at_type(value, target), target.with_null(value.type.nullable)) for value in (left, right))
+    return first, second
 
 
 def logic(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """AND or OR."""
+    """Return AND or OR."""
     kind = BOOL.with_null(left.type.nullable or right.type.nullable)
     return Lowered(call(op, as_condition(left), as_condition(right)), kind)
 
 
 def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
-    """Sum, difference, product, integer quotient or remainder."""
+    """Return a sum, difference, product, integer quotient or remainder."""
     nullable = left.type.nullable or right.type.nullable
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
@@ -156,7 +156,7 @@ def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
 
 
 def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
-    """Real division: a float, NULL where the divisor is 0."""
+    """Return the real quotient: a float, NULL for a divisor of 0."""
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
         raise NotIncremental("arithmetic that only DuckDB knows")
@@ -165,20 +165,20 @@ def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowe
 
 
 def floor_quotient(top: Expr, bottom: Expr) -> Expr:
-    """The greatest integer not above top / bottom: the program's division rounds towards zero."""
+    """Return the greatest integer not above top / bottom: the program's division rounds towards zero."""
     rest = call("mod", call("add", call("mod", top, bottom), bottom), bottom)
     return call("floordiv", call("sub", top, rest), bottom)
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
-    """One type for these, and each brought to it; ``what`` they are, in words."""
+    """Return one type for these, and each converted to it; ``what`` describes them in words."""
     target = common_type([value.type for value in values])
     if target is None or target.kind == "other":
         raise NotIncremental(f"{what} of different types")
     return target, tuple(at_type(value, target) for value in values)
 
 
-def choose(condition: Lowered, one: Lowered, other: Lowered) -> Lowered:
-    """CASE WHEN condition THEN one ELSE other END."""
-    target, parts = alike((one, other))
+def choose(condition: Lowered, value: Lowered, default: Lowered) -> Lowered:
+    """Return CASE WHEN condition THEN value ELSE default END."""
+    target, parts = alike((value, default))
     return Lowered(call("case", condition.expr, *parts), target)

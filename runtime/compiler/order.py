@@ -1,4 +1,4 @@
-"""The order in which views are compiled: each behind those that it reads."""
+"""Order in which views are compiled: each after those that it reads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["in_order", "names_read"]
 
 
 def names_read(select: NamedSelect) -> tuple[str, ...]:
-    """The relations and views that a SELECT names, in the order of its text; raises `SqlError` if it is no SQL."""
+    """Return the relations and views that a SELECT names, in the order of its text; raise `SqlError` if invalid."""
     return tuple(read_names(Query(select).plain))
 
 
 def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
-    """The views, each behind those of them that it reads, else as they were given.
+    """Return the views, each after those of them that it reads, else in the given order.
 
-    Raises `SqlError` with the place of the name for views that read themselves or each other in a circle.
+    Raise `SqlError` with the place of the name for views that read themselves or each other in a circle.
     """
     by_name = {select.name: select for select in selects}
     done: dict[str, NamedSelect] = {}
@@ -45,7 +45,7 @@ def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
 
 
 def _read(select: NamedSelect, by_name: dict[str, NamedSelect]) -> dict[str, tuple[Query, exp.Table]]:
-    """The views among these that a view names; one whose text has none of their names is not parsed."""
+    """Return the views among these that a view names; one whose text has none of their names is not parsed."""
     words = {word.lower() for word in re.findall(r"\w+", select.sql)}
     if not any(words.issuperset(re.findall(r"\w+", name)) for name in by_name):
         return {}

@@ -41,7 +41,7 @@ _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupCo
 
 
 class Query:
-    """A parsed SELECT with the way back to its text."""
+    """Parsed SELECT with the positions of its text."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Query:
         dialect: DialectType = "duckdb",
         mode: Literal["sql", "dbtoaster"] = "sql",
     ) -> None:
-        """``relations``: those that it may read; ``dialect``: DuckDB's, or one that is derived from it."""
+        """``relations`` are those that it may read; ``dialect`` is DuckDB's, or one derived from it."""
         self.select = select
         self._dialect = dialect
         self._relations = tuple(relations)
@@ -60,14 +60,14 @@ class Query:
         plain_functions(self.tree, self.error, from_zero=mode == "dbtoaster")
         number_times(self.tree)
         self.plain = self.tree.copy()
-        """As it was written, before any qualification."""
+        """Tree as it was written, before any qualification."""
         self.reads: tuple[str, ...] = ()
         """Relations and views that it names, in the order of its text."""
         self.opened: exp.Query = self.tree
-        """Qualified; views that it reads are merged, or named: see `Definitions.opened`."""
+        """Qualified tree; views that it reads are merged, or named: see `Definitions.opened`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
-        """The error that says this about that part of the query; of a part of another view it names the view."""
+        """Return the error with this reason at a part of the query; for a part of another view it names the view."""
         parts = [] if node is None else [part for part in node.walk() if "start" in part.meta]
         if not parts:
             return self.error_at(reason, 0)
@@ -76,7 +76,7 @@ class Query:
         return self.error_at(reason if view is None else f"in view {view}: {reason}", first.meta["start"])
 
     def error_at(self, reason: str, offset: int) -> SqlError:
-        """The error that says this about that offset of the text."""
+        """Return the error with this reason at an offset of the text."""
         line, column = self._text.position(offset)
         if line == 1:
             column += self.select.column - 1
@@ -122,7 +122,7 @@ def parse_select(
     *,
     mode: Literal["sql", "dbtoaster"] = "sql",
 ) -> Query:
-    """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
+    """Return the query with qualified columns, expanded stars and inlined views; raise `SqlError`."""
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
@@ -151,16 +151,16 @@ def parse_select(
 
 
 def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlError:
-    """The error for a column that its table does not have, as sqlglot only says its name."""
+    """Return the error for a column that its table does not have, as sqlglot only returns its name."""
     name = message.rpartition(": ")[2].strip("'\"")
-    column = next((found for found in query.plain.find_all(exp.Column) if found.name.lower() == name.lower()), None)
+    column = next((each for each in query.plain.find_all(exp.Column) if each.name.lower() == name.lower()), None)
     if column is None:
         return query.error(f"expected names that can be resolved: {message}")
     select = column.find_ancestor(exp.Select)
     scope = []
     for table in select.find_all(exp.Table) if select is not None else ():
         relation = known.get(table.name.lower())
-        columns = "…" if relation is None else ", ".join(found.name for found in relation.columns)
+        columns = "…" if relation is None else ", ".join(each.name for each in relation.columns)
         scope.append(f"{table.alias_or_name}({columns})")
     shown = f"{column.table}.{column.name}" if column.table else column.name
     return query.error(f"unknown column {shown!r}; the columns in scope are: {', '.join(scope) or 'none'}", column)
@@ -179,7 +179,7 @@ def _check_relations(query: Query, known: dict[str, Relation], views: Definition
 
 
 def _is_of_with(table: exp.Table) -> bool:
-    """Whether a WITH around the table, and no other one, has its name."""
+    """Return True if a WITH around the table, and no other one, has its name."""
     name, inside, node = table.name.lower(), None, table.parent
     while node is not None:
         if isinstance(node, exp.CTE):
@@ -207,7 +207,7 @@ def _check_functions(query: Query) -> None:
 
 
 def _check_expansion(query: Query) -> None:
-    """Bound what calls make of a value, see `expansion`."""
+    """Bound the expansion of values by calls, see `expansion`."""
     total = 1
     for node in query.tree.find_all(exp.Func):
         name, arguments = _call(node)
@@ -221,7 +221,7 @@ def _check_expansion(query: Query) -> None:
 
 
 def _call(node: exp.Func) -> tuple[str, list[exp.Expr | None]]:
-    """A call's name and arguments as DuckDB has them."""
+    """Return a call's name and arguments as DuckDB has them."""
     if isinstance(node, exp.Pad):
         return "lpad", [node.this, node.expression]
     if isinstance(node, exp.GenerateSeries):
@@ -237,7 +237,7 @@ def _call(node: exp.Func) -> tuple[str, list[exp.Expr | None]]:
 
 
 def _constant(node: exp.Expr | None) -> int | str | None:
-    """The value of a literal; None for anything else."""
+    """Return the value of a literal; None for anything else."""
     if isinstance(node, exp.Neg):
         value = _constant(node.this)
         return -value if isinstance(value, int) else None
@@ -247,7 +247,7 @@ def _constant(node: exp.Expr | None) -> int | str | None:
 
 
 def _check_written(query: Query) -> None:
-    """Refuses what sqlglot reads and then leaves out, with a warning alone, of the SQL that DuckDB is given."""
+    """Refuse SQL for DuckDB that sqlglot reads and then leaves out, with only a warning."""
     try:
         query.tree.sql("duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
@@ -255,17 +255,17 @@ def _check_written(query: Query) -> None:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in the expression itself, not under OVER nor in a subquery."""
-    for found in node.find_all(exp.AggFunc):
-        window = found.find_ancestor(exp.Window, exp.Select)
-        windowed = isinstance(window, exp.Window) and (window.this is found or window.this is found.parent)
-        if not windowed and found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
+    """Return True if an aggregate is in the expression itself, not under OVER nor in a subquery."""
+    for aggregate in node.find_all(exp.AggFunc):
+        window = aggregate.find_ancestor(exp.Window, exp.Select)
+        windowed = isinstance(window, exp.Window) and (window.this is aggregate or window.this is aggregate.parent)
+        if not windowed and aggregate.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
             return True
     return False
 
 
 def group_keys(select: exp.Select) -> list[exp.Expr]:
-    """The keys of GROUP BY; of GROUP BY ALL the columns that are no aggregates."""
+    """Return the keys of GROUP BY; for GROUP BY ALL the columns that are no aggregates."""
     group = select.args.get("group")
     if group is None:
         return []
@@ -275,14 +275,14 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
 
 
 def tie_columns(select: exp.Select) -> list[exp.Column]:
-    """The columns that SELECT and QUALIFY name, each once, in the order of the text.
+    """Return the columns that SELECT and QUALIFY name, each once, in the order of the text.
 
     They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be told apart in the result.
     """
     qualify = select.args.get("qualify")
-    found: dict[tuple[str, str], exp.Column] = {}
+    columns: dict[tuple[str, str], exp.Column] = {}
     for node in [*select.expressions, *([] if qualify is None else [qualify])]:
         for column in node.find_all(exp.Column, bfs=False):
             if column.find_ancestor(exp.Select) is select:
-                found.setdefault((column.table, column.name.lower()), column)
-    return list(found.values())
+                columns.setdefault((column.table, column.name.lower()), column)
+    return list(columns.values())

@@ -24,12 +24,12 @@ from runtime.plan import Relation
 __all__ = ["plain_clauses", "plain_comparisons", "plain_sources"]
 
 Fail = Callable[[str, exp.Expr], Exception]
-"""Makes the error that says this about a part of the query."""
+"""Maker of the error for a part of the query."""
 
 _MOST_ROWS: Final = 256
 """Each row of VALUES is a part of the view's plan."""
 _UNNAMED: Final = "valueslist"
-"""What DuckDB calls a VALUES without an alias."""
+"""DuckDB's name of a VALUES without an alias."""
 _QUANTIFIERS: Final = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 _CLAUSES: Final = ("group", "having", "qualify", "limit", "offset", "with_")
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -40,7 +40,7 @@ _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
     exp.GT: (exp.Min, exp.Max),
     exp.GTE: (exp.Min, exp.Max),
 }
-"""The comparison → the aggregate that decides it for ANY, and for ALL."""
+"""Aggregates that decide each comparison for ANY, and for ALL."""
 
 
 def plain_clauses(tree: exp.Query, fail: Fail) -> None:
@@ -60,7 +60,7 @@ def plain_clauses(tree: exp.Query, fail: Fail) -> None:
 
 
 def _compared_rows(node: exp.Binary, left: Sequence[exp.Expr], right: Sequence[exp.Expr], fail: Fail) -> exp.Expr:
-    """Rows as DuckDB compares them: column after column, NULL equal to NULL and greater than all else."""
+    """Compare rows as DuckDB does: column after column, NULL equal to NULL and greater than all else."""
     if len(left) != len(right):
         raise fail(f"expected rows of as many values, were {len(left)} and {len(right)}", node)
     kind, pairs = type(node), list(zip(left, right, strict=True))
@@ -84,7 +84,7 @@ def _compared_rows(node: exp.Binary, left: Sequence[exp.Expr], right: Sequence[e
 
 
 def _plain_limits(tree: exp.Query, fail: Fail) -> None:
-    """Writes FETCH FIRST n ROWS ONLY as LIMIT n; refuses ORDER BY ALL, whose columns are known to DuckDB alone."""
+    """Write FETCH FIRST n ROWS ONLY as LIMIT n; refuse ORDER BY ALL, whose columns only DuckDB knows."""
     for fetch in list(tree.find_all(exp.Fetch)):
         fetch.replace(exp.Limit(expression=fetch.args.get("count") or exp.Literal.number(1)))
     for part in tree.find_all(exp.Ordered):
@@ -93,7 +93,7 @@ def _plain_limits(tree: exp.Query, fail: Fail) -> None:
 
 
 def _plain_percentiles(tree: exp.Query) -> None:
-    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and DISC and MODE."""
+    """Write PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and DISC and MODE."""
     for node in list(tree.find_all(exp.WithinGroup)):
         call, order = node.this, node.expression
         is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
@@ -104,7 +104,7 @@ def _plain_percentiles(tree: exp.Query) -> None:
 
 
 def _inline_windows(tree: exp.Query, fail: Fail) -> None:
-    """Writes the definitions of WINDOW in place of their names."""
+    """Write the definitions of WINDOW in place of their names."""
     for select in tree.find_all(exp.Select):
         known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
         for window in list(select.find_all(exp.Window)):
@@ -117,8 +117,8 @@ def _inline_windows(tree: exp.Query, fail: Fail) -> None:
                 raise fail(f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window)
             assert definition is not None
             for part in ("partition_by", "order", "spec"):
-                held = definition.args.get(part)
-                window.set(part, [each.copy() for each in held] if isinstance(held, list) else held and held.copy())
+                kept = definition.args.get(part)
+                window.set(part, [each.copy() for each in kept] if isinstance(kept, list) else kept and kept.copy())
             window.set("alias", None)
         select.set("windows", None)
 
@@ -178,7 +178,7 @@ def _constants(values: Sequence[exp.Expr], names: Sequence[str]) -> exp.Query:
 
 
 def _union(selects: Sequence[exp.Query]) -> exp.Query:
-    """UNION ALL of them, as a tree whose depth is the logarithm of their number."""
+    """Return UNION ALL of them, as a tree whose depth is the logarithm of their number."""
     if len(selects) == 1:
         return selects[0]
     half = len(selects) // 2
@@ -243,7 +243,7 @@ def _compared(node: exp.Binary, side: exp.Any | exp.All, query: exp.Query, name:
 
 
 class _Rows:
-    """The one column of a subquery, to be aggregated."""
+    """Column of a subquery, to be aggregated."""
 
     def __init__(self, query: exp.Query, name: str) -> None:
         self._query = query
@@ -256,7 +256,7 @@ class _Rows:
         )
 
     def aggregate(self, kind: type[exp.Func], *, of_nulls: bool = False) -> exp.Subquery:
-        """The subquery that aggregates the column, or 1 for each of its NULLs and 0 for other values."""
+        """Return the subquery that aggregates the column, or 1 for each of its NULLs and 0 for other values."""
         query = self._query.copy()
         query.set("order", None)
         if self._is_plain:
@@ -275,7 +275,7 @@ class _Rows:
 
 
 def _is_one_row(query: exp.Query) -> bool:
-    """Whether it aggregates without GROUP BY, or has no FROM: then ANY and ALL compare with its only row."""
+    """Return True for an aggregate without GROUP BY, or no FROM: ANY and ALL then compare with the only row."""
     if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in _CLAUSES):
         return False
     column = query.selects[0]
@@ -285,7 +285,7 @@ def _is_one_row(query: exp.Query) -> bool:
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Whether it must hold for a row to stay, so that NULL is as good as false."""
+    """Return True if a row stays only if it holds, so that NULL is as good as false."""
     while isinstance(node.parent, (exp.And, exp.Paren)):
         node = node.parent
     return isinstance(node.parent, _CONDITIONS)

@@ -1,4 +1,4 @@
-"""Whole queries rewritten: SELECT, UNION and the like, WITH, and subqueries inside expressions."""
+"""Rewriting of whole queries: SELECT, UNION and the like, WITH, and subqueries inside expressions."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 @dataclass(slots=True)
 class Output:
-    """A rewritten query and its columns."""
+    """Rewritten query and its columns."""
 
     sql: exp.Query
-    """In which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
+    """Query in which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
     names: list[str]
-    """Unique."""
+    """Unique names."""
     types: list[Type]
-    """Of each column."""
+    """Types of the columns."""
 
 
 class QueryRewriter:
-    """Rewrites one view's query; collects what it reads."""
+    """Rewriter of one view's query, which collects what it reads."""
 
     def __init__(self, query: Query, relations: dict[str, Relation], describer: Describer, *, zero: bool) -> None:
         self._query = query
@@ -48,12 +48,12 @@ class QueryRewriter:
         self.references: list[Reference] = []
         self.describer = describer
         self.zero = zero
-        """Whether SUM of nothing is 0."""
+        """True if SUM of nothing is 0."""
         self.floats: dict[str, None] = {}
-        """What left exact arithmetic, in the order of the query, for `explain`."""
+        """Expressions that left exact arithmetic, in the order of the query, for `explain`."""
 
     def rewrite(self, node: exp.Expr, parent: Scope | None = None) -> Output:
-        """A SELECT or a set operation, in brackets or not."""
+        """Rewrite a SELECT or a set operation, in brackets or not."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
                 raise self._query.error("expected ORDER BY and LIMIT inside the brackets", node)
@@ -76,7 +76,7 @@ class QueryRewriter:
     # --- subqueries of expressions
 
     def scalar(self, node: exp.Expr, scope: Scope) -> Value:
-        """A subquery with one column: one value, or NULL where it has no row."""
+        """Rewrite a subquery with one column: one value, or NULL if it has no row."""
         output = self._one_column(node, scope)
         select = node.unnest()
         whole = isinstance(select, exp.Select) and not any(
@@ -87,7 +87,7 @@ class QueryRewriter:
         return Value(exp.Subquery(this=output.sql), kind)
 
     def member(self, node: exp.In, values: Sequence[Value], scope: Scope) -> Value:
-        """``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``, both sides of each column at one scale."""
+        """Rewrite ``value IN (SELECT …)`` and ``(value, …) IN (SELECT …)``, both sides of each column at one scale."""
         query = node.args["query"]
         if len(values) > 1 and (outside := free_columns(query)):
             raise self._query.error("expected a SELECT that does not depend on the query around it behind (…, …) IN: "
@@ -108,7 +108,7 @@ class QueryRewriter:
         return Value(sql, BOOL.with_null(any(target.nullable for target in targets)))
 
     def exists(self, node: exp.Exists, scope: Scope) -> Value:
-        """``EXISTS (SELECT …)``."""
+        """Rewrite ``EXISTS (SELECT …)``."""
         return Value(exp.Exists(this=self.rewrite(node.this, scope).sql), BOOL)
 
     def _one_column(self, node: exp.Expr, scope: Scope) -> Output:
@@ -140,10 +140,10 @@ class QueryRewriter:
         if len(left.types) != len(right.types):
             raise self._query.error(f"expected {len(left.types)} columns, was {len(right.types)}", node.right)
         targets = []
-        for name, one, other in zip(left.names, left.types, right.types, strict=True):
-            target = common_type((one, other))
+        for name, own, other in zip(left.names, left.types, right.types, strict=True):
+            target = common_type((own, other))
             if target is None:
-                raise self._query.error(f"expected one type for {name!r}, were {one} and {other}", node.right)
+                raise self._query.error(f"expected one type for {name!r}, were {own} and {other}", node.right)
             targets.append(target)
         arms = [exp.Subquery(this=_coerced(arm, targets)) for arm in (left, right)]
         sql = type(node)(this=arms[0], expression=arms[1], distinct=node.args.get("distinct"))
@@ -261,7 +261,7 @@ class QueryRewriter:
     # --- order
 
     def _order(self, node: exp.Query, target: exp.Query, scope: Scope, columns: int) -> None:
-        """ORDER BY only matters under a LIMIT; there every column breaks ties, so that the rows kept are fixed."""
+        """Rewrite ORDER BY under a LIMIT, where every column breaks ties, so that the selected rows are fixed."""
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None and offset is None:
             return
@@ -283,7 +283,7 @@ class QueryRewriter:
 
 
 def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Gives conditions on one source's own rows to its map, where that changes nothing; the rest comes back."""
+    """Move conditions on one source's own rows to its map, if that changes nothing; return the rest."""
     rest = []
     for part in conjuncts(where):
         source = _only_source(part, scope)
@@ -299,7 +299,7 @@ def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
 
 
 def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
-    """The one source that a condition on rows of a map is about."""
+    """Return the one source that a condition on rows of a map reads."""
     if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     owners = [scope.sources.get(column.table) for column in node.find_all(exp.Column)]
@@ -310,7 +310,7 @@ def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
 
 
 def _coerced(output: Output, targets: list[Type]) -> exp.Query:
-    """The query with its columns brought to these types."""
+    """Return the query with its columns converted to these types."""
     columns = [Value(exp.column(exp.to_identifier(name, quoted=True)), kind)
                for name, kind in zip(output.names, output.types, strict=True)]  # fmt: skip
     parts = [as_type(value, target) for value, target in zip(columns, targets, strict=True)]
@@ -324,7 +324,7 @@ def _coerced(output: Output, targets: list[Type]) -> exp.Query:
 
 
 def _break_ties(parts: list[exp.Expr], columns: list[exp.Expr]) -> None:
-    """Windows whose answer depends on the order of equal rows get columns as last criteria."""
+    """Add columns as last criteria to windows whose answer depends on the order of equal rows."""
     for part in parts:
         for window in part.find_all(exp.Window):
             spec = window.args.get("spec")

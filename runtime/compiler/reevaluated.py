@@ -1,4 +1,4 @@
-"""Re-evaluated views: the rewritten query over maps that hold just the rows and columns it needs."""
+"""Re-evaluated views: the rewritten query over maps of just the rows and columns that it needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["final_query", "reevaluated_view", "verify"]
 def reevaluated_view(
     output: Output, references: Sequence[Reference], names: Sequence[str], maps: MapSet
 ) -> Reevaluated:
-    """The view's body, its maps added: references with the same filter read one table."""
+    """Return the view's body, its maps added: references with the same filter read one table."""
     tables: dict[tuple[str, tuple[Expr, ...]], list[Reference]] = {}
     for reference in references:
         tables.setdefault((reference.relation.name, tuple(reference.filters)), []).append(reference)
@@ -40,7 +40,7 @@ def reevaluated_view(
 
 
 def _free(name: str, inputs: Sequence[Input], references: Sequence[Reference]) -> str:
-    """The name, made different from the tables and relations there are."""
+    """Return the name, made different from those of tables and relations."""
     taken = {known.table for known in inputs} | {reference.relation.name for reference in references} - {name}
     while name in taken:
         name += "_"
@@ -48,7 +48,7 @@ def _free(name: str, inputs: Sequence[Input], references: Sequence[Reference]) -
 
 
 def _name_table(reference: Reference, name: str, needed: set[str]) -> None:
-    """Puts the table's name into the query; a column that its map calls otherwise gets its name back."""
+    """Put the table's name into the query; a column that its map names differently gets its name back."""
     reference.table.set("this", exp.to_identifier(name, quoted=True))
     renamed = sorted(column for column in needed if key_name(column) != column)
     if renamed:
@@ -62,7 +62,7 @@ def _name_table(reference: Reference, name: str, needed: set[str]) -> None:
 
 
 def final_query(output: Output, names: Sequence[str]) -> exp.Select:
-    """The query with its columns named and cast to what travels; int128 as DECIMAL(38,0), which raises beyond it."""
+    """Return the query with its columns named and cast to output types; int128 as DECIMAL(38,0), which may raise."""
     parts = []
     for inner, name, kind in zip(output.names, names, output.types, strict=True):
         column = exp.column(inner, table="result", quoted=True)
@@ -74,22 +74,22 @@ def final_query(output: Output, names: Sequence[str]) -> exp.Select:
 
 
 def _result_type(kind: Type) -> str:
-    """DuckDB's name of what travels; an untyped NULL is an integer."""
+    """Return DuckDB's name of an output type; an untyped NULL is an integer."""
     return "DECIMAL(38,0)" if kind.wide else Type.of(kind.column("")).duckdb
 
 
 def verify(
     body: Reevaluated, types: Sequence[Type], names: Sequence[str], maps: Sequence[Map], describer: Describer
 ) -> None:
-    """Runs the query over empty tables; raises `RuntimeError` if DuckDB sees other columns than were inferred."""
+    """Run the query over empty tables; raise `RuntimeError` if DuckDB sees other columns than were inferred."""
     tables = {
         part.table: [(key.name, Type.of(Column(key.name, key.type)).duckdb) for key in maps[part.map].keys]
         for part in body.inputs
     }
     expected = [(name, _result_type(kind)) for name, kind in zip(names, types, strict=True)]
     try:
-        found = describer.columns_over(body.query, tables)
+        actual = describer.columns_over(body.query, tables)
     except duckdb.Error as error:
         raise RuntimeError(f"DuckDB refuses the rewritten query: {error}\n{body.query}") from error
-    if found != expected:
-        raise RuntimeError(f"expected the columns {expected}, was {found}\n{body.query}")
+    if actual != expected:
+        raise RuntimeError(f"expected the columns {expected}, was {actual}\n{body.query}")

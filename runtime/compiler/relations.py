@@ -1,4 +1,4 @@
-"""The relations that the runtime keeps of a live market: ticks, lots, nanoseconds since the epoch."""
+"""Relations that the runtime keeps of a live market: ticks, lots, nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRADES: Final = Relation(
         Column("broker_id", "int64", nullable=True),
     ),
 )
-"""One row a match, NULL where the feed does not say; retention takes old rows away."""
+"""Matches, one row each, with NULL for values that the feed lacks; retention removes old rows."""
 
 TOUCHES: Final = Relation(
     "touches",
@@ -53,7 +53,7 @@ in the order of the feed; NULL where a side is empty, and a volume that has no r
 and not kept."""
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
-"""Those that every epoch has, for views and derived streams."""
+"""Relations that every epoch has, for views and derived streams."""
 
 MARKET_TIMES: Final = {"touches": "t", "trades": "t"}
-"""Relations of a market that derived streams read → the column that says when a row is of."""
+"""Time column of the relations of a market that derived streams read."""

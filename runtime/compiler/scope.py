@@ -1,4 +1,4 @@
-"""Which names an expression can use: the sources of its SELECT, and those of the SELECTs around it."""
+"""Names that an expression can use: the sources of its SELECT, and those of the SELECTs around it."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ __all__ = ["Reference", "Scope", "Source"]
 
 @dataclass(slots=True)
 class Reference:
-    """One place of a query that reads a relation."""
+    """Place of a query that reads a relation."""
 
     relation: Relation
-    """Which."""
+    """Relation that is read."""
     table: exp.Table
-    """Its place in the rewritten query, named when all references are known."""
+    """Place in the rewritten query, named when all references are known."""
     needed: set[str] = field(default_factory=set)
-    """The columns that the query uses."""
+    """Columns that the query uses."""
     filters: list[Expr] = field(default_factory=list)
     """Conditions on its rows alone, which its map applies."""
 
 
 @dataclass(slots=True)
 class Source:
-    """One table of a FROM clause."""
+    """Table of a FROM clause."""
 
     alias: str
-    """What its columns are qualified with."""
+    """Qualifier of its columns."""
     columns: dict[str, Type]
-    """Its columns."""
+    """Columns of the table."""
     reference: Reference | None = None
-    """None for a subquery or a WITH table."""
+    """Reference of a relation; None for a subquery or a WITH table."""
     optional: bool = False
-    """Whether an outer join may leave it out: all its columns may be NULL."""
+    """True if an outer join may leave it out: all its columns may be NULL."""
 
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one SELECT."""
+    """Names of one SELECT."""
 
     query: Query
-    """For errors."""
+    """Query, for errors."""
     parent: Scope | None
-    """The SELECT around it."""
+    """Scope of the SELECT around it."""
     sources: dict[str, Source] = field(default_factory=dict)
-    """By alias."""
+    """Sources by alias."""
     outputs: dict[str, Type] = field(default_factory=dict)
-    """The SELECT's own columns, visible to ORDER BY."""
+    """Columns of the SELECT itself, visible to ORDER BY."""
     grouped: bool = False
-    """Whether the SELECT has a GROUP BY, so that no group is empty."""
+    """True if the SELECT has a GROUP BY, so that no group is empty."""
     used: dict[tuple[str, str], None] = field(default_factory=dict)
     """Columns of its sources that were used, in order."""
 
     def resolve(self, column: exp.Column) -> Type:
-        """The type of this column, which counts as used; raises `SqlError` for an unknown one."""
+        """Return the type of this column, which counts as used; raise `SqlError` for an unknown one."""
         table, name = column.table, column.name.lower()
         for scope in self._chain():
             source = scope.sources.get(table)
@@ -76,7 +76,7 @@ class Scope:
         raise self._unknown(column)
 
     def _chain(self) -> Iterator[Scope]:
-        """This SELECT and those around it."""
+        """Yield this SELECT and those around it."""
         scope: Scope | None = self
         while scope is not None:
             yield scope

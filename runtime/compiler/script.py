@@ -1,4 +1,4 @@
-"""A file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, the SELECTs that are its views, and those of its streams."""
+"""Parsing of a file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, the SELECTs of its views and of its streams."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ _LANES: Final = ("spark", "express")
 
 @dataclass(frozen=True, slots=True)
 class NamedSelect:
-    """One view of a script."""
+    """View of a script."""
 
     name: str
-    """Lower case: the file's stem, numbered where the file has several, or the name of its CREATE VIEW."""
+    """Name in lower case: the file's stem, numbered if the file has several, or the name of its CREATE VIEW."""
     sql: str
-    """The SELECT as it was written."""
+    """SELECT as it was written."""
     line: int = 1
-    """Where it starts, from 1."""
+    """Line of its start, from 1."""
     column: int = 1
-    """Where it starts, from 1."""
+    """Column of its start, from 1."""
     file: str = ""
-    """The script, for messages."""
+    """Script, for messages."""
     lane: Lane = "spark"
-    """What keeps the view: the ``lane`` of its TBLPROPERTIES."""
+    """Lane of the view: the ``lane`` of its TBLPROPERTIES."""
     any_lane: bool = field(default=False, compare=False)
-    """Nothing says what keeps the view: ``lane`` is the usual one, and a runtime without it may take another."""
+    """True if no property sets the lane: ``lane`` is the usual one, and a runtime without it may take another."""
     readers: tuple[str, ...] = ()
-    """The readers of a running runtime whose relations alone it may use; none: it may use any."""
+    """Readers of a running runtime whose relations alone it may use; none for any."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSelect:
-    """One derived stream of a script: CREATE STREAM … AS SELECT."""
+    """Derived stream of a script: CREATE STREAM … AS SELECT."""
 
     select: NamedSelect
-    """Its name, its SELECT and where that stands."""
+    """Name, SELECT and position of the stream."""
     clauses: StreamClauses = DEFAULT_CLAUSES
-    """Its retention and its lateness."""
+    """Retention and lateness of the stream."""
 
     @property
     def name(self) -> str:
-        """Lower case."""
+        """Name in lower case."""
         return self.select.name
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a file of SQL says."""
+    """Content of a file of SQL."""
 
     name: str
-    """The file, for messages."""
+    """File, for messages."""
     streams: tuple[StreamDeclaration, ...]
     """Its declarations and those of the files it includes, in order."""
     selects: tuple[NamedSelect, ...]
@@ -69,12 +69,12 @@ class Script:
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """What the declared streams and tables look like to views."""
+        """Return the declared streams and tables as relations for views."""
         return tuple(stream.relation() for stream in self.streams)
 
 
 def read_script(path: Path | str, *, data_dir: Path | None = None) -> Script:
-    """The script in this file; raises `SqlError` with a position, or `MissingFileError`."""
+    """Return the script in this file; raise `SqlError` with a position, or `MissingFileError`."""
     path = Path(path)
     if not path.is_file():
         raise MissingFileError(str(path), (path.absolute(),))
@@ -84,7 +84,7 @@ def read_script(path: Path | str, *, data_dir: Path | None = None) -> Script:
 
 
 def parse_script(text: str, *, name: str, base_dir: Path, data_dir: Path | None = None) -> Script:
-    """The script in this text, as if it were the file ``base_dir/name``."""
+    """Return the script in this text, as if it were the file ``base_dir/name``."""
     reader = _Reader(data_dir)
     reader.read_text(Text(text, name), base_dir, Path(name).stem, ())
     return reader.script(name)
@@ -92,7 +92,7 @@ def parse_script(text: str, *, name: str, base_dir: Path, data_dir: Path | None 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a script and all that it includes."""
+    """Reader of a script and all that it includes."""
 
     data_dir: Path | None
     streams: dict[str, tuple[StreamDeclaration, str]] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _Reader:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
     def _create(self, cursor: Cursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
-        """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name, and its lane if it has one."""
+        """Read a declaration; for CREATE VIEW only up to its SELECT; return its name, and its lane if it has one."""
         is_replacing = cursor.take("OR")
         if is_replacing:
             cursor.keyword("REPLACE")
@@ -159,7 +159,7 @@ class _Reader:
         return None
 
     def _derive(self, cursor: Cursor, start: int, name: str, *, is_replacing: bool) -> None:
-        """Reads the rest of CREATE STREAM … AS SELECT."""
+        """Read the rest of CREATE STREAM … AS SELECT."""
         text = cursor.text
         if is_replacing:
             reason = (
@@ -179,7 +179,7 @@ class _Reader:
         self.derived[name] = StreamSelect(NamedSelect(name, sql, line, column, text.name), clauses)
 
     def _expect_new(self, text: Text, start: int, name: str) -> None:
-        """Raises `SqlError` for the name of a stream or table that the script has already."""
+        """Raise `SqlError` if the script has a stream or table of this name already."""
         if name in self.streams:
             first, file = self.streams[name]
             where = f"{file}:{first.position[0]}:{first.position[1]}"
@@ -192,7 +192,7 @@ class _Reader:
         raise text.error(start, reason)
 
     def _places(self, name: str, folder: Path) -> tuple[Path, ...]:
-        """Where a data file may lie."""
+        """Return the possible paths of a data file."""
         path = Path(name)
         if path.is_absolute():
             return (path,)
@@ -203,14 +203,14 @@ class _Reader:
         token = cursor.string("the path of a script in quotes")
         roots = [folder, *folder.absolute().parents, Path.cwd()] + ([self.data_dir] if self.data_dir else [])
         places = tuple(dict.fromkeys(root / token.text for root in roots))
-        found = next((place for place in places if place.is_file()), None)
+        included = next((place for place in places if place.is_file()), None)
         line, column = cursor.text.position(token.start)
-        if found is None:
+        if included is None:
             raise MissingFileError(token.text, places, where=f"{cursor.text.name}:{line}:{column}")
-        if found.resolve() in chain:
-            loop = " -> ".join(path.name for path in (*chain, found))
+        if included.resolve() in chain:
+            loop = " -> ".join(path.name for path in (*chain, included))
             raise cursor.text.error(token.start, f"expected files that do not include each other, was {loop}")
-        self.read_file(found, chain)
+        self.read_file(included, chain)
 
     def _add_select(self, text: Text, start: int, end: int, name: str, lane: Lane | None) -> None:
         line, column = text.position(start)
@@ -224,7 +224,7 @@ class _Reader:
 
 
 def _properties(cursor: Cursor) -> Lane:
-    """Reads the properties of a view, of which there is one: ``('lane' = 'express')``."""
+    """Read the properties of a view, of which there is one: ``('lane' = 'express')``."""
     cursor.symbol("(")
     cursor.expect("'lane', the one property of a view", lambda t: t.kind == "string" and t.text.lower() == "lane")
     cursor.symbol("=")
@@ -236,7 +236,7 @@ def _properties(cursor: Cursor) -> Lane:
 
 
 def _statement(cursor: Cursor) -> tuple[int, int]:
-    """Start and end of the query at the cursor, which goes to the next ``;`` or the end."""
+    """Return start and end of the query at the cursor, and move to the next ``;`` or the end."""
     start = end = cursor.token.start
     while cursor.token.kind != "end" and not cursor.token.is_symbol(";"):
         end = cursor.advance().end

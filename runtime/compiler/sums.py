@@ -1,4 +1,4 @@
-"""Aggregates as sums, counts and extremes, which is what views keep."""
+"""Aggregates as sums, counts and extremes, which views keep."""
 
 from __future__ import annotations
 
@@ -26,55 +26,55 @@ Extreme = Literal["min", "max"]
 
 
 class Accumulator(ABC):
-    """What can be kept of the rows of a group; each gives its value once the group is read."""
+    """Accumulator of the rows of a group; each method returns a value that is read once the group is."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
-        """``may_be_empty``: whether a group without rows is read too. ``zero``: SUM of nothing is 0, not NULL."""
+        """``may_be_empty`` if a group without rows is read too; ``zero`` if SUM of nothing is 0, not NULL."""
         self.may_be_empty, self._zero = may_be_empty, zero
 
     @abstractmethod
     def rows(self) -> Lowered:
-        """COUNT(*)."""
+        """Return COUNT(*)."""
 
     @abstractmethod
     def count(self, value: Lowered) -> Lowered:
-        """COUNT of what may be NULL."""
+        """Return COUNT of a value that may be NULL."""
 
     @abstractmethod
     def total(self, value: Lowered) -> Lowered:
-        """SUM of integers."""
+        """Return SUM of integers."""
 
     def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
-        """MIN or MAX."""
+        """Return MIN or MAX."""
         raise NotIncremental("MIN/MAX is not a sum")
 
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        """COUNT or SUM of every value once."""
+        """Return COUNT or SUM of every value once."""
         raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
 
     def quantile(self, place: Quantile, value: Lowered) -> Lowered:
-        """The value at a place in ascending order."""
+        """Return the value at a place in ascending order."""
         raise NotIncremental("a quantile is not a sum")
 
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
-        """ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
+        """Return ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
         raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
 
 
 class Sums(Accumulator):
-    """Keeps aggregates as sums over the rows of a map; what is no sum has no place there."""
+    """Accumulator of aggregates as sums over the rows of a map; other aggregates are refused."""
 
     def __init__(self, sum_of: Callable[[Expr | None], Expr], *, may_be_empty: bool, zero: bool) -> None:
-        """``sum_of``: the map's sum of an expression, which is never NULL; of None the number of rows."""
+        """``sum_of`` returns the map's sum of an expression that is never NULL, or for None the number of rows."""
         super().__init__(may_be_empty=may_be_empty, zero=zero)
         self.sum_of = sum_of
 
     def value_sum(self, value: Lowered) -> Expr:
-        """The sum of a value, which counts as 0 where it is NULL."""
+        """Return the sum of a value, which counts as 0 if it is NULL."""
         return self.sum_of(call("coalesce", value.expr, Lit(0)) if value.type.nullable else value.expr)
 
     def presence_sum(self, value: Lowered) -> Expr:
-        """The number of rows in which a value is not NULL."""
+        """Return the number of rows in which a value is not NULL."""
         return self.sum_of(call("case", call("is_null", value.expr), Lit(0), Lit(1)))
 
     def rows(self) -> Lowered:
@@ -94,7 +94,7 @@ class Sums(Accumulator):
 
 
 def group_leaf(keys: Mapping[str, Lowered], columns: Leaf, into: Accumulator) -> Leaf:
-    """What the parts of a SELECT of groups are: keys, by their SQL, and aggregates over ``columns``."""
+    """Return the leaf of a SELECT of groups: keys, by their SQL, and aggregates over ``columns``."""
 
     def leaf(node: exp.Expr) -> Lowered | None:
         key = keys.get(node.unnest().sql())
@@ -110,12 +110,12 @@ def group_leaf(keys: Mapping[str, Lowered], columns: Leaf, into: Accumulator) ->
 
 
 def is_accumulated(node: exp.Expr) -> bool:
-    """Whether this is an aggregate, with its FILTER if it has one."""
+    """Return True for an aggregate, with its FILTER if it has one."""
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc))
 
 
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
-    """The aggregate's value; ``leaf`` knows the columns of its rows. Raises `NotIncremental`."""
+    """Return the aggregate's value; ``leaf`` resolves the columns of its rows. Raise `NotIncremental`."""
     condition = None
     if isinstance(node, exp.Filter):
         if isinstance(node.this, exp.CountIf):
@@ -146,7 +146,7 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
 
 
 def _of_values(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
-    """An aggregate of every row's value."""
+    """Return an aggregate of every row's value."""
     name = node.sql_name()
     if isinstance(node, exp.Count):
         return _count(value, into)
@@ -187,7 +187,7 @@ _MOST_PARTS = 10**6
 
 
 def _quantile(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
-    """QUANTILE_DISC is a value; MEDIAN and QUANTILE_CONT are between two of them, from exact integers."""
+    """Return a quantile: QUANTILE_DISC is a value, MEDIAN and QUANTILE_CONT are between two, from exact integers."""
     share = (5, 1) if isinstance(node, exp.Median) else None
     if isinstance(node.expression, exp.Literal) and not node.expression.is_string:
         share = decimal_literal(node.expression.this)
@@ -213,7 +213,7 @@ def _count(value: Lowered, into: Accumulator) -> Lowered:
 
 
 def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
-    """DuckDB's is a sum of ones and zeros, NULL of no rows and where every condition is NULL."""
+    """Return COUNT_IF, which in DuckDB sums ones and zeros, NULL for no rows and if every condition is NULL."""
     total = into.total(_truths(condition))
     if not into.may_be_empty:
         return total
@@ -221,7 +221,7 @@ def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
 
 
 def _truths(condition: Lowered) -> Lowered:
-    """1 where it is true, 0 where it is false."""
+    """Return 1 where it is true, 0 where it is false."""
     number = choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT))
     if not condition.type.nullable:
         return number
@@ -235,7 +235,7 @@ def _exact(value: Lowered, name: str) -> Lowered:
 
 
 def _variance(value: Lowered, into: Accumulator, root: bool, population: bool) -> Lowered:
-    """(n·Σx² - (Σx)²) / (n·(n - 1)), or by n² of a population, from exact integers; NULL where that divides by 0."""
+    """Return (n·Σx² - (Σx)²) / (n·(n - 1)), or by n² of a population, from exact integers; NULL for a divisor of 0."""
     number, total = _count(value, into), into.total(value)
     squares = into.total(Lowered(call("mul", value.expr, value.expr), Type("int", 2 * value.type.scale, True,
                                                                            value.type.nullable)))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The words of a script, with their positions: just enough to find statements and read declarations."""
+"""Tokens of a script with their positions: just enough to find statements and read declarations."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word of a script."""
+    """Token of a script."""
 
     kind: TokenKind
-    """What it is."""
+    """Kind of the token."""
     text: str
-    """A string without its quotes, a word as it was written."""
+    """Text: a string without its quotes, a word as it was written."""
     start: int
     """Offset of its first character."""
     end: int
-    """Offset behind its last character."""
+    """Offset after its last character."""
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords, in any case."""
+        """Return True if it is one of these keywords, in any case."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_symbol(self, symbol: str) -> bool:
-        """Whether it is this symbol."""
+        """Return True if it is this symbol."""
         return self.kind == "symbol" and self.text == symbol
 
 
 class Text:
-    """A script's text with its name: turns offsets into positions and positions into errors."""
+    """Text of a script with its name, which converts offsets to positions and positions to errors."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text = text
@@ -55,18 +55,18 @@ class Text:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of this offset, both from 1."""
+        """Return line and column of this offset, both from 1."""
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def error(self, offset: int, reason: str) -> SqlError:
-        """The error that says this about that offset."""
+        """Return the error with this reason at that offset."""
         line, column = self.position(offset)
         return SqlError(reason, file=self.name, line=line, column=column)
 
 
 def tokenise(text: Text) -> list[Token]:
-    """All tokens of the text without comments and white space, an end token last."""
+    """Return all tokens of the text without comments and white space, an end token last."""
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text.text):
         kind, value = match.lastgroup, match.group()

@@ -35,22 +35,22 @@ _FROM_DUCKDB: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What is known of an expression's value."""
+    """Type of an expression's value."""
 
     kind: Kind
-    """``null`` is an untyped NULL; ``other`` is a type of DuckDB's that no view column can have."""
+    """Kind: ``null`` is an untyped NULL; ``other`` is a type of DuckDB that no view column can have."""
     scale: int = 0
-    """Integers: decimal digits behind the point."""
+    """Decimal digits after the point of an integer."""
     wide: bool = False
-    """Integers: may exceed 64 bits."""
+    """True for integers that may exceed 64 bits."""
     nullable: bool = False
-    """Whether it may be NULL."""
+    """True if the value may be NULL."""
     sql: str = ""
-    """``other`` only: DuckDB's name of the type."""
+    """Name of the type in DuckDB, for ``other`` only."""
 
     @classmethod
     def of(cls, column: Column) -> Type:
-        """The type of a relation's column."""
+        """Return the type of a relation's column."""
         if column.type in ("int64", "int128"):
             return cls("int", column.scale, column.type == "int128", column.nullable)
         kind: Kind = column.type  # type: ignore[assignment]  # the other names are the same
@@ -58,32 +58,32 @@ class Type:
 
     @classmethod
     def from_duckdb(cls, name: str) -> Type:
-        """The type that DuckDB calls so; a DECIMAL counts as float64."""
+        """Return the type of this name in DuckDB; a DECIMAL counts as float64."""
         if name.startswith("DECIMAL"):
             return cls("float64", nullable=True)
         kind = _FROM_DUCKDB.get(name, "other")
         return cls(kind, wide=name in ("HUGEINT", "UBIGINT"), nullable=True, sql=name if kind == "other" else "")
 
     def column(self, name: str) -> Column:
-        """A view's column of this type; an untyped NULL is an integer."""
+        """Return a view's column of this type; an untyped NULL is an integer."""
         kinds: dict[str, ColumnType] = {"int": "int128" if self.wide else "int64", "null": "int64"}
         kind = kinds.get(self.kind) or self.kind
         return Column(name, kind, self.nullable, self.scale)  # type: ignore[arg-type]  # "other" is refused before
 
     @property
     def duckdb(self) -> str:
-        """DuckDB's name of the type that holds such values."""
+        """Return DuckDB's name of the type for such values."""
         if self.kind == "int":
             return "HUGEINT" if self.wide else "BIGINT"
         return self.sql or _DUCKDB[self.kind]
 
     @property
     def is_numeric(self) -> bool:
-        """Integers and floats."""
+        """True for integers and floats."""
         return self.kind in ("int", "float64")
 
     def with_null(self, nullable: bool = True) -> Type:
-        """The same, with this nullability."""
+        """Return the same type with this nullability."""
         return replace(self, nullable=nullable)
 
     def __str__(self) -> str:
@@ -99,12 +99,12 @@ NULL = Type("null", nullable=True)
 
 
 def types_of(relation: Relation) -> dict[str, Type]:
-    """The types of a relation's columns."""
+    """Return the types of a relation's columns."""
     return {column.name: Type.of(column) for column in relation.columns}
 
 
 def common_type(types: Sequence[Type]) -> Type | None:
-    """The type that can hold a value of any of these (scales aligned), or None where there is none."""
+    """Return the type that can represent a value of any of these (scales aligned), or None if there is none."""
     nullable = any(kind.nullable for kind in types)
     known = [kind for kind in types if kind.kind != "null"]
     if not known:
@@ -122,7 +122,7 @@ def common_type(types: Sequence[Type]) -> Type | None:
 
 
 def decimal_literal(text: str) -> tuple[int, int] | None:
-    """Value and scale of a literal without exponent: ``0.25`` is (25, 2); None for a float such as ``1e3``."""
+    """Return value and scale of a literal without exponent: ``0.25`` is (25, 2); None for a float such as ``1e3``."""
     match = re.fullmatch(r"(\d*)(?:\.(\d*))?", text)
     if match is None or not (match[1] or match[2]):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Imported from `pyarrow.acero`: `pyarrow` imports datasets too and, with them, pandas, which costs Spark 0.25 s.
+# From `pyarrow._acero`: `pyarrow.acero` imports datasets and, with them, pandas, which costs Spark processes 0.25 s.
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
 __all__ = ["consolidate"]

@@ -68,7 +68,7 @@ class ResultLog:
         begin, end = (chain[0][0], chain[-1][1]) if chain else (0, 0)
         fulls = self._fulls()
         usable = [v for v in fulls if v > end or v == begin or v in {to for _, to in chain}]
-        self._full = next((version for version in usable if self._intact(version) is not None), 0)
+        self._full = next((version for version in usable if self._sound(version) is not None), 0)
         if self._full < begin or (fulls and not chain and not self._full):
             before = spans[start - 1][1] if start else 0
             results = [*map(_interval, chain[:1]), *self.torn]
@@ -193,9 +193,7 @@ class ResultLog:
         ``bases``, the older one remains if the newer turns out to be torn.
         """
         self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
-        whole = [version for version in self._fulls() if version <= passed and self._intact(version) is not None][
-            :bases
-        ]
+        whole = [version for version in self._fulls() if version <= passed and self._sound(version) is not None][:bases]
         if len(whole) < bases:
             return 0
         base = whole[-1]
@@ -216,7 +214,7 @@ class ResultLog:
         names = [name for name in self._disk.names(self.directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
         return sorted((int(name.removesuffix(_FULL_SUFFIX)) for name in names), reverse=True)
 
-    def _intact(self, version: int) -> Segment | None:
+    def _sound(self, version: int) -> Segment | None:
         try:
             return self._read(self._full_path(version), (0, version))
         except (EpochLogError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What goes into a formatter and what comes out: raw buffers, formatted batches, dead letters, counters."""
+"""Inputs and outputs of a formatter: raw buffers, formatted batches, dead letters, counters."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ __all__ = [
 ]
 
 DEAD_LETTER_BYTES: Final = 256
-"""How much of a bad tuple a dead letter quotes."""
+"""Greatest number of bytes of a bad tuple in a dead letter."""
 
 
 class RawBuffer(msgspec.Struct, frozen=True, eq=False):
     """Bytes as they arrived: any number of whole tuples and pieces of tuples."""
 
     origin_id: int
-    """Which source they came from."""
+    """Source of the bytes."""
     sequence_number: int
     """Position among the origin's buffers: 1, 2, 3 … per incarnation of the origin, without holes."""
     data: bytes
     """The bytes, possibly none."""
     offset: int
-    """Where `data[0]` stands in the origin's decoded stream, in bytes; -1 if that is not known, as behind a codec."""
+    """Offset of `data[0]` in the origin's decoded stream, in bytes; -1 if unknown, as after a codec."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """One tuple that does not fit the schema: where it stood, what was expected, what was there."""
+    """Tuple that does not fit the schema: its place, and what was expected and was there."""
 
     origin_id: int
-    """Which source it came from."""
+    """Source of the tuple."""
     sequence_number: int
-    """The raw buffer in which the tuple ended."""
+    """Raw buffer in which the tuple ended."""
     byte_offset: int
-    """Where the tuple starts in the origin's stream; in its batch, until `InOrder` has placed one of unknown offset."""
+    """Offset of the tuple in the origin's stream; in its batch, until `InOrder` has placed one of unknown offset."""
     row: int
     """Number of the tuple in the stream, from 0, bad ones counted too; in its batch, until `InOrder` has placed it."""
     field: str
@@ -57,7 +57,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """The tuple without its delimiter, cut to `DEAD_LETTER_BYTES`."""
 
     def __str__(self) -> str:
-        """The sentence that an error message or a log line carries."""
+        """Return the sentence for an error message or a log line."""
         what = f"field {self.field}" if self.field else "the tuple"
         return (
             f"expected {self.expected} for {what}, was {self.data!r} ({self.reason}): origin {self.origin_id}, "
@@ -66,10 +66,10 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class TupleLayout(msgspec.Struct, frozen=True, eq=False):
-    """Where the rows of a batch stand in the block that they were parsed from."""
+    """Places of a batch's rows in the block from which they were parsed."""
 
     ends: Callable[[], Any]
-    """Gives the offset behind each tuple of the block."""
+    """Function that returns the offset after each tuple of the block."""
     first: int
     """Index of the batch's first tuple in the block."""
     start: int
@@ -89,11 +89,11 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     """
 
     origin_id: int
-    """Which source the tuples came from."""
+    """Source of the tuples."""
     first_sequence: int
-    """First raw buffer of the span in which the tuples stand, 0 for the start of the stream."""
+    """First raw buffer of the span of the tuples, 0 for the start of the stream."""
     last_sequence: int
-    """Last raw buffer of the span, the one in which they end."""
+    """Last raw buffer of the span, the one in which the tuples end."""
     from_place: int
     """Place in the stream at which the part starts."""
     to_place: int
@@ -101,7 +101,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     offset: int
     """Byte offset in the stream at which the part starts; -1 if only `InOrder` can tell."""
     length: int
-    """Bytes of the stream that the part takes up."""
+    """Length of the part in the stream, in bytes."""
     rows: Any
     """`pyarrow.RecordBatch` of the good tuples that were not filtered out, in stream order."""
     tuples: int = 0
@@ -113,23 +113,23 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     nulled: int = 0
     """Malformed values that became NULL."""
     dead: tuple[DeadLetter, ...] = ()
-    """Descriptions of bad tuples, a bounded number; none where the policy is to skip or to fail."""
+    """Descriptions of bad tuples, a bounded number; none if the policy is to skip or to fail."""
     failure: DeadLetter | None = None
-    """Where the policy is to fail: the first bad tuple. The part ends in front of it, and nothing follows."""
+    """First bad tuple, if the policy is to fail. The part ends before it, and nothing follows."""
     first_tuple: int = -1
     """Number of the part's first tuple in the stream, from 0; -1 until `InOrder` has placed it."""
     layout: TupleLayout | None = None
-    """From what `row_ends`, `tuple_numbers` and `bad_offsets` are made; None without rows and malformed tuples, and for
-    a malformed tuple that stands alone."""
+    """Source of `row_ends`, `tuple_numbers` and `bad_offsets`; None without rows and malformed tuples, and for
+    a single malformed tuple."""
 
     @property
     def end_offset(self) -> int:
-        """Byte offset in the stream just behind the part; -1 if only `InOrder` can tell."""
+        """Byte offset in the stream just after the part; -1 if only `InOrder` can tell."""
         return self.offset + self.length if self.offset >= 0 else -1
 
     @cached_property
     def row_ends(self) -> Any:
-        """int64 array, one per row: the byte offset in the stream just behind it, delimiter included."""
+        """int64 array, one per row: the byte offset in the stream just after it, delimiter included."""
         layout, count = self.layout, self.rows.num_rows
         if layout is None or not count:
             return np.zeros(0, np.int64)
@@ -153,7 +153,7 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def bad_offsets(self) -> Any:
-        """int64 array, one per malformed tuple: the byte offset in the stream behind the tuple before it."""
+        """int64 array, one per malformed tuple: the byte offset in the stream after the tuple before it."""
         layout = self.layout
         if not self.bad:
             return np.zeros(0, np.int64)
@@ -166,21 +166,21 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class Formatted(msgspec.Struct, frozen=True, eq=False):
-    """What one call of the formatter gives."""
+    """Result of one call of the formatter."""
 
     batches: list[FormattedBatch]
-    """Everything that the call completed, of all its origins; per origin in stream order, with or without gaps."""
+    """Batches that the call completed, of all its origins; per origin in stream order, with or without gaps."""
     again: list[RawBuffer]
-    """Buffers too far ahead of the oldest missing one: to be given again later."""
+    """Buffers too far ahead of the oldest missing one, to be passed again later."""
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """What a formatter has done for one origin since it was opened."""
+    """Counters of a formatter for one origin since it was opened."""
 
     buffers: int = 0
     """Raw buffers admitted."""
     bytes: int = 0
-    """Their bytes, behind the codec."""
+    """Bytes of the admitted buffers, after decoding."""
     tuples: int = 0
     """Tuples: good, bad and filtered out."""
     bad: int = 0
@@ -190,8 +190,8 @@ class FormatCounters(msgspec.Struct, frozen=True):
     filtered: int = 0
     """Tuples left out by conditions."""
     repeats: int = 0
-    """Raw buffers that were too far ahead and had to be given again."""
+    """Raw buffers that were too far ahead and had to be passed again."""
     ring_slots: int = 0
-    """Size of the shredder's ring now, in slots of 64 buffers."""
+    """Present size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
-    """Bytes that wait now for a neighbour."""
+    """Bytes pending for a neighbour."""

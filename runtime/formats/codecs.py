@@ -1,4 +1,4 @@
-"""Codecs: compressed bytes in, the bytes that a format reads out, within limits that no input can pass.
+"""Codecs: decode compressed bytes to those that a format reads, within limits that no input can pass.
 
 A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer
 (`per_buffer`: each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the
@@ -34,12 +34,12 @@ _GZIP_WINDOW: Final = 31  # 15 bits, with gzip's header and checksum
 
 
 class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the bytes of an origin are compressed."""
+    """Compression of an origin's bytes."""
 
     name: Literal["gzip", "zstd", "lz4"]
     """gzip members, zstd frames or LZ4 frames; one or several behind each other."""
     mode: Literal["sequential", "per_buffer"] = "sequential"
-    """Whether the stream is compressed as a whole, or each buffer on its own."""
+    """Compression of the stream as a whole, or of each buffer on its own."""
     limit_bytes: int = 64 << 20
     """The most that one buffer may decode to; a zstd window may not be larger either."""
     most_ratio: int = 1000
@@ -58,20 +58,20 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_sequential(self) -> bool:
-        """Whether buffers have to be decoded in stream order."""
+        """True if buffers have to be decoded in stream order."""
         return self.mode == "sequential"
 
     def decoder(self) -> Decoder:
-        """A decoder for one stream from its beginning."""
+        """Return a decoder for one stream from its beginning."""
         return Decoder(self)
 
     def encode_buffer(self, data: bytes) -> bytes:
-        """A buffer of one frame that `decode_buffer` takes."""
+        """Return a buffer of one frame that `decode_buffer` accepts."""
         frame = bytes(_COMPRESS[self.name](data))
         return len(data).to_bytes(_SIZE_BYTES, "little") + frame if self.is_sized else frame
 
     def decode_buffer(self, data: bytes) -> bytes:
-        """The bytes of a buffer that holds whole frames; raises `CodecError`."""
+        """Return the bytes of a buffer of whole frames; raise `CodecError`."""
         size = None
         if self.is_sized:
             if len(data) < _SIZE_BYTES:
@@ -89,7 +89,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Decoder:
-    """Decodes one stream in its order, by one thread at a time; a broken one stays broken."""
+    """Decoder of one stream in its order, by one thread at a time; a broken one stays broken."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -101,8 +101,8 @@ class Decoder:
         self._error: str | None = None
 
     def decode(self, data: bytes) -> bytes:
-        """What the bytes add to the stream, possibly nothing; raises `CodecError` for bytes that are no stream of
-        this codec and for more than the limits allow, of which no more than a step is held."""
+        """Return what the bytes add to the stream, possibly nothing; raise `CodecError` for bytes that are no stream of
+        this codec and for more than the limits allow, of which no more than a step is in memory."""
         if self._error is not None:
             raise CodecError(self._error)
         try:
@@ -118,7 +118,7 @@ class Decoder:
             raise
 
     def finish(self) -> bytes:
-        """The end of the stream: nothing is left to give; raises `CodecError` if a frame lacks its end."""
+        """End the stream, which adds nothing; raise `CodecError` if a frame lacks its end."""
         if self._error is not None:
             raise CodecError(self._error)
         if self._frame is not None:
@@ -159,7 +159,7 @@ class Decoder:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check(self, total: int, length: int) -> None:
-        """Meet the limits, at the latest one step beyond them."""
+        """Raise `CodecError` beyond the limits, at the latest after one step."""
         if total > self._codec.limit_bytes:
             raise CodecError(
                 f"expected at most {self._codec.limit_bytes} decoded bytes a buffer, was more out of {length} bytes "
@@ -181,7 +181,7 @@ class Decoder:
 
 
 class _GzipFrame:
-    """One member."""
+    """One gzip member."""
 
     def __init__(self, codec: Codec) -> None:
         del codec
@@ -189,11 +189,11 @@ class _GzipFrame:
 
     @property
     def is_over(self) -> bool:
-        """Whether its last byte has been decoded."""
+        """True if its last byte has been decoded."""
         return self._member.eof
 
     def step(self, data: bytes, room: int) -> tuple[bytes, bytes, bool]:
-        """At most ``room`` decoded bytes, the input that is left for another step, and whether that may give more."""
+        """Return at most ``room`` decoded bytes, the input for another step, and whether that may give more."""
         part = self._member.decompress(data, room)
         if self._member.eof:
             return part, self._member.unused_data, False
@@ -201,18 +201,18 @@ class _GzipFrame:
 
 
 class _HoldingFrame:
-    """One frame of a decompressor that keeps the input which it has not come to."""
+    """Frame of a decompressor that keeps the input which it has not decoded."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
     @property
     def is_over(self) -> bool:
-        """Whether its last byte has been decoded."""
+        """True if its last byte has been decoded."""
         return bool(self._frame.eof)
 
     def step(self, data: bytes, room: int) -> tuple[bytes, bytes, bool]:
-        """See `_GzipFrame`; the input that is left is what stands behind the frame."""
+        """Return as `_GzipFrame` does; the remaining input is that after the frame."""
         if not data and self._frame.needs_input:  # an empty buffer; zstd takes a second one for an error
             return b"", b"", False
         part = self._frame.decompress(data, room)

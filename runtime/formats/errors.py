@@ -1,4 +1,4 @@
-"""What can go wrong between raw bytes and Arrow batches."""
+"""Errors of the conversion of raw bytes to Arrow batches."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = [
 
 
 class FormatError(ValueError):
-    """The base of everything that the formats raise."""
+    """Base of all errors of formats."""
 
     origin_id: int | None = None
-    """The origin whose bytes were at fault, where a formatter could tell."""
+    """Origin of the bytes at fault, if known."""
 
 
 class SchemaError(FormatError):
-    """A schema contradicts itself or names what nobody registered."""
+    """A schema contradicts itself or has an unknown name."""
 
 
 class CodecError(FormatError):
-    """Bytes are not of the codec that they should be, or decode to more than its limits allow."""
+    """Bytes do not follow their codec, or decode to more than its limits allow."""
 
 
 class DuplicateSequenceError(FormatError):
@@ -36,4 +36,4 @@ class SequenceGapError(FormatError):
 
 
 class OrderCapacityError(RuntimeError):
-    """More batches wait for an earlier one than the stage may hold."""
+    """More batches are pending for an earlier one than the capacity allows."""

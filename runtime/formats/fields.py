@@ -1,4 +1,4 @@
-"""Fields of tuples, and what is done with tuples and values that do not fit them."""
+"""Fields of tuples, and policies for tuples and values that do not fit them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Field", "Limits", "Malformed"]
 
 
 class Malformed(StrEnum):
-    """What becomes of a tuple, or of one value, that does not fit the schema."""
+    """Policy for a tuple, or for one value, that does not fit the schema."""
 
     FAIL = "fail"
     """The origin fails at the first such tuple."""
     NULL = "null"
-    """Of a value in a nullable field only: it becomes NULL and is counted."""
+    """The value of a nullable field becomes NULL and is counted; not for whole tuples."""
     SKIP = "skip"
     """The tuple is left out and counted."""
     DEAD_LETTER = "dead_letter"
@@ -26,16 +26,16 @@ class Malformed(StrEnum):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Bounds on what one tuple may cost."""
+    """Bounds on the cost of one tuple."""
 
     tuple_bytes: int = 1 << 16
-    """The longest tuple, delimiter included; a longer one is bad."""
+    """Length of the longest tuple, delimiter included; a longer one is bad."""
     fields: int = 4096
-    """The most fields of a schema."""
+    """Greatest number of fields of a schema."""
     nesting: int = 32
-    """The deepest nesting of values, and of types."""
+    """Deepest nesting of values, and of types."""
     described: int = 64
-    """How many bad tuples of a block are described; the others are counted."""
+    """Number of bad tuples of a block that are described; the others are counted."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -47,15 +47,15 @@ class Field(msgspec.Struct, frozen=True):
     """One field of a tuple."""
 
     name: str
-    """Its name, unique within the schema."""
+    """Name of the field, unique within the schema."""
     type: str
-    """Its type, one that `runtime.formats.values.value_parser` knows."""
+    """Type of the field, one that `runtime.formats.values.value_parser` knows."""
     nullable: bool = False
-    """Whether a NULL may stand there."""
+    """True if the field may be NULL."""
     path: str = ""
-    """Where it stands in nested formats: names with dots between; empty for its own name."""
+    """Path in nested formats: names with dots between; empty for its own name."""
 
     @property
     def parser(self) -> ValueParser:
-        """How its texts become values."""
+        """Parser of the field's texts."""
         return value_parser(self.type)

@@ -1,4 +1,4 @@
-"""What a format of text leaves to others once it has found the texts of its fields: values, policies, descriptions."""
+"""Common part of text formats once they have found the texts of their fields: values, policies, descriptions."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["FieldTexts", "Places"]
 
 
 class Places(msgspec.Struct, frozen=True, eq=False):
-    """Where the tuples of a block stand: an int64 offset each, in order, empty tuples left out."""
+    """Places of the tuples of a block: an int64 offset each, in order, without empty tuples."""
 
     starts: Any
-    """Of their first bytes."""
+    """Offsets of their first bytes."""
     stops: Any
-    """Behind them, without their delimiters."""
+    """Offsets after them, without their delimiters."""
     ends: Any
-    """Behind their delimiters."""
+    """Offsets after their delimiters."""
 
 
 class FieldTexts:
-    """Reads texts as the values of a schema's fields and makes of them what a block gives.
+    """Reader of texts as the values of a schema's fields, which returns the parsed block.
 
     For formats that find fields by themselves; the work is done by columns and outside the interpreter lock. Safe for
     several threads.
@@ -41,18 +41,18 @@ class FieldTexts:
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
         self.fields = schema.select(pushdown.parsed_columns)
-        """Those whose texts are wanted, in the order in which `parsed` takes them."""
+        """Fields whose texts are wanted, in the order in which `parsed` takes them."""
         self._readers = [ColumnReader(field, schema.null_values, trim=False) for field in self.fields]
         self._longest = schema.limits.tuple_bytes
         self._outcome = Outcome(schema, pushdown)
         self.empty_rows = self._outcome.empty_rows
-        """No rows of the columns that come out."""
+        """Output columns without rows."""
 
     def parsed(self, places: Places, texts: Sequence[Any]) -> ParsedBlock:
-        """The block, from one binary Arrow array for each of `fields`, a text per tuple, NULL where it lacks the field.
+        """Return the block of one binary Arrow array for each of `fields`, a text per tuple, NULL for a missing field.
 
-        Malformed values, texts that mean NULL, tuples that are too long, conditions and projection are as the schema
-        and the pushdown say.
+        The schema and the pushdown determine malformed values, texts that mean NULL, tuples that are too long,
+        conditions and projection.
         """
         lengths = places.ends - places.starts
         alive = whole = None
@@ -60,12 +60,12 @@ class FieldTexts:
             long = lengths > self._longest
             alive = np.flatnonzero(~long)
             whole = [WholeFaults(np.flatnonzero(long), f"at most {self._longest} bytes", lengths)]
-            texts = [found.take(pa.array(alive)) for found in texts]
+            texts = [column_texts.take(pa.array(alive)) for column_texts in texts]
         columns, faults = [], []
-        for position, (field, reader, found) in enumerate(zip(self.fields, self._readers, texts, strict=True)):
-            column, wrong = reader.read(pc.fill_null(found, b"") if found.null_count else found)
-            if found.null_count:
-                missing = to_numpy(found.is_null())
+        for position, (field, reader, column_texts) in enumerate(zip(self.fields, self._readers, texts, strict=True)):
+            column, wrong = reader.read(pc.fill_null(column_texts, b"") if column_texts.null_count else column_texts)
+            if column_texts.null_count:
+                missing = to_numpy(column_texts.is_null())
                 if field.nullable:  # also where an empty text is none for NULL
                     column, wrong = (
                         pc.if_else(pa.array(missing), pa.scalar(None, column.type), column),
@@ -75,11 +75,11 @@ class FieldTexts:
                     wrong = wrong | missing
             columns.append(column)
             if wrong.any():
-                faults.append(ColumnFaults(position, wrong, _text_of(found)))
+                faults.append(ColumnFaults(position, wrong, _text_of(column_texts)))
         reading = Reading(len(lengths) if alive is None else len(alive), columns, faults)
         where: Any = places
         return self._outcome.of(reading, alive, lambda: where, len(lengths), whole or [])
 
 
-def _text_of(found: Any) -> Callable[[int], bytes | str]:
-    return lambda row: found[row].as_py() if found[row].is_valid else Absence.NOTHING
+def _text_of(column: Any) -> Callable[[int], bytes | str]:
+    return lambda row: column[row].as_py() if column[row].is_valid else Absence.NOTHING

@@ -1,4 +1,4 @@
-"""The input formatter: raw buffers in any order and from any thread in, Arrow batches with their place out."""
+"""The input formatter: converts raw buffers in any order and from any thread to Arrow batches with their place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _by_origin = attrgetter("origin_id")
 
 
 class InputFormatter:
-    """Formats the raw buffers of any number of origins that share a schema, each with a shredder of its own.
+    """Formatter of the raw buffers of any number of origins that share a schema, each with a shredder of its own.
 
     `format` may be called from several worker threads, in any order of sequence numbers, and costs least with about
     `block_bytes` at once: neighbours become one run, and everything that the call completes, spanning tuples and
@@ -56,13 +56,13 @@ class InputFormatter:
 
     @property
     def block_bytes(self) -> int:
-        """How many bytes a call of `format` should have, if there are as many."""
+        """Best number of bytes of a call of `format`."""
         return self._indexer.block_bytes
 
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
-        """Start an origin anew: where its decoded bytes start in its stream, and how they are compressed.
+        """Open an origin again, with the offset of its decoded bytes in its stream, and their codec.
 
-        What is known of it is forgotten, as by `discard`. `format` opens an origin that it does not know with the
+        Its state is dropped, as by `discard`. `format` opens an unknown origin with the
         defaults.
         """
         with self._lock:
@@ -74,14 +74,14 @@ class InputFormatter:
         on_admitted: Callable[[], None] | None = None,
         failed: list[FormatError] | None = None,
     ) -> Formatted:
-        """The batches that these buffers complete, and the buffers that are out of range, to be given again later.
+        """Return the batches that these buffers complete, and the buffers out of range, to be passed again later.
 
-        ``on_admitted`` is called once they are decoded and cut, before they are parsed: what has to happen in stream
-        order is over then, and who has the buffers that follow need not wait.
+        ``on_admitted`` is called once they are decoded and cut, before they are parsed: the work in stream order is
+        then done, and the owner of the next buffers need not wait.
 
-        Raises `DuplicateSequenceError`, and `CodecError` where a buffer can be decoded in any order: then nothing has
-        changed. A codec's error in the middle of a stream is raised once what stands before it has come out. With a
-        list ``failed`` nothing of that is raised: the errors of the origins at fault come into the list, and the
+        Raise `DuplicateSequenceError`, and `CodecError` if a buffer can be decoded in any order: then nothing has
+        changed. A codec's error in the middle of a stream is raised after the bytes before it were returned. With a
+        list ``failed`` none is raised: the errors of the origins at fault are appended to the list, and the
         buffers of the others are formatted.
         """
         again: list[RawBuffer] = []
@@ -108,9 +108,9 @@ class InputFormatter:
         return Formatted(self._batches(parts), again)
 
     def finish(self, origin_id: int) -> list[FormattedBatch]:
-        """The end of an origin's stream: its last tuple, if that lacks its delimiter; the origin is forgotten.
+        """End an origin's stream: return its last tuple, if that lacks its delimiter, and drop the origin.
 
-        Every buffer must have been formatted. Raises `SequenceGapError` if one is missing and `CodecError` if the
+        Every buffer must have been formatted. Raise `SequenceGapError` if one is missing and `CodecError` if the
         compressed stream is cut short; then the origin stays.
         """
         with self._lock:
@@ -138,7 +138,7 @@ class InputFormatter:
         return batches
 
     def discard(self, origin_id: int) -> None:
-        """Forget an origin and its open tail; its next buffer starts a new incarnation with sequence number 1.
+        """Drop an origin and its open tail; its next buffer starts a new incarnation with sequence number 1.
 
         No `format` of the old incarnation may be running: its buffers would be taken for the new one's.
         """
@@ -146,25 +146,25 @@ class InputFormatter:
             self._streams.pop(origin_id, None)
 
     def watermark(self, origin_id: int) -> int:
-        """The sequence number up to which all buffers of an origin have been admitted; 0 for none."""
+        """Return the sequence number up to which all buffers of an origin have been admitted; 0 for none."""
         with self._lock:
             stream = self._streams.get(origin_id)
         return 0 if stream is None else stream.shredder.number(stream.shredder.watermark())
 
     def counters(self, origin_id: int) -> FormatCounters:
-        """What was done for an origin since it was opened."""
+        """Return the counters of an origin since it was opened."""
         with self._lock:
             stream = self._streams.get(origin_id)
         return FormatCounters() if stream is None else stream.counters()
 
     def held_bytes(self) -> int:
-        """Bytes that wait for a neighbour now, over all origins."""
+        """Return the number of bytes pending for a neighbour, over all origins."""
         with self._lock:
             streams = list(self._streams.values())
         return sum(stream.held_bytes() for stream in streams)
 
     def empty_rows(self) -> Any:
-        """A record batch of the formatter's columns without rows."""
+        """Return a record batch of the formatter's columns without rows."""
         return self._indexer.empty_rows()
 
     def _by_stream(self, raws: Sequence[RawBuffer]) -> list[tuple[Stream, Sequence[RawBuffer]]]:
@@ -194,18 +194,18 @@ class InputFormatter:
         )
 
     def _admit(self, work: list[tuple[Stream, list[Unit]]], failed: list[FormatError] | None = None) -> list[Parts]:
-        """Phase 1: index outside of locks, then everything or nothing enters its stream."""
+        """Phase 1: index outside of locks, then admit all units to their streams or none."""
         index = self._indexer.index
         for _, units in work:
             for unit in units:
                 if unit.index is None:
                     unit.index = index(unit.run)
-        held: list[Stream] = []
+        locked: list[Stream] = []
         sound: list[tuple[Stream, list[Unit]]] = []
         try:
             for stream, units in work:  # in order of origins, so that two calls never wait for each other
                 stream.lock.acquire()
-                held.append(stream)
+                locked.append(stream)
                 try:
                     stream.check(units)
                 except FormatError as error:
@@ -216,13 +216,13 @@ class InputFormatter:
                     sound.append((stream, units))
             return [(stream, stream.admit(units)) for stream, units in sound]
         finally:
-            for stream in held:
+            for stream in locked:
                 stream.lock.release()
 
-    def _batches(self, found: list[Parts]) -> list[FormattedBatch]:
-        """Phase 2: one block, one call of the parser."""
-        made = self._assembly.batches(found)
-        for (stream, _), batches in zip(found, made, strict=True):
+    def _batches(self, parts: list[Parts]) -> list[FormattedBatch]:
+        """Phase 2: parse one block with one call."""
+        made = self._assembly.batches(parts)
+        for (stream, _), batches in zip(parts, made, strict=True):
             if batches:
                 stream.count(batches)
         return made[0] if len(made) == 1 else [batch for batches in made for batch in batches]

@@ -1,4 +1,4 @@
-"""Back into stream order: formatted batches come as the workers finish, and leave as the stream had them."""
+"""Restoration of stream order: batches come as the workers finish, and leave as the stream had them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["InOrder"]
 
 
 class InOrder:
-    """Holds the batches of one origin that came too early; not thread-safe, the caller has a lock.
+    """Buffer of the batches of one origin that came too early; not thread-safe, the caller has a lock.
 
-    What leaves has its place: offset, number of its first tuple, and dead letters that name both absolutely. At most
-    ``capacity`` batches wait, more raise `OrderCapacityError`. Behind a batch with a failure nothing leaves any more.
+    A returned batch has its place: offset, number of its first tuple, and dead letters with both. At most
+    ``capacity`` batches are pending, more raise `OrderCapacityError`. After a batch with a failure none is returned.
     """
 
     def __init__(self, capacity: int, *, offset: int = 0) -> None:
-        """``offset``: where the stream starts, for batches that do not know their own."""
+        """``offset`` is that of the stream's start, for batches that do not know their own."""
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least 1, was {capacity}")
         self._capacity = capacity
@@ -28,27 +28,27 @@ class InOrder:
         self._tuples = 0
         self._failed = False
         self.last_sequence = 0
-        """The last raw buffer behind whose last delimiter the next batch starts; 0 for none."""
+        """Raw buffer after whose last delimiter the next batch starts; 0 for none."""
 
     @property
     def waiting(self) -> int:
-        """How many batches wait for an earlier one."""
+        """Number of batches pending for an earlier one."""
         return len(self._waiting)
 
     @property
     def tuples(self) -> int:
-        """How many tuples have left."""
+        """Number of tuples returned."""
         return self._tuples
 
     @property
     def end_offset(self) -> int:
-        """Byte offset in the stream behind what has left."""
+        """Byte offset in the stream after the tuples returned."""
         return self._offset
 
     def add(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Take batches, return those that are now next in the stream, in stream order; work linear in both.
+        """Take batches, return those that are next in the stream, in stream order; work linear in both.
 
-        Raises `DuplicateSequenceError` and `OrderCapacityError`.
+        Raise `DuplicateSequenceError` or `OrderCapacityError`.
         """
         if self._failed:
             return []

@@ -1,4 +1,4 @@
-"""What later operators need of an origin's tuples, so that the rest is never parsed."""
+"""Columns and rows of an origin's tuples that later operators need, so that the rest is never parsed."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _COMPARISONS: Final[dict[str, Any]] = {
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A row is wanted only if this holds; NULL does not."""
+    """Condition on wanted rows; NULL does not satisfy it."""
 
     column: str
-    """A field of the schema."""
+    """Name of a field of the schema."""
     comparison: Literal["=", "<>", "<", "<=", ">", ">="]
-    """How it is compared."""
+    """Comparison operator."""
     value: int | float | str | bool
-    """With what."""
+    """Value to compare with."""
 
 
 class Pushdown(msgspec.Struct, frozen=True):
     """Projection and filter of the first operator, pushed into the formatter."""
 
     columns: tuple[str, ...] | None = None
-    """Fields that are wanted, None for all. Others are counted and cut, but not parsed: what stands in them is not
-    looked at."""
+    """Wanted fields, None for all. Others are counted and cut, but not parsed: their content is not
+    checked."""
     conditions: tuple[Condition, ...] = ()
-    """All must hold; their columns are parsed even if they are not wanted."""
+    """Conditions that must all hold; their columns are parsed even if they are not wanted."""
 
     @property
     def parsed_columns(self) -> frozenset[str] | None:
@@ -49,16 +49,16 @@ class Pushdown(msgspec.Struct, frozen=True):
         return frozenset(self.columns) | {condition.column for condition in self.conditions}
 
     def wanted(self, rows: Any) -> Any:
-        """Boolean Arrow array, one per row of a batch that has the conditions' columns; None without conditions."""
+        """Return a boolean Arrow array, one per row of a batch with the conditions' columns; None if there are none."""
         mask = None
         for condition in self.conditions:
-            held = pc.fill_null(_held(rows.column(condition.column), condition), False)
-            mask = held if mask is None else pc.and_(mask, held)
+            passed = pc.fill_null(_compared(rows.column(condition.column), condition), False)
+            mask = passed if mask is None else pc.and_(mask, passed)
         return mask
 
 
-def _held(column: Any, condition: Condition) -> Any:
-    """Which values of a column the condition holds for, NULL for NULL.
+def _compared(column: Any, condition: Condition) -> Any:
+    """Return which values of a column satisfy the condition, NULL for NULL.
 
     Integers are compared exactly: by itself Arrow takes those of a condition for int64 or float64 and then refuses
     columns with values beyond.

@@ -1,4 +1,4 @@
-"""Formats by name, with options as text: how scripts, commands and configuration files ask for one.
+"""Formats by name, with options as text, for scripts, commands and configuration files.
 
 The formats here are known by themselves; others register with `register_format` or as entry points of the group
 ``deltabook.formats``, which name a class with a documented field for each option.
@@ -21,7 +21,7 @@ from runtime.formats.format import Format
 __all__ = ["ENTRY_POINTS", "format_kind", "format_named", "format_names", "register_format"]
 
 ENTRY_POINTS: Final = "deltabook.formats"
-"""The group of entry points in which other packages name their formats."""
+"""Group of entry points in which other packages name their formats."""
 _OWN: Final = {
     "csv": "runtime.formats.csv:CsvFormat",
     "json": "runtime.formats.jsonlines:JsonFormat",
@@ -55,12 +55,12 @@ def register_format(name: str, kind: Callable[..., Format]) -> None:
 
 
 def format_names() -> tuple[str, ...]:
-    """The names that `format_kind` knows."""
+    """Return the names that `format_kind` knows."""
     return tuple(sorted({*_OWN, *_registered, *(point.name for point in entry_points(group=ENTRY_POINTS))}))
 
 
 def format_kind(name: str) -> Any:
-    """The class of a format; raises `SchemaError` for an unknown name and for an entry point that cannot be loaded."""
+    """Return the class of a format; raise `SchemaError` for an unknown name or an entry point that cannot be loaded."""
     if (own := _OWN.get(name)) is not None:
         module, _, attribute = own.partition(":")
         return getattr(import_module(module), attribute)
@@ -117,10 +117,10 @@ def _value(what: str, text: str, kind: Any) -> Any:
 def _unescaped(what: str, text: str) -> bytes:
     parts: list[bytes] = []
     place = 0
-    for found in _ESCAPE.finditer(text):
-        code, letter = found.groups()
+    for escape in _ESCAPE.finditer(text):
+        code, letter = escape.groups()
         if code is None and letter not in _ESCAPES:
             raise SchemaError(f"expected \\t, \\n, \\r, \\0, \\\\ or \\xNN in {what}, was {text!r}")
-        parts += (text[place : found.start()].encode(), bytes.fromhex(code) if code else _ESCAPES[letter])
-        place = found.end()
+        parts += (text[place : escape.start()].encode(), bytes.fromhex(code) if code else _ESCAPES[letter])
+        place = escape.end()
     return b"".join([*parts, text[place:].encode()])

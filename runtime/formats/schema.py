@@ -1,4 +1,4 @@
-"""The schema of an origin: its fields, how its bytes are cut into them, and what becomes of what does not fit."""
+"""Schema of an origin: its fields, its format, and the policies for tuples that do not fit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Schema"]
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """The fields of an origin's tuples, in the order in which they stand there."""
+    """Schema of an origin's tuples, whose fields have the order of the tuple."""
 
     fields: tuple[Field, ...]
-    """At least one."""
+    """Fields of a tuple, at least one."""
     format: Format = CsvFormat()
-    """How bytes are cut into tuples and fields."""
+    """Format that divides bytes into tuples and fields."""
     malformed: Malformed = Malformed.DEAD_LETTER
-    """What becomes of a tuple that does not fit; not NULL."""
+    """Policy for a tuple that does not fit; not NULL."""
     malformed_nullable: Malformed = Malformed.NULL
-    """What becomes of a malformed value of a nullable field: NULL, or else its tuple is bad."""
+    """Policy for a malformed value of a nullable field: NULL, or else its tuple is bad."""
     null_values: tuple[str, ...] = ("",)
-    """Texts that mean NULL in nullable fields; in others they are no value, unless the field holds text."""
+    """Texts that mean NULL in nullable fields; in others they are malformed, unless the field is text."""
     limits: Limits = Limits()
     """Bounds on a tuple."""
 
@@ -48,11 +48,11 @@ class Schema(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields' names, in order."""
+        """Names of the fields, in order."""
         return tuple(field.name for field in self.fields)
 
     def select(self, columns: tuple[str, ...] | frozenset[str] | None) -> tuple[Field, ...]:
-        """The named fields in schema order, all for None; raises `SchemaError` for a name that is not there."""
+        """Return the named fields in schema order, all for None; raise `SchemaError` for an unknown name."""
         if columns is None:
             return self.fields
         if unknown := set(columns) - set(self.names):
@@ -60,5 +60,5 @@ class Schema(msgspec.Struct, frozen=True):
         return tuple(field for field in self.fields if field.name in columns)
 
     def arrow_schema(self, columns: tuple[str, ...] | frozenset[str] | None = None) -> Any:
-        """The `pyarrow.Schema` of what a formatter makes of it."""
+        """Return the `pyarrow.Schema` of a formatter's output."""
         return pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.select(columns)])

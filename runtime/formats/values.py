@@ -1,4 +1,4 @@
-"""The registry of value parsers: which types a field may have, and which texts are values of them.
+"""Registry of value parsers: the types of fields, and the texts that are values of them.
 
 All formats share it, so that an int64 is the same int64 in each. The conversion itself is Arrow's, in columns and
 outside the interpreter lock; a parser here adds what is needed to find the bad values among many good ones without
@@ -24,7 +24,7 @@ __all__ = ["ValueParser", "nesting", "register", "registered_types", "value_pars
 
 
 class ValueParser(msgspec.Struct, frozen=True, eq=False):
-    """How texts become values of one type."""
+    """Parser of the texts of one type."""
 
     name: str
     """The type as schemas and error messages write it."""
@@ -37,21 +37,21 @@ class ValueParser(msgspec.Struct, frozen=True, eq=False):
     column_check: Callable[[Any], Any] | None = None
     """A further condition on converted values, from an Arrow array to a boolean one; None for none."""
     digits: int = 0
-    """Decimals: the most digits of a value; 0 for as many as the column's type has."""
+    """Greatest number of digits of a decimal; 0 for as many as the column's type has."""
 
     @property
     def textual(self) -> bool:
-        """Whether every well-encoded text is a value, so that an empty field is an empty text."""
+        """True if every well-encoded text is a value, so that an empty field is an empty text."""
         return bool(pa.types.is_string(self.arrow_type))
 
     @property
     def nested(self) -> bool:
-        """Whether the values are arrays or structs; in formats without nesting their text is JSON."""
+        """True if the values are arrays or structs; in formats without nesting their text is JSON."""
         return bool(pa.types.is_nested(self.arrow_type))
 
 
 def nesting(arrow_type: Any) -> int:
-    """How deep arrays and structs stand in each other, 0 for a plain type."""
+    """Return the nesting depth of arrays and structs, 0 for a plain type."""
     if not pa.types.is_nested(arrow_type):
         return 0
     return 1 + max(nesting(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
@@ -81,7 +81,7 @@ def _one_character(column: Any) -> Any:
 
 
 def _decimal(name: str, precision: int, scale: int) -> ValueParser:
-    """The pattern leaves numbers with an exponent, and those of few digits that stand far behind the point."""
+    """Return a parser whose pattern leaves numbers with an exponent, and those of few digits after many zeros."""
     whole, behind = max(precision - scale, 0), max(scale, 0)
     plain = rf"0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{behind}}}0*)?"
     exponential = r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+"
@@ -89,7 +89,7 @@ def _decimal(name: str, precision: int, scale: int) -> ValueParser:
 
 
 def _numeric(name: str, digits: int, scale: int) -> ValueParser:
-    """Decimals in a wider column, whose zeros at the end of the fraction count as no digits."""
+    """Return a parser of decimals in a wider column, whose trailing zeros of the fraction count as no digits."""
     if not 1 <= digits <= _LONGEST or scale > digits:
         raise SchemaError(f"expected at most {_LONGEST} digits, no more of them behind the point, was {name!r}")
     parser = _decimal(name, max(digits, _LONGEST - scale), scale)
@@ -106,7 +106,7 @@ _DAY: Final = (
     r"([0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|"
     r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)"
 )
-"""Days that there are, and no others."""
+"""Pattern of existing days, and no others."""
 _OFFSET: Final = r"(Z|[-+]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _UNIT_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -158,8 +158,8 @@ _DEEPEST: Final = 64
 
 @functools.lru_cache(maxsize=1024)
 def value_parser(name: str) -> ValueParser:
-    """The parser of a type such as ``int64``, ``decimal(18,4)``, ``timestamp(ns)``, ``array<int64>`` or
-    ``struct<price:int64,sizes:array<int64>>``; raises `SchemaError`.
+    """Return the parser of a type such as ``int64``, ``decimal(18,4)``, ``timestamp(ns)``, ``array<int64>`` or
+    ``struct<price:int64,sizes:array<int64>>``; raise `SchemaError`.
 
     >>> value_parser("decimal(18,4)").arrow_type
     Decimal128Type(decimal128(18, 4))
@@ -207,7 +207,7 @@ def _struct(name: str, members: str, deepest: int) -> ValueParser:
 
 
 def _split(members: str) -> list[str]:
-    """The members of a struct: between commas that stand in no brackets."""
+    """Return the members of a struct: the parts between commas outside of brackets."""
     parts, depth = [""], 0
     for letter in members:
         depth += (letter in "<(") - (letter in ">)")
@@ -219,19 +219,19 @@ def _split(members: str) -> list[str]:
 
 
 def _items_check(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Whether all items of each array hold a condition of their own."""
+    """Return a check that all items of each array satisfy a condition."""
 
     def all_items(column: Any) -> Any:
-        held = pc.fill_null(check(pc.list_flatten(column)), True).to_numpy(zero_copy_only=False)
+        passed = pc.fill_null(check(pc.list_flatten(column)), True).to_numpy(zero_copy_only=False)
         good = np.ones(len(column), np.bool_)
-        good[pc.list_parent_indices(column).to_numpy()[~held]] = False
+        good[pc.list_parent_indices(column).to_numpy()[~passed]] = False
         return pa.array(good)
 
     return all_items
 
 
 def _members_check(checks: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """Whether the members of each struct hold their conditions."""
+    """Return a check that the members of each struct satisfy their conditions."""
 
     def all_members(column: Any) -> Any:
         good = pa.array(np.ones(len(column), np.bool_))
@@ -243,7 +243,7 @@ def _members_check(checks: dict[str, Callable[[Any], Any]]) -> Callable[[Any], A
 
 
 def registered_types() -> tuple[str, ...]:
-    """The names that `value_parser` takes, parameters written as letters."""
+    """Return the names that `value_parser` knows, parameters written as letters."""
     return (
         *sorted(_PLAIN),
         "decimal(P,S)",

@@ -3,12 +3,12 @@
 ```
 epoch log ──EpochSource (offset = epoch; adds up per map and shard on the executors)──▶ groupBy(shard)
    ──ShardProcessor (transformWithState: runs of edits in Spark's state store)──▶ foreachBatch ──▶ ResultLog
-source.py, planning.py ──partitions of a batch──▶ reading.py: payloads, and what fills views that are new
+source.py, planning.py ──partitions of a batch──▶ reading.py: payloads, and the backfill of new views
 java.py finds a Java, classes.py the archive of its classes, interpreter.py a Python; session.py starts Spark with them
 lane.py runs the query and publishes its batches
 ```
 
-Nothing is imported here: looking for a Java must work where PySpark is not installed.
+This module imports nothing: looking for a Java must work where PySpark is not installed.
 """
 
 __all__: list[str] = []

@@ -1,10 +1,10 @@
-"""Where a Spark checkpoint begins and how far it has come, and whether this runtime can use it.
+"""Begin and progress of a Spark checkpoint, and whether this runtime can use it.
 
 A checkpoint cannot be moved: Spark writes absolute paths into it, a number of shards, and state in the form of its
-version; the shards' own state has a format of this release. It need not be moved: what it holds follows from the log.
-Beside what Spark keeps there is a mark, which says for what the checkpoint was made. Where that is something else than
-what is wanted, a new one is begun at the newest published version, and its first batch fills every view with what the
-relations hold there (`runtime.spark.reading`).
+version; the shards' own state has a format of this release. It need not be moved: its content follows from the log.
+Beside Spark's files a mark records for what the checkpoint was made. If that differs from what is needed, a new
+checkpoint is begun at the newest published version, and its first batch fills every view with the rows that the
+relations have there (`runtime.spark.reading`).
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ __all__ = [
 ]
 
 MARK: Final = "begun.json"
-"""The file in the checkpoint; Spark does not look at it."""
+"""Name of the file in the checkpoint; Spark ignores it."""
 _FORMAT: Final = 3
 """1: views that are graphs of operators live in one shard; 2: so do keys that are floats with few digits."""
 _OLDEST_STATE: Final = 3
-"""Of marks that say nothing about it."""
+"""State format of marks without one."""
 
 
 class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a checkpoint was made for."""
+    """Setup for which a checkpoint was made."""
 
     shards: int
     """Shards of the view program; also Spark's partitions."""
     location: str
     """Absolute path of the checkpoint."""
     spark: str
-    """Spark's version, without its last part: patches read each other's state."""
+    """Spark's version without its last part: patch releases read each other's state."""
     epoch: int = 0
-    """The version before its first batch; 0: that of a new run."""
+    """Version before its first batch; 0 for that of a new run."""
     failed: dict[str, str] = {}
-    """View that had failed by then → why."""
+    """Reason of each view that had failed by then."""
     format: int = _FORMAT
-    """Of this record, of what Spark keeps of a shard (head and pages), and of which keys are in which shard."""
+    """Format of this record, of a shard's head and pages, and of the assignment of keys to shards."""
     state: int = _OLDEST_STATE
     """Format of the runs in those pages."""
 
 
 def wanted(checkpoint: Path, shards: int) -> Beginning:
-    """What fits a place and a number of shards, begun at no version yet."""
+    """Return the setup for a path and a number of shards, at no version yet."""
     spark = ".".join(version("pyspark").split(".")[:2])
     return Beginning(shards, str(checkpoint.resolve()), spark, state=RUN_FORMAT)
 
 
 def read_beginning(checkpoint: Path) -> Beginning | None:
-    """The mark of a checkpoint, None where there is none; raises `SparkLaneError` for one that is not whole."""
+    """Return the mark of a checkpoint, None if there is none; raise `SparkLaneError` for a damaged one."""
     path = checkpoint / MARK
     try:
         return msgspec.json.decode(path.read_bytes(), type=Beginning)
@@ -79,44 +79,44 @@ def read_beginning(checkpoint: Path) -> Beginning | None:
 
 
 def passed_epoch(checkpoint: Path) -> int:
-    """The epoch up to which Spark reads the log no more but to fill views; 0 where there is no checkpoint.
+    """Return the epoch up to which Spark reads the log only to fill views; 0 without a checkpoint.
 
-    One that has been begun and has committed nothing yet is at the version that it was begun at: if that counted for
-    nothing, a run directory that is full when it is moved would stay so. Raises `SparkLaneError`.
+    A checkpoint that has committed nothing yet is at the version at which it was begun: if that did not count, a run
+    directory that is full when it is moved would stay so. Raise `SparkLaneError` for a damaged record.
     """
     begun = read_beginning(checkpoint)
     return max(committed_epoch(checkpoint), begun.epoch if begun else 0)
 
 
 def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
-    """Why a checkpoint cannot be gone on with here, None if it can; ``published`` is the newest version."""
+    """Return why a checkpoint cannot be continued here, None if it can; ``published`` is the newest version."""
     if not checkpoint.is_dir():
         return "there is none"
     try:
-        held, passed = read_beginning(checkpoint), passed_epoch(checkpoint)
+        mark, passed = read_beginning(checkpoint), passed_epoch(checkpoint)
     except SparkLaneError as error:
         return str(error)
-    if held is None:
+    if mark is None:
         return "it does not say what it was made for"
-    if held.state != here.state:
-        return f"its shard state has format {held.state}, this release reads {here.state}"
-    if held.format != here.format:
-        return f"it has format {held.format}, not {here.format}"
-    if held.location != here.location:
-        return f"it was made at {held.location}"
-    if held.shards != here.shards:
-        return f"it was made with {held.shards} shards, not {here.shards}"
-    if held.spark != here.spark:
-        return f"it was made by Spark {held.spark}, not {here.spark}"
+    if mark.state != here.state:
+        return f"its shard state has format {mark.state}, this release reads {here.state}"
+    if mark.format != here.format:
+        return f"it has format {mark.format}, not {here.format}"
+    if mark.location != here.location:
+        return f"it was made at {mark.location}"
+    if mark.shards != here.shards:
+        return f"it was made with {mark.shards} shards, not {here.shards}"
+    if mark.spark != here.spark:
+        return f"it was made by Spark {mark.spark}, not {here.spark}"
     if passed > published:
         return f"it is at version {passed}, and {published} is the newest that is published"
     return None
 
 
 def begin(checkpoint: Path, here: Beginning, epoch: int, failed: Mapping[str, str]) -> Beginning:
-    """Begin a new checkpoint behind a version, in the place of whatever is there; durable when this returns.
+    """Begin a new checkpoint after a version, and replace an existing one; durable when this returns.
 
-    The old one goes under another name first: a crash leaves it whole, or none, which is begun anew by the next start.
+    The old one is renamed first: after a crash it is whole, or there is none, and the next start begins one.
     """
     begun = msgspec.structs.replace(here, epoch=epoch, failed=dict(failed))
     gone = checkpoint.with_name(f".{checkpoint.name}.gone")
@@ -138,10 +138,10 @@ class _Offset(msgspec.Struct):
 
 
 def committed_epoch(checkpoint: Path) -> int:
-    """The last epoch of the newest batch that Spark has committed, 0 for none; no batch up to it is run again.
+    """Return the last epoch of the newest batch that Spark has committed, 0 for none; no batch up to it is run again.
 
-    Spark does not sync what it writes: so that the answer holds after a crash of the machine as well, every file of the
-    checkpoint is synced first. Raises `SparkLaneError` for a record that is not whole.
+    Spark does not sync its files: every file of the checkpoint is synced first, so that the result holds after a crash
+    of the machine as well. Raise `SparkLaneError` for a damaged record.
     """
     epoch = newest_commit(checkpoint)
     if epoch:
@@ -150,7 +150,7 @@ def committed_epoch(checkpoint: Path) -> int:
 
 
 def newest_commit(checkpoint: Path) -> int:
-    """The same for as long as the machine does not crash: nothing is synced. Raises `SparkLaneError` likewise."""
+    """Return the same without syncing, which holds until the machine crashes. Raise `SparkLaneError` likewise."""
     commits = checkpoint / "commits"
     batches = [int(path.name) for path in commits.glob("[0-9]*") if path.name.isdigit()] if commits.is_dir() else []
     if not batches:
@@ -165,7 +165,7 @@ def newest_commit(checkpoint: Path) -> int:
 
 
 def _sync(directory: Path) -> None:
-    """Sync all files and directories below; one that Spark removes meanwhile is of no interest."""
+    """Sync all files and directories below; files that Spark removes meanwhile are skipped."""
     for place, _, names in os.walk(directory):
         for path in (place, *(os.path.join(place, name) for name in names)):  # noqa: PTH118 (thousands of them)
             try:

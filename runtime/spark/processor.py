@@ -1,14 +1,14 @@
-"""The stateful half of the streaming query: one shard of the view program per group.
+"""Stateful half of the streaming query: one shard of the view program per group.
 
-State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads that the shard was
-given. When these runs outweigh the base, everything held is written as a new base. A worker keeps the shards it has
-seen in memory, named by the last run they contain: if the head's chain still has that run, only the runs behind it are
+State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads of the shard.
+When these runs outweigh the base, the whole state is written as a new base. A worker keeps the shards it has
+seen in memory, named by the last run they contain: if the head's chain still has that run, only the runs after it are
 replayed, otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory, because a shard is
-taken out before it is changed. Every attempt of a batch writes the same runs, whatever its worker has in memory: Spark
-lets an attempt that it took for lost write over the files of the one that counts.
+taken out before it is changed. Every attempt of a batch writes the same runs, whatever its worker has in memory:
+Spark lets an attempt that it considers lost write over the files of the one that counts.
 
-The first batch of a new program changes the shard over to it before anything else, and writes a base: every run of a
-chain belongs to the program that the head names. A shard without a head is where the checkpoint was begun: its views
+The first batch of a new program migrates the shard to it before anything else, and writes a base: every run of a
+chain belongs to the program that the head names. A shard without a head is at the begin of the checkpoint: its views
 are filled by the first batch, as if all of them were new, and that batch writes a base too.
 """
 
@@ -44,7 +44,7 @@ _DATA: Final = StructType([StructField("data", BinaryType())])
 _PAGE_BYTES: Final = 1024 * 1024
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
 _MOST_LINKS: Final = 256
-"""The head is written with every batch, and a shard that moves reads every run."""
+"""Limit of runs: the head is written with every batch, and a shard that moves reads every run."""
 
 
 class _Link(msgspec.Struct, frozen=True, array_like=True):
@@ -54,11 +54,11 @@ class _Link(msgspec.Struct, frozen=True, array_like=True):
     nonce: str
     size: int
     crc32: int
-    """Of its bytes."""
+    """CRC-32 of the run."""
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """What a shard's state is: a version, the program it belongs to, and the runs that make it up."""
+    """State of a shard: a version, the program it belongs to, and the runs that it consists of."""
 
     version: int
     program: int
@@ -66,58 +66,58 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Batch(msgspec.Struct, frozen=True):
-    """What a shard is given for a version."""
+    """Input of a shard for a version."""
 
     span: Span
     program: int
     delivered: list[tuple[Part, pa.Table | str]]
     backfill: dict[int, list[tuple[Part, pa.Table | str]]]
-    """By the number of the new view that it is for."""
+    """Backfill by the number of the new view that it is for."""
 
 
 class _Resident(msgspec.Struct):
-    """A shard in a worker's memory and the run that it is at."""
+    """Shard in a worker's memory and the run that it is at."""
 
     state: ShardState
     nonce: str
     used: int = 0
-    """Counts up with every turn of any shard in this process."""
+    """Counter that rises with every turn of any shard in this process."""
 
 
 _garbage: Final = Garbage()
 _residents: dict[tuple[str, int], _Resident] = {}
-"""Of this worker process; any other may have a newer or an older state of the same shard."""
+"""Shards of this worker process; another one may have a newer or an older state of the same shard."""
 _UNUSED_TURNS: Final = 8
-"""A shard that has not come back while so many times as many shards as there are came by has moved elsewhere."""
+"""Multiple of the number of shards: a shard that has not come back for so many turns has moved elsewhere."""
 
 
 def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:
-    """Keep a shard in memory, and let go of those that other workers have by now."""
+    """Keep a shard in memory, and evict those that other workers have by now."""
     resident.used = max([resident.used, *(other.used for other in _residents.values())]) + 1
     _residents[place] = resident
     oldest = resident.used - _UNUSED_TURNS * shards
-    for other in [key for key, held in _residents.items() if held.used < oldest]:
+    for other in [key for key, cached in _residents.items() if cached.used < oldest]:
         del _residents[other]
 
 
 class ShardProcessor(StatefulProcessor):
-    """Applies a batch's payloads to a shard; emits its views' changes, then one completion row."""
+    """Processor that applies a batch's payloads to a shard, and emits its views' changes, then one completion row."""
 
     def __init__(self, directory: str, shards: int, base: int = 0, *, compiles: bool = False) -> None:
-        """``base``: the version that the checkpoint was begun behind. ``compiles``: whether workers compile kernels;
-        else they load those that the driver has had compiled."""
+        """``base`` is the version after which the checkpoint was begun. With ``compiles``, workers compile kernels;
+        else they load those that the driver has requested."""
         self._directory = directory
         self._shards = shards
         self._base = base
         self._compiles = compiles
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: its schema never changes."""
+        """Declare the state, whose schema never changes."""
         self._head = handle.getValueState("head", _HEAD)
         self._pages = handle.getMapState("runs", _PAGE, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """One version of one shard."""
+        """Process one version of one shard."""
         shard_id = int(key[0])
         batch = _sort_out(rows)
         head = self._read_head(batch.program)
@@ -135,41 +135,41 @@ class ShardProcessor(StatefulProcessor):
         yield from _output(shard_id, batch.span, step)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, as there is nothing to release."""
 
     def _read_head(self, program: int) -> _Head:
-        held = self._head.get() if self._head.exists() else None
-        if held is None:
+        stored = self._head.get() if self._head.exists() else None
+        if stored is None:
             return _Head(self._base, program, ())
         try:
-            return msgspec.msgpack.decode(bytes(held[0]), type=_Head)
+            return msgspec.msgpack.decode(bytes(stored[0]), type=_Head)
         except msgspec.DecodeError as error:
             raise SparkLaneError(
-                f"expected the head of a shard's state, was {bytes(held[0])[:40]!r}: {error}"
+                f"expected the head of a shard's state, was {bytes(stored[0])[:40]!r}: {error}"
             ) from None
 
     def _resident(self, shard_id: int, head: _Head) -> _Resident:
-        held = _residents.pop((self._directory, shard_id), None)
+        resident = _residents.pop((self._directory, shard_id), None)
         nonces = [link.nonce for link in head.links]
-        if held is None or held.nonce not in nonces:
+        if resident is None or resident.nonce not in nonces:
             program = load_program(self._directory, head.program)
             shard, kernels = shard_ids(self._shards).index(shard_id), worker_kernels(compiles=self._compiles)
-            held = _Resident(ShardState(program, shard, self._shards, kernels=kernels), "")
-            behind = head.links
+            resident = _Resident(ShardState(program, shard, self._shards, kernels=kernels), "")
+            later = head.links
         else:
-            behind = head.links[nonces.index(held.nonce) + 1 :]
-        for link in behind:
-            held.state.apply_run(self._read_run(link))
-        return held
+            later = head.links[nonces.index(resident.nonce) + 1 :]
+        for link in later:
+            resident.state.apply_run(self._read_run(link))
+        return resident
 
     def _read_run(self, link: _Link) -> bytes:
         pages = [self._pages.getValue((link.number, page)) for page in range(-(-link.size // _PAGE_BYTES))]
         run = b"".join(bytes(page[0]) for page in pages if page is not None)
-        found = zlib.crc32(run)
-        if len(run) != link.size or link.crc32 != found:
+        checksum = zlib.crc32(run)
+        if len(run) != link.size or link.crc32 != checksum:
             raise SparkLaneError(
                 f"expected {link.size} bytes with checksum {link.crc32} as run {link.number} of a shard's state, "
-                f"was {len(run)} with {found}"
+                f"was {len(run)} with {checksum}"
             )
         return run
 
@@ -194,7 +194,7 @@ class ShardProcessor(StatefulProcessor):
 
 
 def _sort_out(rows: Iterator[Row]) -> _Batch:
-    """The batch's span, its program, and what was delivered, in an order that does not depend on that of the rows."""
+    """Return the batch's span, program and payloads, in an order that does not depend on that of the rows."""
     span: Span | None = None
     program = -1
     payloads: list[tuple[int, bytes]] = []

@@ -1,12 +1,12 @@
-"""Reading the partitions of a batch, on executors: segments become payloads for shards.
+"""Reader of the partitions of a batch, on executors: segments become payloads for shards.
 
-Segments are read by memory mapping and added up per map and key right there (`runtime.views.deliveries`), so that only
-a few payloads per shard enter Spark.
+Segments are read by memory mapping and summed per map and key there (`runtime.views.deliveries`), so that only a few
+payloads per shard enter Spark.
 
-For every relation that new views read, the rows that are live before the program's first epoch are added up, from a
-relation snapshot and the segments since, and then taken for deltas. They are added up first, because a row that is gone
-must not be able to fail a view that comes after it. Of a relation that only grows and is in no snapshot, in which
-little cancels, the whole history is read, a stretch in each partition.
+For every relation that new views read, the rows that are live before the program's first epoch are summed, from a
+relation snapshot and the segments since, and then used as deltas. They are summed first, because a deleted row must
+not be able to fail a view that is created after it. The whole history of a relation that only grows and is in no
+snapshot, in which little cancels, is read, a stretch in each partition.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Partition = EpochPartition | BackfillPartition | FailedPartition
 TICK: Final = -1
 """Value of ``map`` in a tick row; its payload is a `Span`."""
 BROKEN: Final = -2
-"""``BROKEN - code`` is the value of ``map`` where the deltas of a part could not be made; its payload says why."""
+"""``BROKEN - code`` is the value of ``map`` if the deltas of a part could not be made; the payload is the reason."""
 
 _VIEW_BITS: Final = 21
-"""A part's code takes no more; above it stands, in a backfill, one more than the number of the view."""
+"""Bits of a part's code; in a backfill, the bits above are one more than the number of the view."""
 
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -54,57 +54,57 @@ _garbage: Final = Garbage()
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What the column ``map`` says of a payload."""
+    """Meaning of the column ``map`` of a payload."""
 
     part: Part
-    """Which map."""
+    """Part of a map."""
     view: int | None = None
-    """The number of the view that a backfill is for."""
+    """Number of the view that a backfill is for."""
     broken: bool = False
-    """The payload says why there are no deltas."""
+    """True if the payload is the reason why there are no deltas."""
 
     @property
     def code(self) -> int:
-        """The place as one integer."""
+        """Place as one integer."""
         code = self.part.code | (0 if self.view is None else (self.view + 1) << _VIEW_BITS)
         return BROKEN - code if self.broken else code
 
     @classmethod
     def of_code(cls, code: int) -> Place:
-        """The place of `code`."""
+        """Return the place of `code`."""
         broken = code <= BROKEN
         view, part = divmod(BROKEN - code if broken else code, 1 << _VIEW_BITS)
         return cls(Part.of_code(part), view - 1 if view else None, broken)
 
 
 def read(partition: Partition, directory: str, shards: int, *, compiles: bool) -> Iterator[pa.RecordBatch]:
-    """The payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads.
+    """Yield the payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads.
 
-    ``directory``: of the epoch log; ``compiles``: whether this process compiles kernels that it lacks.
+    ``directory`` is that of the epoch log; ``compiles`` is True if this process compiles kernels that it lacks.
     """
     program = load_program(directory, partition.program)
     kernels = worker_kernels(compiles=compiles)
     log = EpochLogReader(Path(directory))
-    found: Iterable[Delivery]
+    results: Iterable[Delivery]
     if isinstance(partition, BackfillPartition):
-        epoch, found = partition.span[1], _fill(partition, program, log, shards, kernels)
+        epoch, results = partition.span[1], _fill(partition, program, log, shards, kernels)
     elif isinstance(partition, FailedPartition):
-        epoch, found = partition.epoch, _fail(partition, program, shards)
+        epoch, results = partition.epoch, _fail(partition, program, shards)
     else:
         segments = [log.read(epoch) for epoch in partition.epochs]
-        epoch, found = partition.epochs[-1], deliveries(program, segments, shards, kernels)
-    yield _rows(partition, program, epoch, found, shards)
+        epoch, results = partition.epochs[-1], deliveries(program, segments, shards, kernels)
+    yield _rows(partition, program, epoch, results, shards)
     _garbage.keep((directory, partition.program))
 
 
-def _rows(partition: Partition, program: Program, epoch: int, found: Iterable[Delivery], shards: int) -> pa.RecordBatch:
+def _rows(partition: Partition, program: Program, epoch: int, given: Iterable[Delivery], shards: int) -> pa.RecordBatch:
     ids = shard_ids(shards)
     views = [view.name for view in program.views]
     rows: list[tuple[int, int, int, int, bytes]] = []
     if isinstance(partition, EpochPartition) and partition.span is not None:
         tick = msgspec.msgpack.encode(partition.span)
         rows += [(shard, epoch, partition.program, TICK, tick) for shard in ids]
-    for delivery in found:
+    for delivery in given:
         deltas = delivery.deltas
         view = None if delivery.view is None else views.index(delivery.view)
         place = Place(delivery.part, view, isinstance(deltas, str))
@@ -118,7 +118,7 @@ def _rows(partition: Partition, program: Program, epoch: int, found: Iterable[De
 def _fill(
     partition: BackfillPartition, program: Program, log: EpochLogReader, shards: int, kernels: Kernels
 ) -> Iterator[Delivery]:
-    """What each shard gets of a partition, each delivery for one of the new views."""
+    """Yield the deliveries of a partition to each shard, each for one of the new views."""
     begin, end = partition.span
     base = read_segment(Path(partition.snapshot)) if partition.snapshot else None
     columns = columns_to_fill(program, partition.views)[partition.relation]
@@ -129,7 +129,7 @@ def _fill(
 
 
 def _fail(partition: FailedPartition, program: Program, shards: int) -> Iterator[Delivery]:
-    """Why there is nothing for the views of a partition, for every shard that has them."""
+    """Yield the failure of a partition's views, for every shard that has them."""
     for name, reason in partition.failed.items():
         alone, numbers = only_view(program, name)
         for number, homes in parts_of_map(alone, shards).items():

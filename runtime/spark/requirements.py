@@ -1,4 +1,4 @@
-"""What must be installed before Spark can start; looked for without importing any of it."""
+"""Packages that must be installed before Spark can start, checked without importing any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.spark.java import JavaNotFoundError, find_java
 __all__ = ["PACKAGES", "check_requirements", "missing_requirement"]
 
 PACKAGES: Final = {"pyspark": "pyspark", "py4j": "py4j", "pandas": "pandas", "protobuf": "google.protobuf"}
-"""Package of the extra `spark` → its module."""
+"""Module of each package of the extra `spark`."""
 
 
 def _is_installed(module: str) -> bool:

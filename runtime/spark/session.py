@@ -1,4 +1,4 @@
-"""The Spark session: which settings, which Java, and where its chatter goes."""
+"""Start and end of the Spark session: its settings, its Java, and the files of its output."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ __all__ = ["SparkConfig", "start_session", "stop_session"]
 _LOGS: Final = ("output.log", "spark.log")
 _UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
 _WITHOUT_INTERRUPTS: Final = ("/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh")
-"""Runs the command behind it with SIGINT ignored, which pyspark would do between fork and exec."""
+"""Command prefix that ignores SIGINT, which pyspark would do between fork and exec."""
 _DEFAULT_SUBMIT: Final = "pyspark-shell"
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): (.+)")
 
 
 def _reason(error: str, directory: Path) -> str:
-    """What a person wants to know: a master that does not answer, else the first exception, else the error."""
+    """Return the relevant reason: a master that does not answer, else the first exception, else the error."""
     logs = [path.read_text("utf-8", "replace") if (path := directory / name).exists() else "" for name in _LOGS]
     for pattern, text in ((_UNREACHABLE, logs[1]), (_EXCEPTION, error), (_EXCEPTION, logs[0])):
-        if found := pattern.search(text):
-            return found[1]
+        if match := pattern.search(text):
+            return match[1]
     return error.splitlines()[0]
 
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Variables that a JVM takes with it when it is launched."""
+    """Set the variables that a JVM inherits when it is launched."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -70,10 +70,10 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
     """Have the JVM that is launched within the block print to a file, and lower its priority.
 
     Its threads and Python workers inherit both: they print a few lines a batch, which belong neither among status lines
-    nor in a terminal. It is launched without Python code between fork and exec, since the threads of a runtime that
-    serves already may hold any lock.
+    nor in a terminal. It is launched without Python code between fork and exec, since the threads of a running runtime
+    may have any lock.
 
-    It is ended if the block is interrupted, or fails before pyspark knows of it.
+    It is killed if the block is interrupted, or fails before pyspark knows it.
     An interrupted launch is unknown to pyspark, and its JVM cannot write its port for want of a folder and never ends.
     After another error the JVM has the reason, and ends with this process.
     """
@@ -86,7 +86,7 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
             )
         launched.append(process)
         if niceness:
-            with suppress(OSError):  # it may have ended already; what it is for does not depend on it
+            with suppress(OSError):  # it may have ended already; the priority is not essential
                 os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
         return process
 
@@ -106,13 +106,13 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return whether a record of the root logger is not py4j's, which logs there with tracebacks what it raises."""
+    """Return False for a record of py4j, which logs what it raises to the root logger with tracebacks."""
     return Path(record.pathname).parent.name != "py4j"
 
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Put the handler of SIGINT back that pyspark replaces on the main thread by one that calls the JVM."""
+    """Restore the handler of SIGINT, which pyspark replaces on the main thread by one that calls the JVM."""
     logging.getLogger().addFilter(_is_not_of_py4j)
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -123,7 +123,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
-    """Have pyspark's server of accumulators print no traceback when the JVM closes its connection.
+    """Keep pyspark's server of accumulators from printing a traceback when the JVM closes its connection.
 
     The JVM does so when a query is stopped while a task's update is on its way.
     """
@@ -138,14 +138,14 @@ def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
 
 @contextmanager
 def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    """What must hold while the JVM is launched: its output, its address, and a file with the secret, gone after.
+    """Set what the JVM needs while it is launched: its output, its address, and a file with the secret, removed after.
 
     The Python workers of a local master inherit ``environment`` from it.
     """
     values = {"SPARK_LOCAL_IP": config.ui_interface, "SPARK_PUBLIC_DNS": config.driver_host, **environment}
     path = directory / "secret.conf"
     if config.secret_file and config.master.startswith("spark:"):
-        # The settings of a session are in the command line of its JVM, which everybody on the machine can read.
+        # The settings of a session are in the command line of its JVM, which every user of the machine can read.
         write_private(path, f"spark.authenticate.secret {read_secret(Path(config.secret_file))}\n")
         submit = os.environ.get("PYSPARK_SUBMIT_ARGS", _DEFAULT_SUBMIT)
         values["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults {submit}"
@@ -166,7 +166,7 @@ def start_session(
     environ: Mapping[str, str] = os.environ,
     on_starting: Callable[[], None] = lambda: None,
 ) -> SparkSession:
-    """Start Spark with its logs under ``directory``; raises `SparkLaneError` in one line if it does not start.
+    """Start Spark with its logs under ``directory``; raise `SparkLaneError` in one line if it does not start.
 
     Executors on other machines read ``directory`` under the same path. ``on_starting`` is called when a Java is found
     and the wait begins.
@@ -178,7 +178,7 @@ def start_session(
         raise SparkLaneError(str(error)) from None
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(directory / "scratch", ignore_errors=True)  # of a JVM that could not tidy up
+    shutil.rmtree(directory / "scratch", ignore_errors=True)  # left by a JVM that was killed
     if config.event_log:
         Path(config.event_log).mkdir(parents=True, exist_ok=True)
     on_starting()
@@ -205,7 +205,7 @@ def start_session(
 
 
 def _write_log_settings(config: SparkConfig, directory: Path) -> None:
-    """The driver logs to a file; an executor to its standard error, which its worker keeps and rolls."""
+    """Write the log settings: the driver logs to a file, an executor to standard error, which its worker rolls."""
     for name, path, role in (
         ("log4j2.properties", directory / "spark.log", "spark-driver"),
         ("log4j2-executor.properties", None, "spark-executor"),
@@ -215,6 +215,6 @@ def _write_log_settings(config: SparkConfig, directory: Path) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop Spark; nothing happens where its JVM has gone already, as when a signal went to the whole process group."""
+    """Stop Spark; do nothing if its JVM has ended, as after a signal to the whole process group."""
     with suppress(Py4JError, OSError):
         session.stop()

@@ -1,8 +1,8 @@
-"""What Spark is told: the settings of the driver and, through it, of the executors.
+"""Settings of Spark's driver and, through it, of the executors.
 
-Times on a cluster are short, because a batch waits for its slowest task: an executor whose process ends is noticed at
-once by its connections, and one that says nothing (a machine without power, a stopped process) after
-`SILENT_SECONDS`. What such an executor was doing is done again elsewhere; that costs time and changes no answer.
+Timeouts on a cluster are short, because a batch waits for its slowest task: an executor whose process ends is noticed
+at once by its connections, and a silent one (a machine without power, a stopped process) after
+`SILENT_SECONDS`. The work of such an executor is repeated elsewhere; that costs time and changes no answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 SILENT_SECONDS: Final = 20
-"""An executor that is not heard of for so long is taken for lost."""
+"""Time of silence after which an executor counts as lost."""
 _STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 DaemonRole = Literal["master", "worker"]
@@ -45,7 +45,7 @@ DaemonRole = Literal["master", "worker"]
 _SERVLET: Final = "org.apache.spark.metrics.sink.PrometheusServlet"
 _JVM: Final = "org.apache.spark.metrics.source.JvmSource"
 NAMESPACE: Final = "deltabook"
-"""In place of the application's id, which is another with every start and would make every name a new one."""
+"""Namespace in place of the application's id, which would change every name with every start."""
 SparkLogLevel = Literal["error", "warn", "info", "debug"]
 
 _FILE_MEGABYTES: Final = 16
@@ -71,13 +71,13 @@ appender.out.name = out
 appender.out.target = SYSTEM_ERR
 """
 SECRET_VARIABLE: Final = "_SPARK_AUTH_SECRET"
-"""Where Spark's processes look for the secret before they look at their settings."""
+"""Variable in which Spark's processes look for the secret before they read their settings."""
 _SHORTEST: Final = 16
 _LONGEST: Final = 1024
 
 
 def check_config(config: SparkConfig) -> None:
-    """Raise `SparkLaneError` for what cannot work, or would be open to strangers."""
+    """Raise `SparkLaneError` for settings that cannot work, or would be open to strangers."""
     if not config.has_known_master:
         raise SparkLaneError(
             f"expected local[N], spark://HOST:PORT, k8s://URL or yarn as Spark's master, was {config.master!r}"
@@ -85,15 +85,15 @@ def check_config(config: SparkConfig) -> None:
     listens = config.driver_bind or config.driver_host
     if config.master.startswith("spark:") and not config.secret_file and not is_loopback(listens):
         raise SparkLaneError(f"expected a secret file for a driver that is not on loopback, was none at {listens}")
-    if config.is_local and not is_loopback(listens):  # nobody would have to know a secret there
+    if config.is_local and not is_loopback(listens):  # no secret would be needed there
         raise SparkLaneError(f"expected a driver on loopback, as {config.master} has no executors, was {listens}")
-    if said := sorted(_SAID & config.settings.keys()):
-        raise SparkLaneError(f"expected {said[0]} to be said by an option of its own, was a setting")
+    if reserved := sorted(_RESERVED & config.settings.keys()):
+        raise SparkLaneError(f"expected {reserved[0]} to be said by an option of its own, was a setting")
     if owned := sorted(_OWNED & config.settings.keys()):
         raise SparkLaneError(f"expected {owned[0]} to be what it is, as results would not be right, was another value")
 
 
-_SAID: Final = frozenset(
+_RESERVED: Final = frozenset(
     {
         "spark.authenticate",
         "spark.driver.bindAddress",
@@ -102,7 +102,7 @@ _SAID: Final = frozenset(
         "spark.ui.killEnabled",
     }
 )
-"""Settings that decide who gets to the driver: what follows from the options is checked."""
+"""Settings that determine access to the driver: they follow from options, which are checked."""
 _OWNED: Final = frozenset(
     {
         "spark.authenticate.secret",
@@ -123,7 +123,7 @@ def spark_settings(
     environment: Mapping[str, str] = MappingProxyType({}),
     java_options: str = QUICK_JAVA,
 ) -> dict[str, str]:
-    """All settings but the secret; ``directory`` holds logs and scratch, ``environment`` is that of executors.
+    """Return all settings but the secret; ``directory`` has logs and scratch, ``environment`` is that of executors.
 
     ``java_options`` are the driver's.
 
@@ -159,7 +159,7 @@ def spark_settings(
 
 
 def _secret(config: SparkConfig) -> dict[str, str]:
-    """YARN and Kubernetes make a secret up for each application, if it is not in a file that all pods have."""
+    """Return the settings of the secret: YARN and Kubernetes create one per application, unless pods have a file."""
     if config.is_local or (config.master.startswith("spark:") and not config.secret_file):
         return {}
     in_pods = {"spark.authenticate.secret.file": config.secret_file}
@@ -167,7 +167,7 @@ def _secret(config: SparkConfig) -> dict[str, str]:
 
 
 def _pages(config: SparkConfig) -> dict[str, str]:
-    """Spark's own pages, on which nothing can be ended, and what a history server shows."""
+    """Return the settings of Spark's own pages, on which nothing can be ended, and of the logs for a history server."""
     log = Path(config.event_log).resolve() if config.event_log else None
     return {
         "spark.ui.enabled": str(config.ui).lower(),
@@ -175,7 +175,7 @@ def _pages(config: SparkConfig) -> dict[str, str]:
         "spark.ui.killEnabled": "false",
         "spark.ui.reverseProxy": str(config.ui_proxy).lower(),
         "spark.ui.showConsoleProgress": "false",
-        # A query that runs for days has many batches: of each as little as the pages need.
+        # A query that runs for days has many batches: each keeps as little as the pages need.
         "spark.ui.retainedJobs": "100",
         "spark.ui.retainedStages": "200",
         "spark.ui.retainedTasks": "10000",
@@ -193,8 +193,8 @@ _EVENT_LOG: Final = {
 
 
 def _cluster(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """What holds where executors are processes of their own."""
-    # A k8s or yarn executor says its cores whatever is wanted; a standalone one has those of its worker.
+    """Return the settings for executors that are processes of their own."""
+    # A k8s or yarn executor declares its cores itself; a standalone one has those of its worker.
     cores = {} if config.executor_cores is None else {"spark.executor.cores": str(config.executor_cores)}
     most = {} if config.max_cores is None else {"spark.cores.max": str(config.max_cores)}
     return {
@@ -211,13 +211,13 @@ def _cluster(config: SparkConfig, directory: Path, environment: Mapping[str, str
         "spark.executor.logs.rolling.maxSize": str(16 * 1024 * 1024),
         "spark.executor.logs.rolling.maxRetainedFiles": "2",
         "spark.dynamicAllocation.enabled": "false",
-        # Two attempts of one task at a time would be right, and only slower: they change the same state.
+        # Concurrent attempts of one task would be right, but slower: they change the same state.
         "spark.speculation": "false",
-        # An executor that is lost is a failure of each of its tasks; that a machine comes and goes ends no query.
+        # A lost executor is a failure of each of its tasks; a machine that comes and goes must not end the query.
         "spark.task.maxFailures": "16",
-        # Two workers fail as easily as one: where both are left out nothing is left.
+        # Two workers fail as easily as one: with both excluded none is left.
         "spark.excludeOnFailure.enabled": "false",
-        # A shard's state is on the executor that had it last: to wait for a busy one is quicker than to move it.
+        # A shard's state is on the executor that had it last: waiting for a busy one is quicker than moving it.
         "spark.locality.wait": "500ms",
         "spark.executor.heartbeatInterval": "4s",
         "spark.network.timeout": f"{SILENT_SECONDS}s",
@@ -226,7 +226,7 @@ def _cluster(config: SparkConfig, directory: Path, environment: Mapping[str, str
         "spark.shuffle.io.retryWait": "1s",
         "spark.shuffle.io.maxRetries": "3",
         "spark.files.fetchTimeout": "60s",
-        # Shuffle blocks of past batches; what Java's collector has not found by then is found.
+        # Shuffle blocks of past batches are removed when Java's collector finds them unused.
         "spark.cleaner.periodicGC.interval": "5min",
     }
 
@@ -241,7 +241,7 @@ def _served(instance: str, path: str) -> dict[str, str]:
 
 
 def driver_metrics() -> dict[str, str]:
-    """Settings of a session whose page is served."""
+    """Return the settings of a session whose page is served."""
     return {
         **_served("driver", "/metrics/prometheus"),
         "spark.metrics.namespace": NAMESPACE,
@@ -252,7 +252,7 @@ def driver_metrics() -> dict[str, str]:
 
 
 def daemon_metrics(role: DaemonRole) -> dict[str, str]:
-    """Settings of a master or worker, as properties of its Java."""
+    """Return the settings of a master or worker, as properties of its Java."""
     if role == "worker":
         return _served("worker", "/metrics/prometheus")
     return {
@@ -262,7 +262,7 @@ def daemon_metrics(role: DaemonRole) -> dict[str, str]:
 
 
 def _json_layout(run_id: str, role: str) -> str:
-    """Log4j's own template, with the names that our lines have."""
+    """Return Log4j's own template, with the field names of this project's lines."""
     template = {
         "time": {"$resolver": "timestamp", "epoch": {"unit": "secs"}},
         "level": {"$resolver": "pattern", "pattern": "%p{lowerCase=true}"},
@@ -284,9 +284,9 @@ def _json_layout(run_id: str, role: str) -> str:
 def log4j_properties(
     path: Path | None, *, json_lines: bool = False, run_id: str = "", role: str = "spark", level: SparkLogLevel = "warn"
 ) -> str:
-    """What goes into a file that ``-Dlog4j2.configurationFile`` names.
+    """Return the content of a file that ``-Dlog4j2.configurationFile`` names.
 
-    ``path``: the file that is written, and begun anew when it is full, with the two before kept; None: standard error.
+    ``path`` is the log file, replaced when it is full, with the two before kept; None stands for standard error.
     """
     out = _STANDARD_ERROR if path is None else _FILE.format(path=path, megabytes=_FILE_MEGABYTES, old=_OLD_FILES)
     layout = _json_layout(run_id, role) if json_lines else _TEXT
@@ -294,7 +294,7 @@ def log4j_properties(
 
 
 def read_secret(path: Path) -> str:
-    """Return the secret of a file; raises `SparkLaneError`, which says nothing of what is in the file."""
+    """Return the secret in a file; raise `SparkLaneError`, which quotes nothing of the file."""
     try:
         misuse = misuse_of_trusted(path)
         with path.open("rb") as file:
@@ -312,7 +312,7 @@ def read_secret(path: Path) -> str:
 
 
 def authentication() -> dict[str, str]:
-    """Settings of a process that has the secret: a peer without it is refused, and all traffic is encrypted."""
+    """Return settings of a process that has the secret: a peer without it is refused, and traffic is encrypted."""
     return {
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",
@@ -322,7 +322,7 @@ def authentication() -> dict[str, str]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; one that is there is replaced."""
+    """Write a file that only its owner can read; an existing one is replaced."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

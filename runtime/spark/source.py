@@ -1,9 +1,9 @@
 """The epoch log as a streaming source of Spark: offset = epoch.
 
 A batch covers the epochs ``(start, end]``; its segments are read on the executors, see `runtime.spark.reading`. Every
-shard also gets a tick that names the span, so that each of them answers even when nothing changed for it. The first
-batch of a program, or of a checkpoint that is begun behind a version, also carries what fills the views that are new in
-it.
+shard also gets a tick with the span, so that each of them answers even when nothing changed for it. The first
+batch of a program, or of a checkpoint that is begun after a version, also has the backfill of the views that are
+new in it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _SMALL_BYTES: Final = 512 * 1024
 
 
 class EpochReader(DataSourceStreamReader):
-    """Plans batches on the driver and reads segments on the executors."""
+    """Reader that plans batches on the driver and reads segments on the executors."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._directory = options["path"]
         self._shards = int(options["shards"])
         self._most_epochs = int(options["max_epochs_per_batch"])
-        # What was published when the query started: such spans are planned again as they were, whatever Spark's own
+        # Versions published when the query started: such spans are planned again as they were, whatever Spark's own
         # record of them has lost.
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
@@ -54,18 +54,18 @@ class EpochReader(DataSourceStreamReader):
         self._failed = msgspec.json.decode(options.get("failed", "{}"), type=dict[str, str])
         self._log = EpochLogReader(Path(self._directory))
         self._programs: list[int] = []  # epochs with a control record, ascending
-        self._looked = -1  # newest epoch whose footer was looked at
+        self._looked = -1  # newest epoch whose footer was read
 
     def initialOffset(self) -> dict[str, int]:
-        """The version that the checkpoint was begun behind; epoch 0 holds the first program and nothing else."""
+        """Return the version after which the checkpoint was begun; epoch 0 has the first program and nothing else."""
         return {"epoch": self._base}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit on epochs is the source's own."""
+        """Return no limit, as the source limits the epochs itself."""
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """The newest epoch that the next batch may cover: one program and at most so many epochs a batch.
+        """Return the newest epoch that the next batch may cover: one program and a limited number of epochs a batch.
 
         Waits a little for a new epoch, so that an idle stream does not spin.
         """
@@ -73,7 +73,7 @@ class EpochReader(DataSourceStreamReader):
         give_up = time.monotonic() + _WAIT_SECONDS
         while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # Asked once: an epoch that is sealed from here on may hold a program, which nobody has looked at.
+        # Read once: an epoch that is sealed from here on may have a program that was not read.
         looked = max(begin, latest)
         self._look(looked)
         published = next((version for version in self._published if version > begin), None)
@@ -82,7 +82,7 @@ class EpochReader(DataSourceStreamReader):
         return {"epoch": min([newest, *stops])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Segments in at most as many groups as there are shards; small batches in one."""
+        """Return segments in at most as many groups as there are shards; small batches in one."""
         begin, newest = start["epoch"], end["epoch"]
         if newest <= begin:
             return []
@@ -91,13 +91,13 @@ class EpochReader(DataSourceStreamReader):
         epochs = range(begin + 1, newest + 1)
         sizes = [self._log.disk.size(self._log.path(epoch)) for epoch in epochs]
         groups = 1 if sum(sizes) < _SMALL_BYTES else min(self._shards, len(epochs))
-        target, held, split = sum(sizes) / groups, 0, [[]]  # type: ignore[var-annotated]
+        target, group_size, split = sum(sizes) / groups, 0, [[]]  # type: ignore[var-annotated]
         for epoch, size in zip(epochs, sizes, strict=True):
-            if held >= target and len(split) < groups:
+            if group_size >= target and len(split) < groups:
                 split.append([])
-                held = 0
+                group_size = 0
             split[-1].append(epoch)
-            held += size
+            group_size += size
         span = Span(begin, newest)
         parts: list[InputPartition] = [
             EpochPartition(program, group, None if place else span) for place, group in enumerate(split)
@@ -105,7 +105,7 @@ class EpochReader(DataSourceStreamReader):
         return [*parts, *self._backfill(program, begin + 1)]
 
     def _backfill(self, program: int, first: int) -> list[InputPartition]:
-        """What fills the views that are new in the batch whose first epoch this is."""
+        """Return the partitions that fill the views that are new in the batch whose first epoch this is."""
         new = load_program(self._directory, program)
         views = [view.name for view in new.views]
         if 0 < self._base == first - 1:
@@ -119,14 +119,14 @@ class EpochReader(DataSourceStreamReader):
         return list(plan_backfill(program, first, new, new_views(old, new), self._snapshots))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See `runtime.spark.reading`."""
-        from runtime.spark.reading import read  # 0.4 s, which the processes that only plan do without
+        """Yield the payloads of a partition; see `runtime.spark.reading`."""
+        from runtime.spark.reading import read  # 0.4 s, which processes that only plan save
 
         assert isinstance(partition, EpochPartition | BackfillPartition | FailedPartition)
         yield from read(partition, self._directory, self._shards, compiles=self._compiles)
 
     def commit(self, end: dict[str, int]) -> None:
-        """A batch is done: what filled its views need not be kept. The log keeps its segments."""
+        """Unpin the snapshots of a batch that is done. The log keeps its segments."""
         if self._snapshots is not None:
             self._snapshots.unpin(end["epoch"])
 
@@ -143,7 +143,7 @@ class EpochReader(DataSourceStreamReader):
 
 
 class EpochSource(DataSource):
-    """Registered as format ``epochs``; its options are `SparkLane.source_options`."""
+    """Source that is registered as format ``epochs``; its options are `SparkLane.source_options`."""
 
     @classmethod
     def name(cls) -> str:
@@ -151,9 +151,9 @@ class EpochSource(DataSource):
         return "epochs"
 
     def schema(self) -> str:
-        """Always `SOURCE_SCHEMA`, whatever the views are."""
+        """Return `SOURCE_SCHEMA`, whatever the views are."""
         return SOURCE_SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        """The reader for the options given."""
+        """Return the reader for the options given."""
         return EpochReader(dict(self.options))

@@ -1,7 +1,7 @@
-"""What stands published: every view's rows at the newest version, from the result log alone.
+"""Published state: every view's rows at the newest version, from the result log alone.
 
-A checkpoint that is begun behind a version says in its first batch what each view holds, whole. What is published of it
-is the difference from what stands, so that versions go on: nobody who follows them can tell.
+A checkpoint that is begun after a version has in its first batch the whole rows of each view. The difference from the
+published state is published, so that versions continue: subscribers see no break.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ _FAILED = "failed/"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The views of the Spark lane at a version."""
+    """Views of the Spark lane at a version."""
 
     version: int
-    """Which one; 0 for none."""
+    """Number of the version; 0 for none."""
     views: dict[str, MaterialisedView]
-    """View → its rows; of one that has failed they mean nothing."""
+    """Rows of each view; undefined for a failed one."""
     failed: dict[str, str]
-    """View → why it has ended."""
+    """Reason of each failed view."""
     program: Program
-    """What Spark keeps at the version."""
+    """Spark lane's program at the version."""
 
     def until(self, changes: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
-        """What leads from here to these full rows; views that do not change are left out.
+        """Return the changes from here to these full rows; views that do not change are left out.
 
-        ``program`` is the catalogue from the version on, if it is another one: the views that it has not are gone.
+        ``program`` is the catalogue from the version on, if it is another one: the views that it lacks are dropped.
         """
         names = set(self.views) if program is None else {view.name for view in program.views} & set(self.views)
-        found: dict[str, pa.Table] = {}
+        changed: dict[str, pa.Table] = {}
         for name in sorted({*changes, *names} - self.failed.keys()):
             if name not in names:
-                found[name] = changes[name]  # a view that is new
+                changed[name] = changes[name]  # a view that is new
                 continue
             stands = self.views[name].rows()
             weight = len(stands.columns) - 1
@@ -53,12 +53,12 @@ class Standing(msgspec.Struct, frozen=True):
             both = [taken, changes[name]] if name in changes else [taken]
             rows = consolidate(pa.concat_tables(both), change_schema(self.views[name].columns))
             if rows.num_rows:
-                found[name] = rows
-        return found
+                changed[name] = rows
+        return changed
 
 
 def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
-    """Add up the result log; raises `EpochLogError`."""
+    """Add up the result log; raise `EpochLogError` if it is damaged."""
     version, newest = 0, log.control(0)
     views: dict[str, MaterialisedView] = {}
     failed: dict[str, str] = {}

@@ -1,12 +1,12 @@
-"""State that survives: named objects that are checkpointed by their edits.
+"""Durable state: named objects that are checkpointed by their edits.
 
 ```
 operator, view ──┬─ objects:  the ten persisted types, item by item ─────┐
                  ├─ columnar: tables and pools, a batch at a time ───────┤ chains, pool: as runs and parts
-                 └─ any other state that can say what changed ───────────┘
+                                  └─ any other state that can list its changes ─────────┘
                                     │ save: edits
              space: the names ──────┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite)
-             index: what each is
+                         index: the kind of each
 codec: values ↔ bytes
 ```
 """

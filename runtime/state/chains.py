@@ -1,14 +1,14 @@
-"""State that is stored as a chain of runs: the edits of each checkpoint, one behind the other.
+"""State that is stored as a chain of runs: the edits of each checkpoint, one after the other.
 
-A chain is compacted when its runs outweigh what is held, so that both a checkpoint and the chain follow what changes
-and what is held, never the history.
+A chain is compacted when its runs outweigh the live state, so that the cost of a checkpoint and of the chain follows
+the changes and the live state, never the history.
 
-* A `Chain` puts a new base, everything that is held, in the place of its runs. The cost is spread over the edits that
-  made it necessary, but falls on one checkpoint.
-* A `SweptChain`, whose holder can say what it holds part by part, lets each checkpoint carry along a part of what did
-  not change, in proportion to what did. When all parts have been written, the runs from before the first are of no
-  more use. So no checkpoint costs more than some three times its edits.
-* A `QueueChain`, whose holder evicts in FIFO order, needs neither: a run is deleted when none of its rows is held.
+* A `Chain` replaces its runs by a new base of the whole state. The cost is spread over the edits that made it
+  necessary, but falls on one checkpoint.
+* A `SweptChain`, whose holder can save its state part by part, lets each checkpoint include a part of the unchanged
+  state, in proportion to the changes. When all parts have been written, the runs from before the first are useless.
+  So no checkpoint costs more than some three times its edits.
+* A `QueueChain`, whose holder evicts in FIFO order, needs neither: a run is deleted when none of its rows is live.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
 _LEAST_SWEPT: Final = 256
 _SWEEP_FACTOR: Final = 2
-"""Items carried along for each that changed: a sweep is over when half of what is held has been changed once more."""
+"""Unchanged items saved for each changed one: a sweep ends when half of the live items have been changed once more."""
 _COMPRESSION: Final = 4
 """Assumed ratio of uncompressed to stored size; a swept chain whose runs compress less is swept more often."""
 _MOST_DROPPED: Final = 256
@@ -54,66 +54,66 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Edits that were taken off, whose bytes can be made later: what is edited from now on is of the next run."""
+    """Edits of one save, whose bytes can be made later; subsequent edits belong to the next run."""
 
     nbytes: int
-    """About how long its bytes are."""
+    """Approximate length of its bytes."""
     encode: Callable[[], bytes]
-    """Its bytes; on any thread."""
+    """Return its bytes; on any thread."""
 
 
 class RunHolder(Protocol):
-    """What a chain keeps: state that can say what changed, as bytes, and take it over again."""
+    """Interface of state in a chain: it can save its changes as bytes, and restore them."""
 
     @property
     def dirty(self) -> bool:
-        """Whether anything changed since the last `save`."""
+        """True if anything changed since the last `save`."""
 
     @property
     def wants_base(self) -> bool:
-        """Whether `save_all` costs less than `save`, so that the chain is better begun anew."""
+        """True if `save_all` costs less than `save`, so that a new base is better."""
 
     def save(self) -> Run:
-        """What changed since the last save that was followed by `on_saved`, as a run."""
+        """Return the changes since the last save that was followed by `on_saved`, as a run."""
 
     def save_all(self) -> Run:
-        """Everything held, as a run that stands alone; also what `save` would give is in it."""
+        """Return the whole state as a run that stands alone, including what `save` would return."""
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
 
     def on_failed(self) -> None:
-        """The last save is lost: its edits go out with the next."""
+        """Note that the last save is lost: its edits go out with the next."""
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; leaves nothing dirty. Raises `CorruptStateError`."""
+        """Restore a run; leaves nothing dirty. Raise `CorruptStateError` for damage."""
 
 
 class SweptHolder(RunHolder, Protocol):
-    """A holder that can carry along parts of what did not change."""
+    """Holder that can save parts of its unchanged state."""
 
     @property
     def held_bytes(self) -> int:
-        """About what `save_all` would take up."""
+        """Approximate size of `save_all`."""
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """What `save` gives and a part from ``start`` on; where the next part begins, None behind the last."""
+        """Return `save` with a part from ``start`` on, and the start of the next part, None after the last."""
 
 
 class QueueHolder(RunHolder, Protocol):
-    """A holder that evicts in FIFO order."""
+    """Holder that evicts in FIFO order."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of what is held, uncompressed: no less than `save_all` takes up, or a base would follow every base."""
+        """Size of the live state, uncompressed: no less than `save_all`, or a base would follow every base."""
 
     @property
     def runs_in_use(self) -> int:
-        """Number of the newest runs, with that of the last `save`, that contain anything that is held."""
+        """Number of the newest runs, with that of the last `save`, that contain live rows."""
 
 
 def encode_run(run: pa.RecordBatch) -> bytes:
-    """A run as an Arrow IPC stream and, behind it, the stream's CRC-32."""
+    """Return a run as an Arrow IPC stream followed by the stream's CRC-32."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, run.schema, options=_COMPRESSED) as writer:
         writer.write_batch(run)
@@ -126,7 +126,7 @@ def _run_of(batch: pa.RecordBatch) -> Run:
 
 
 def decode_run(data: bytes, name: str) -> pa.RecordBatch:
-    """The run of these bytes; raises `CorruptStateError` that names the object."""
+    """Return the run of these bytes; raise `CorruptStateError` that names the object."""
     stream = memoryview(data)[: -_CHECKSUM.size]
     if len(data) < _CHECKSUM.size or _CHECKSUM.unpack(data[len(stream) :])[0] != zlib.crc32(stream):
         raise CorruptStateError(f"expected a run of object {name}, was {data[:16]!r}… with another checksum")
@@ -137,7 +137,7 @@ def decode_run(data: bytes, name: str) -> pa.RecordBatch:
 
 
 class TableRuns:
-    """The runs of a keyed table as bytes. Not thread-safe: one owner at a time, the table's."""
+    """Runs of a keyed table as bytes. Not thread-safe: one owner at a time, the table's."""
 
     def __init__(self, name: str, table: KeyedTable) -> None:
         self.table = table
@@ -149,7 +149,7 @@ class TableRuns:
 
     @property
     def wants_base(self) -> bool:
-        return False  # the table's own save must come first; the chain compares their sizes
+        return False  # the table must save first; the chain compares the sizes
 
     def save(self) -> Run:
         return _run_of(self.table.save())
@@ -176,19 +176,19 @@ class TableRuns:
 
 
 class _Plan(msgspec.Struct):
-    """What a save whose outcome is open makes of a chain."""
+    """Effect on a chain of a save whose outcome is open."""
 
     key: int
     run: Run | None
     dropped: tuple[int, ...]
     size: int = 0
-    """Of the run's bytes, once they are made."""
+    """Length of the run's bytes, once they are made."""
     start: int | None = None
     began: int = 0
     useless: int = 0
 
     def encode(self) -> bytes:
-        """The run's bytes, once: what they are made of may be large."""
+        """Return the run's bytes, once; then drop their source, which may be large."""
         assert self.run is not None
         run, self.run = self.run, None
         data = run.encode()
@@ -197,18 +197,18 @@ class _Plan(msgspec.Struct):
 
 
 class Chain:
-    """The runs of a holder in a table of a store, under ascending keys of which the lowest is the base.
+    """Runs of a holder in a table of a store, under ascending keys of which the lowest is the base.
 
     Not thread-safe: one owner at a time, the object space's.
     """
 
     def __init__(self, table: str, name: str, holder: RunHolder, store: Store) -> None:
-        """Restore the holder; raises `CorruptStateError` that names the object."""
+        """Restore the holder; raise `CorruptStateError` that names the object."""
         self.holder = holder
         self._table = table
         self._sizes: dict[int, int] = {}  # key → bytes, ascending
         for key, data in store.scan(table):
-            expected = next(reversed(self._sizes), key - 1) + 1  # what goes are the first ones
+            expected = next(reversed(self._sizes), key - 1) + 1  # only the first are deleted
             if key != expected:
                 raise CorruptStateError(f"object {name}: expected run {expected}, was run {key}")
             try:
@@ -221,7 +221,7 @@ class Chain:
         self._planned: _Plan | None = None
 
     def save(self, *, full: bool = False) -> list[Edit | LateEdit]:
-        """The edits that store what changed; `on_saved` or `on_failed` must follow before the next."""
+        """Return the edits that store the changes; `on_saved` or `on_failed` must follow before the next."""
         if not self.holder.dirty and not (full and self._sizes):
             return []
         if full:
@@ -247,7 +247,7 @@ class Chain:
         return [LateEdit(self._table, plan.key, plan.encode), *dropped]
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
         if self._planned is not None:
             for key in self._planned.dropped:
                 self._bytes -= self._sizes.pop(key)
@@ -259,24 +259,24 @@ class Chain:
         self.holder.on_saved()
 
     def _arrived(self, plan: _Plan) -> None:
-        """What else follows from a save that is durable."""
+        """Apply further effects of a save that is durable."""
 
     def on_failed(self) -> None:
-        """The last save is lost, or nobody knows: its edits go out with the next, under the same key."""
+        """Note that the last save is lost or unknown: its edits go out with the next, under the same key."""
         self._planned = None
         self.holder.on_failed()
 
 
 class SweptChain(Chain):
-    """A chain that is compacted bit by bit. Not thread-safe: one owner at a time, the object space's."""
+    """Chain that is compacted in steps. Not thread-safe: one owner at a time, the object space's."""
 
     holder: SweptHolder
 
     def __init__(self, table: str, name: str, holder: SweptHolder, store: Store) -> None:
         super().__init__(table, name, holder, store)
-        self._start: int | None = None  # where the sweep goes on, None while there is none
+        self._start: int | None = None  # next place of the sweep, None while there is none
         self._began = 0  # the key of the first run of the sweep
-        self._useless = 0  # runs of lower keys than this are of no more use
+        self._useless = 0  # runs of lower keys are useless
 
     def _differential(self) -> list[Edit | LateEdit]:
         start, began, useless = self._start, self._began, self._useless
@@ -287,7 +287,7 @@ class SweptChain(Chain):
         else:
             run, start = self.holder.save_swept(start, _LEAST_SWEPT, _SWEEP_FACTOR)
             useless = began if start is None else useless
-        # The oldest first: what is left of them is then a chain that lacks nothing it once held but what came again.
+        # The oldest first: the remaining chain then lacks nothing of the state but what was saved again.
         dropped = tuple(takewhile(lambda key: key < useless, islice(self._sizes, _MOST_DROPPED)))
         return self._plan(_Plan(self._next, run, dropped, 0, start, began, useless))
 
@@ -296,9 +296,9 @@ class SweptChain(Chain):
 
 
 class QueueChain(Chain):
-    """A chain that deletes its oldest runs. Not thread-safe: one owner at a time, the object space's.
+    """Chain that deletes its oldest runs. Not thread-safe: one owner at a time, the object space's.
 
-    When many small runs outweigh what is held, a new base takes their place.
+    When many small runs outweigh the live state, a new base replaces them.
     """
 
     holder: QueueHolder

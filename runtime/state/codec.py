@@ -1,9 +1,9 @@
-"""Values as bytes: MessagePack, with what it lacks as extensions, so that a value comes back as what it was.
+"""Values as bytes: MessagePack with extensions for what it lacks, so that a value is restored exactly.
 
 Plain Python values need no type: None, bool, int of any size, float, str, bytes, Decimal, tuple, list, dict, set and
-frozenset, nested as one likes, come back equal and of the same type. Anything else that msgspec knows (structs,
-dataclasses, enums, datetimes) needs its type said, and values of other types are then refused when they are given,
-not when they are saved.
+frozenset, in any nesting, come back equal and of the same type. Anything else that msgspec supports (structs,
+dataclasses, enums, datetimes) needs a declared type, and values of other types are then refused when they are
+stored in the object, not when they are saved.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def type_name(type_: Any) -> str:
-    """A type as text, by which it is compared over restarts."""
+    """Return a type as text, by which it is compared over restarts."""
     return type_.__qualname__ if isinstance(type_, type) and get_origin(type_) is None else str(type_)
 
 
 class Codec:
-    """Values of one type ↔ bytes. Stateless."""
+    """Codec of the values of one type. Stateless."""
 
     def __init__(self, type_: Any, name: str) -> None:
-        """``type_``: `typing.Any` for plain Python values; ``name``: of the object, for errors."""
+        """``type_`` is `typing.Any` for plain Python values; ``name`` is the object's, for errors."""
         self.type = type_
         self._name = name
         self._is_plain = type_ is Any
         self._exact = type_ if isinstance(type_, type) and (type_ in _NATIVE or type_ is int) else None
 
     def encode(self, value: object) -> bytes:
-        """Raises `TypeError` for a value of another type, `ValueError` for text that is not Unicode."""
+        """Encode a value; raise `TypeError` for one of another type, `ValueError` for text that is not Unicode."""
         kind = type(value)
         if kind in _NATIVE and (self._is_plain or kind is self._exact):
             return _encode(value)
         return _encode(_tagged(value if self._is_plain else self._builtins(value)))
 
     def check(self, value: object) -> None:
-        """Raise what `encode` would; quick where nothing can be wrong."""
+        """Raise what `encode` would; fast where nothing can be wrong."""
         kind = type(value)
         if kind not in _UNCHECKED or not (self._is_plain or kind is self._exact):
             self.encode(value)
 
     def decode(self, data: bytes) -> Any:
-        """Raises `CorruptStateError` that names the object."""
+        """Decode a value; raise `CorruptStateError` that names the object."""
         try:
             value = _decode(data)
             return value if self._is_plain else self._typed(value)
@@ -82,7 +82,7 @@ class Codec:
 
 
 def _tagged(value: object) -> object:
-    """A value with extensions in place of what MessagePack lacks."""
+    """Return a value with extensions in place of the types that MessagePack lacks."""
     kind = type(value)
     if kind in _NATIVE:
         return value

@@ -1,4 +1,4 @@
-"""What can go wrong with state."""
+"""Errors of state."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = [
 
 
 class StateError(RuntimeError):
-    """State cannot be used as asked."""
+    """State cannot be used as requested."""
 
 
 class CorruptStateError(StateError, DamageError):
-    """Stored bytes are not what was stored; the message names the object."""
+    """Stored bytes differ from what was stored; the message names the object."""
 
 
 class KindError(StateError, TypeError):
-    """An object is of another kind, or of other types, than asked for."""
+    """An object is of another kind, or of other types, than requested."""
 
 
 class NameTakenError(StateError, ValueError):
@@ -37,12 +37,12 @@ class SchemaVersionError(StateError):
 
 
 class StateOverflowError(StateError, ArithmeticError):
-    """An exact sum needs more bits than a checkpoint can hold; never wrapped, never rounded."""
+    """An exact sum needs more bits than a checkpoint has; it is never wrapped or rounded."""
 
 
 class StoreError(StateError, OSError):
-    """A store did not commit, for a reason of the disk's; nothing was changed and the commit can be tried again."""
+    """A store could not commit because of the disk; nothing was changed and the commit can be repeated."""
 
 
 class UnknownKindError(KindError):
-    """An object is of a kind that this version does not know; it is kept as it is."""
+    """An object is of a kind that this version does not know; it stays as it is."""

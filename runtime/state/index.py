@@ -1,4 +1,4 @@
-"""The index of an object space: the names, and what each object is."""
+"""Index of an object space: the names, and the kind of each object."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _TABLE: Final = "index"
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an object is."""
+    """Description of an object."""
 
     kind: str
-    """One of the ten types, or a columnar kind with its layout."""
+    """Kind: one of the ten types, or a columnar kind with its layout."""
     name: str
-    """By which it is found."""
+    """Name of the object."""
     version: int = 1
-    """Of its schema."""
+    """Version of its schema."""
     value: str = "Any"
-    """The type of its values."""
+    """Type of its values."""
     key: str = "Any"
-    """The type of its keys."""
+    """Type of its keys."""
 
 
 class Index:
-    """Name → entry, each in a slot of its own. Not thread-safe: one owner at a time, the object space's."""
+    """Map from names to entries, each in a slot. Not thread-safe: one owner at a time, the object space's."""
 
     def __init__(self, store: Store) -> None:
-        """Read it; raises `CorruptStateError`."""
+        """Read the index; raise `CorruptStateError` for damage."""
         self._entries: dict[str, tuple[int, Entry]] = {}
         self._free = FreeSlots()
         self._changes = Changes()
@@ -53,36 +53,36 @@ class Index:
         return (entry for _, entry in self._entries.values())
 
     def get(self, name: str) -> Entry | None:
-        """What an object is, None if there is none of this name."""
-        found = self._entries.get(name)
-        return None if found is None else found[1]
+        """Return the entry of an object, None if there is none of this name."""
+        record = self._entries.get(name)
+        return None if record is None else record[1]
 
     def put(self, entry: Entry) -> None:
-        """An object is new, or something else from now on."""
-        found = self._entries.get(entry.name)
-        slot = self._free.take() if found is None else found[0]
+        """Add an object, or replace its entry."""
+        record = self._entries.get(entry.name)
+        slot = self._free.take() if record is None else record[0]
         self._entries[entry.name] = slot, entry
-        self._changes.put(slot, msgspec.msgpack.encode(entry), is_new=found is None)
+        self._changes.put(slot, msgspec.msgpack.encode(entry), is_new=record is None)
 
     def remove(self, name: str) -> None:
-        """An object is gone."""
+        """Remove an object."""
         slot, _ = self._entries.pop(name)
         self._free.give_back(slot)
         self._changes.drop(slot)
 
     def save(self, *, full: bool) -> list[Edit]:
-        """The entries that changed, or all."""
+        """Return the edits of the changed entries, or of all."""
         edits = dict(self._changes.take_off())
         if full:
             edits |= {slot: msgspec.msgpack.encode(entry) for slot, entry in self._entries.values()}
         return [Edit(_TABLE, slot, data) for slot, data in edits.items()]
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
         self._changes.on_saved()
 
     def on_failed(self) -> None:
-        """The last save is lost, or nobody knows."""
+        """Note that the last save is lost or unknown."""
         self._changes.on_failed()
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""A string pool in a store."""
+"""String pool in a store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["StoredPool"]
 
 
 class StoredPool:
-    """Strings are only ever added, so a save writes the new ones under the number of the first.
+    """Persisted string pool; strings are only ever added, so a save writes the new ones under the number of the first.
 
     Not thread-safe: one owner at a time, the object space's.
     """
 
     def __init__(self, table: str, name: str, store: Store) -> None:
-        """Read it; raises `CorruptStateError` that names the object."""
+        """Read the pool; raise `CorruptStateError` that names the object."""
         self.pool = StringPool()
         self._table = table
         self._parts: list[int] = []  # keys in the store
@@ -31,7 +31,7 @@ class StoredPool:
         self._planned: tuple[list[int], int] | None = None
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """The strings that are new, or all of them as one part; `on_saved` or `on_failed` must follow."""
+        """Return the edits of the new strings, or of all as one part; `on_saved` or `on_failed` must follow."""
         first = 0 if full else self._saved
         if len(self.pool) == first:
             return []
@@ -40,12 +40,12 @@ class StoredPool:
         return [*gone, Edit(self._table, first, msgspec.msgpack.encode(self.pool.added_since(first)))]
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
         if self._planned is not None:
             (self._parts, self._saved), self._planned = self._planned, None
 
     def on_failed(self) -> None:
-        """The last save is lost: its strings go out with the next, under the same number."""
+        """Note that the last save is lost: its strings go out with the next, under the same number."""
         self._planned = None
 
 

@@ -1,7 +1,7 @@
 """The object space: named state that is checkpointed by its edits.
 
-``capture`` takes off what changed, to be made durable, on another thread if need be, together with whatever else
-belongs to the same moment (the epoch's cut and its segment's checksum); ``on_saved`` forgets it. A failed commit loses
+``capture`` returns the changes, to be made durable, on another thread if need be, together with other data of the
+same moment (the epoch's cut and its segment's checksum); ``on_saved`` drops them. A failed commit loses
 nothing, its edits go out with the next, and edits made while a commit is under way belong to the one after it.
 
 In the store: a table ``index`` of names and kinds; for each of the ten types a table ``metadata/NAME`` and a table
@@ -30,7 +30,7 @@ P = TypeVar("P", bound=PersistedObject)
 
 
 class _Saved(Protocol):
-    """What an object space saves."""
+    """Interface of what an object space saves."""
 
     def save(self, *, full: bool = False) -> Sequence[Edit | LateEdit]: ...
 
@@ -46,7 +46,7 @@ class ObjectSpace:
     """
 
     def __init__(self, store: Store) -> None:
-        """Read the index alone; raises `CorruptStateError` if that cannot be read."""
+        """Read only the index; raise `CorruptStateError` if it cannot be read."""
         self._store = store
         self._index = Index(store)
         self._saved: dict[str, _Saved] = {}  # objects in use
@@ -59,18 +59,18 @@ class ObjectSpace:
         return isinstance(name, str) and self._index.get(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all objects."""
+        """Iterate over the names of all objects."""
         return (entry.name for entry in self._index)
 
     def __len__(self) -> int:
         return len(self._index)
 
     def kind(self, name: str) -> str:
-        """What an object is; raises `KeyError` if there is none of this name."""
+        """Return the kind of an object; raise `KeyError` if there is none of this name."""
         return self._entry(name).kind
 
     def create(self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None) -> P:
-        """A new object; raises `NameTakenError`. ``length``: of an array; ``initial``: its items, or the value."""
+        """Create an object; raise `NameTakenError`. ``length`` is an array's, ``initial`` its items, or the value."""
         if name in self:
             raise NameTakenError(f"expected no object named {name}, was a {self.kind(name)}")
         home = Home(name, self._store)
@@ -83,9 +83,9 @@ class ObjectSpace:
         return made
 
     def get(self, kind: type[P], name: str, schema: Schema = PLAIN) -> P:
-        """The object of this name, the same each time; its slots are read when they are first used.
+        """Return the object of this name, the same each time; its slots are read when they are first used.
 
-        Raises `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
+        Raise `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
         `UnknownKindError` if this version does not know its kind, and `SchemaVersionError`. An object of a lower
         schema version is read and migrated at once.
         """
@@ -95,70 +95,70 @@ class ObjectSpace:
                 raise UnknownKindError(f"expected object {name} to be of a known kind, was {entry.kind!r}")
             raise KindError(f"expected object {name} to be {kind.kind}, was {entry.kind}")
         self._expect_types(entry, schema)
-        held = self._objects.get(name)
-        if held is not None:
-            return cast(P, held)
+        known = self._objects.get(name)
+        if known is not None:
+            return cast(P, known)
         home = Home(name, self._store)
         slots = kind.slots_of(home, schema)
         if entry.version < schema.version:
             assert schema.migrate is not None
             slots.migrate(entry.version, schema.migrate)
             self._index.put(_entry_of(kind, name, schema))
-        found = kind(slots)
-        self._objects[name], self._saved[name], self._homes[name] = found, slots, home
-        return found
+        created = kind(slots)
+        self._objects[name], self._saved[name], self._homes[name] = created, slots, home
+        return created
 
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None
     ) -> P:
-        """The object of this name, made if it was not there; raises what `get` raises."""
+        """Return the object of this name, created if it is missing; raise what `get` raises."""
         if name in self:
             return self.get(kind, name, schema)
         return self.create(kind, name, schema, length=length, initial=initial)
 
     def delete(self, name: str) -> None:
-        """Delete an object of whatever kind, known or not; raises `KeyError`. Its name can be given again at once."""
+        """Delete an object of any kind, known or not; raise `KeyError` if it is missing. Its name is free at once."""
         self._entry(name)
         self._index.remove(name)
         self._gone.add(name)
         self._saved.pop(name, None)
         self._homes.pop(name, None)
-        held = self._objects.pop(name, None)
-        if held is not None:
-            held._slots.forget()
+        known = self._objects.pop(name, None)
+        if known is not None:
+            known._slots.forget()
 
     def table(self, name: str, width: int, values: Sequence[str]) -> KeyedTable:
-        """The keyed table of this name, made if it was not there; raises `KindError` if it is another kind."""
-        held = self._columnar(name, f"table:{width}:{','.join(values)}")
-        if held is None:
+        """Return the keyed table of this name, created if it is missing; raise `KindError` for another kind."""
+        chain = self._columnar(name, f"table:{width}:{','.join(values)}")
+        if chain is None:
             runs = TableRuns(name, KeyedTable(width, values))
-            held = self._saved[name] = SweptChain(_table_of(name), name, runs, self._source(name))
-        assert isinstance(held, SweptChain)
-        assert isinstance(held.holder, TableRuns)
-        return held.holder.table
+            chain = self._saved[name] = SweptChain(_table_of(name), name, runs, self._source(name))
+        assert isinstance(chain, SweptChain)
+        assert isinstance(chain.holder, TableRuns)
+        return chain.holder.table
 
     def pool(self, name: str) -> StringPool:
-        """The string pool of this name, made if it was not there; raises `KindError` if it is another kind."""
-        held = self._columnar(name, "pool")
-        if held is None:
-            held = self._saved[name] = StoredPool(_table_of(name), name, self._source(name))
-        assert isinstance(held, StoredPool)
-        return held.pool
+        """Return the string pool of this name, created if it is missing; raise `KindError` for another kind."""
+        stored = self._columnar(name, "pool")
+        if stored is None:
+            stored = self._saved[name] = StoredPool(_table_of(name), name, self._source(name))
+        assert isinstance(stored, StoredPool)
+        return stored.pool
 
     def runs(self, name: str, holder: RunHolder) -> None:
-        """Keep this holder under this name from now on, restored from what was saved of it.
+        """Store this holder under this name from now on, and restore what was saved of it.
 
-        Raises `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
-        the holder does not take.
+        Raise `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
+        the holder refuses.
         """
         self._hold(Chain, name, "runs", holder)
 
     def queue(self, name: str, holder: QueueHolder) -> None:
-        """The same for a holder that evicts in FIFO order."""
+        """Store a holder that evicts in FIFO order; otherwise as `runs`."""
         self._hold(QueueChain, name, "runs", holder)
 
     def swept(self, name: str, kind: str, holder: SweptHolder) -> None:
-        """The same for a holder that is compacted bit by bit; ``kind``: table, and what its runs are made of."""
+        """Store a holder that is compacted in steps; otherwise as `runs`. ``kind`` describes the table and its runs."""
         self._hold(SweptChain, name, kind, holder)
 
     def _hold(self, chain: type[Chain], name: str, kind: str, holder: RunHolder) -> None:
@@ -167,13 +167,13 @@ class ObjectSpace:
         self._saved[name] = chain(_table_of(name), name, holder, self._source(name))
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """What `capture` gives, at once."""
+        """Return the edits of `capture` at once."""
         return self.capture(full=full)()
 
     def capture(self, *, full: bool = False) -> Callable[[], list[Edit]]:
-        """Everything that changed, or everything there is: what would make this space of an empty store.
+        """Capture all changes, or with ``full`` the whole space as for an empty store.
 
-        The call that makes the edits may be made once, on any thread; what is edited meanwhile is not in them.
+        The returned call makes the edits once, on any thread; later changes are not in them.
         `on_saved` or `on_failed` must follow; a capture that neither followed counts as failed.
         """
         if self._gone_in_flight is not None:
@@ -191,14 +191,14 @@ class ObjectSpace:
         return partial(encoded, edits)
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
         self._gone_in_flight = None
         self._index.on_saved()
         for saved in self._saved.values():
             saved.on_saved()
 
     def on_failed(self) -> None:
-        """The last save is lost, or nobody knows: its edits go out with the next."""
+        """Note that the last save is lost or unknown: its edits go out with the next."""
         self._gone |= self._gone_in_flight or set()
         self._gone_in_flight = None
         self._index.on_failed()
@@ -206,7 +206,7 @@ class ObjectSpace:
             saved.on_failed()
 
     def commit(self, also: Sequence[Edit] = (), *, full: bool = False) -> None:
-        """Save and make durable in one transaction, with edits of the caller's own; raises what the store raises."""
+        """Save and make durable in one transaction, with edits of the caller; raise what the store raises."""
         edits = self.save(full=full)
         try:
             self._store.commit([*edits, *also])
@@ -216,9 +216,9 @@ class ObjectSpace:
         self.on_saved()
 
     def move_to(self, store: Store) -> None:
-        """A full checkpoint into an empty store, in which the space lives from then on.
+        """Write a full checkpoint into an empty store, which the space uses from then on.
 
-        Raises `StateError` if there are objects in it; what the store raises leaves the space where it was.
+        Raise `StateError` if there are objects in it; an error of the store leaves the space with the old one.
         """
         if len(Index(store)):
             raise StateError("expected an empty store to move to, was one with objects")
@@ -260,16 +260,16 @@ class ObjectSpace:
         return self._saved.get(name)
 
     def _source(self, name: str) -> Store:
-        """Where a columnar object is read from: of a name that was given anew the store has what is to be deleted."""
+        """Return the store of a columnar object: under a reused name, the store still has what is to be deleted."""
         return MemoryStore() if name in self._gone | (self._gone_in_flight or set()) else self._store
 
     def _deletions(self) -> list[Edit]:
-        """Deletes of all that the store has of the objects that are gone."""
+        """Return deletes of all that the store has of the deleted objects."""
         tables = [table for name in sorted(self._gone | (self._gone_in_flight or set())) for table in _tables_of(name)]
         return [Edit(table, key, None) for table in tables for key in self._store.keys(table)]
 
     def _unused(self) -> Iterator[Edit]:
-        """What the store has of objects that nobody has used since it was opened."""
+        """Yield what the store has of objects that were not used since it was opened."""
         for entry in self._index:
             if entry.name not in self._saved:
                 for table in _tables_of(entry.name):
@@ -280,8 +280,8 @@ class ObjectSpace:
         """Assert every invariant; for tests."""
         self._index.check()
         assert self._objects.keys() <= self._saved.keys() <= set(self)
-        for held in self._objects.values():
-            held._check()
+        for persisted in self._objects.values():
+            persisted._check()
 
 
 def _entry_of(kind: type[PersistedObject], name: str, schema: Schema) -> Entry:
@@ -293,5 +293,5 @@ def _table_of(name: str) -> str:
 
 
 def _tables_of(name: str) -> tuple[str, str, str]:
-    """The tables that an object of any kind may have."""
+    """Return the tables that an object of any kind may have."""
     return f"metadata/{name}", f"items/{name}", _table_of(name)

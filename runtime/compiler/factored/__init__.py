@@ -1,4 +1,4 @@
-"""Sums over joins, and over what conditions on aggregates select: never the rows, only factors of the sums.
+"""Sums over joins, and over rows selected by conditions on aggregates: keeps factors of the sums, never the rows.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The join graph: which columns of which relations are equal, and which are compared."""
+"""Join graph: which columns of which relations are equal, and which are compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Class:
 
 
 class JoinGraph:
-    """Members, slots, and ranges."""
+    """Members, slots, and ranges of a join."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -37,10 +37,10 @@ class JoinGraph:
         for part in tables.push_down():
             self._condition(part)
         self.members: dict[str, dict[int, Key]] = {name: {} for name in tables.relations}
-        """The keys of each relation by slot: what is equal between relations has one slot."""
+        """Keys of each relation by slot: columns that are equal between relations share one slot."""
         self._slots = 0
         self.equal = 0
-        """Slots below this are shared by members."""
+        """Bound of the slots that members share."""
         for group in self._classes:
             for name, expr in group.members.items():
                 self._add_key(name, self._slots, expr, group.type)
@@ -51,7 +51,7 @@ class JoinGraph:
                 self.slot_of(name, compared.key(name), Type("int"))
 
     def slot_of(self, name: str, expr: Expr, kind: Type) -> int:
-        """The slot of a member's key for this expression, which it gets if it has none."""
+        """Return the slot of a member's key for this expression, allocated if it has none."""
         wanted = kind.column("key").type
         for slot, key in self.members[name].items():
             if (key.expr, key.type) == (expr, wanted):
@@ -71,44 +71,44 @@ class JoinGraph:
             raise NotIncremental("a subquery")
         if isinstance(node, exp.EQ):
             left, right = lower(node.left, self._tables.column), lower(node.right, self._tables.column)
-            one, other = owners(left.expr), owners(right.expr)
-            if len(one) == len(other) == 1 and one != other:
+            left_owners, right_owners = owners(left.expr), owners(right.expr)
+            if len(left_owners) == len(right_owners) == 1 and left_owners != right_owners:
                 self._equal(left, right)
                 return
         test = as_condition(lower(node, self._tables.column))
         if len(owners(test)) > 2:
             raise NotIncremental(f"a condition on {len(owners(test))} relations at once")
-        found = condition(test, self._tables)
-        for name, key in zip(found.names, found.keys, strict=True):
+        between = condition(test, self._tables)
+        for name, key in zip(between.names, between.keys, strict=True):
             self._never_null(name, key)
-        pair = frozenset(found.names)
+        pair = frozenset(between.names)
         if pair in self.conditions:
-            self.conditions[pair].also(found)
+            self.conditions[pair].also(between)
         else:
-            self.conditions[pair] = found
+            self.conditions[pair] = between
 
     def _equal(self, left: Lowered, right: Lowered) -> None:
         target = common_type((left.type, right.type))
         if target is None or target.kind in ("null", "other"):
             raise NotIncremental("an equality that only DuckDB knows")
-        found = []
+        sides = []
         for side in (left, right):
             (name,) = owners(side.expr)
-            found.append((name, local(at_type(side, target))))
-            self._never_null(*found[-1])
+            sides.append((name, local(at_type(side, target))))
+            self._never_null(*sides[-1])
         joined = _Class({}, target.with_null(False))
         rest = []
         for group in self._classes:
-            if any(group.members.get(name) == expr for name, expr in found):
+            if any(group.members.get(name) == expr for name, expr in sides):
                 self._join(joined, group.members, group.type)
             else:
                 rest.append(group)
-        for name, expr in found:
+        for name, expr in sides:
             self._join(joined, {name: expr}, target)
         self._classes = [*rest, joined]
 
     def _join(self, into: _Class, members: dict[str, Expr], kind: Type) -> None:
-        """Puts expressions into a class; two of one relation become a condition on its rows."""
+        """Put expressions into a class; two of one relation become a condition on its rows."""
         both = common_type((into.type, kind))
         assert both is not None
         into.type = both.with_null(False)

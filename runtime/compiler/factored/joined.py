@@ -20,11 +20,11 @@ from runtime.plan import Col, Joined, Key, Occurrence, Relation
 __all__ = ["joined_view"]
 
 _COPIES = 2
-"""How often a base map may occur in a join."""
+"""Greatest number of occurrences of a base map in a join."""
 
 
 def joined_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """The query as a `Joined` body, its maps added; raises `NotIncremental` with the reason why it is none."""
+    """Return the query as a `Joined` body, its maps added; raise `NotIncremental` with the reason if it is none."""
     tables = Tables(tree, relations)
     if len(tables.relations) == 1:
         raise NotIncremental("one relation alone")
@@ -59,7 +59,7 @@ def joined_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet
 
 
 def _drafts(graph: JoinGraph, tables: Tables, totals: Totals, base_maps: BaseMaps) -> dict[str, Draft]:
-    """The base map of each member; members of one map follow one another."""
+    """Return the base map of each member; members of one map follow one another."""
     seen: Counter[int] = Counter()
     drafts: dict[str, Draft] = {}
     for name, member in graph.members.items():

@@ -1,4 +1,4 @@
-"""Whether a condition on an ordered key can change its truth only once along the key."""
+"""Check that a condition on an ordered key can change its truth only once along the key."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _Product = tuple[str, ...]
 
 
 def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
-    """Whether both sides' difference only grows or only falls with the key.
+    """Return True if both sides' difference only grows or only falls with the key.
 
-    ``directions`` says for each column which way it goes as the key grows: 1 up, -1 down; any other is the same for all
+    ``directions`` has for each column which way it goes as the key grows: 1 up, -1 down; any other is the same for all
     keys. A product of one moving column with fixed ones goes one way, whatever their sign; a sum of several moving
     terms only if it is known that they go the same way.
     """
@@ -45,7 +45,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
 
 
 def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
-    """1 or -1 if the expression never turns along the key, 0 if it stays; None where that is not known."""
+    """Return 1 or -1 if the expression never turns along the key, 0 if it stays; None if that is not known."""
     if directions.keys().isdisjoint(columns_read(expr)):
         return 0
     if isinstance(expr, Col):
@@ -62,7 +62,7 @@ def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
 
 
 def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] | None:
-    """The expression multiplied out; None where what moves is under other operations than +, - and *."""
+    """Return the expression multiplied out; None if moving columns are under other operations than +, - and *."""
     if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
         return {(): expr.value}
     if directions.keys().isdisjoint(columns_read(expr)):
@@ -81,8 +81,8 @@ def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] 
         return None
     total: Counter[_Product] = Counter()
     if expr.op == "mul":
-        for (one, value), (other, factor) in itertools.product(first.items(), second.items()):
-            total[tuple(sorted((*one, *other)))] += value * factor
+        for (left, value), (right, factor) in itertools.product(first.items(), second.items()):
+            total[tuple(sorted((*left, *right)))] += value * factor
         return total
     total.update(first)
     (total.subtract if expr.op == "sub" else total.update)(second)

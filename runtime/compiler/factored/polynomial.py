@@ -26,7 +26,7 @@ __all__ = [
 _MOST = 64
 """More products than this in one sum cost more than they save."""
 Product = tuple[tuple[str, Expr], ...]
-"""(relation, factor over its columns) pairs, at most one for each, in the order of their names; empty for 1."""
+"""Pairs of relation and factor over its columns, at most one for each, in the order of their names; empty for 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Monomial:
     """``coefficient × Π factors``."""
 
     coefficient: int
-    """Not 0."""
+    """Coefficient, which is not 0."""
     product: Product
-    """Its factors."""
+    """Factors of the monomial."""
 
 
 _ONE = [Monomial(1, ())]
@@ -48,24 +48,24 @@ def column_of(table: str, column: str) -> Col:
 
 
 def owners(expr: Expr) -> set[str]:
-    """The relations that an expression reads."""
+    """Return the relations that an expression reads."""
     return {name.partition(".")[0] for name in columns_read(expr)}
 
 
 def local(expr: Expr) -> Expr:
-    """An expression over one of several relations as one over its columns."""
+    """Return an expression over one of several relations as one over its columns."""
     return renamed(expr, {name: Col(name.partition(".")[2]) for name in columns_read(expr)})
 
 
 def bounded(value: int) -> int:
-    """The constant, if the program can hold it."""
+    """Return the constant, if the program can represent it."""
     if abs(value) >= 2**63:
         raise NotIncremental("a constant of more than 64 bits")
     return value
 
 
 def linear(expr: Expr) -> tuple[Monomial, ...]:
-    """An integer expression as a sum; raises `NotIncremental` for one that is no sum of products."""
+    """Return an integer expression as a sum; raise `NotIncremental` for one that is no sum of products."""
     return merged(_expand(expr))
 
 
@@ -87,34 +87,34 @@ def _expand(expr: Expr) -> list[Monomial]:
 
 
 def negated(part: Iterable[Monomial]) -> list[Monomial]:
-    """Minus the sum."""
-    return [Monomial(-one.coefficient, one.product) for one in part]
+    """Return minus the sum."""
+    return [Monomial(-monomial.coefficient, monomial.product) for monomial in part]
 
 
 def times(left: Iterable[Monomial], right: Iterable[Monomial]) -> list[Monomial]:
-    """The product of two sums."""
+    """Return the product of two sums."""
     others = list(right)
     if len(others) > _MOST:
         raise NotIncremental(f"a sum of more than {_MOST} products")
-    return [_times(one, other) for one in left for other in others]
+    return [_times(monomial, other) for monomial in left for other in others]
 
 
 def factor_of(expr: Expr) -> list[Monomial]:
-    """An expression over one relation stays one factor, but for its constant."""
+    """Return an expression over one relation as one factor, except for its constant."""
     (name,) = owners(expr)
     coefficient, atoms = _atoms(local(expr))
     return [Monomial(coefficient, ((name, _ordered(atoms)),))]
 
 
-def _times(one: Monomial, other: Monomial) -> Monomial:
-    factors = dict(one.product)
-    for name, factor in other.product:
+def _times(left: Monomial, right: Monomial) -> Monomial:
+    factors = dict(left.product)
+    for name, factor in right.product:
         factors[name] = _ordered([*_atoms(factors[name])[1], *_atoms(factor)[1]]) if name in factors else factor
-    return Monomial(one.coefficient * other.coefficient, tuple(sorted(factors.items())))
+    return Monomial(left.coefficient * right.coefficient, tuple(sorted(factors.items())))
 
 
 def _atoms(expr: Expr) -> tuple[int, list[Expr]]:
-    """A product's constant and its other factors."""
+    """Return a product's constant and its other factors."""
     if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
         return expr.value, []
     if isinstance(expr, Call) and expr.op == "neg":
@@ -131,7 +131,7 @@ def _atoms(expr: Expr) -> tuple[int, list[Expr]]:
 
 
 def _ordered(atoms: list[Expr]) -> Expr:
-    """A product in a fixed order, so that equal ones are the same."""
+    """Return a product in a fixed order, so that equal ones are the same."""
     first, *others = sorted(atoms, key=repr)
     for other in others:
         first = Call("mul", (first, other))
@@ -139,7 +139,7 @@ def _ordered(atoms: list[Expr]) -> Expr:
 
 
 def merged(parts: Iterable[Monomial]) -> tuple[Monomial, ...]:
-    """The sum with equal products once."""
+    """Return the sum with equal products once."""
     totals: dict[Product, int] = {}
     for part in parts:
         totals[part.product] = totals.get(part.product, 0) + part.coefficient
@@ -147,18 +147,18 @@ def merged(parts: Iterable[Monomial]) -> tuple[Monomial, ...]:
 
 
 class Summands:
-    """Multiplies out what aggregates add up."""
+    """Expansion of the summands of aggregates."""
 
     def __init__(self, is_nullable: Callable[[Expr], bool]) -> None:
-        """``is_nullable``: whether an expression over one relation may be NULL."""
+        """``is_nullable`` returns True if an expression over one relation may be NULL."""
         self._is_nullable = is_nullable
 
     def value(self, expr: Expr) -> tuple[Monomial, ...]:
-        """The expression, 0 where it is NULL; raises `NotIncremental` where relations mix in other ways."""
+        """Return the expression, 0 for NULL; raise `NotIncremental` if relations mix in other ways."""
         return merged(self._value(expr))
 
     def presence(self, expr: Expr) -> tuple[Monomial, ...]:
-        """1 where the expression is not NULL, else 0."""
+        """Return 1 where the expression is not NULL, else 0."""
         return merged(self._presence(expr))
 
     def _value(self, expr: Expr) -> list[Monomial]:
@@ -195,7 +195,7 @@ class Summands:
         return result
 
     def _case(self, args: Sequence[Expr], of: Callable[[Expr], list[Monomial]]) -> list[Monomial]:
-        """The value of the first branch whose condition is true."""
+        """Return the value of the first branch whose condition is true."""
         *pairs, last = args
         total: list[Monomial] = []
         before = _ONE
@@ -207,13 +207,13 @@ class Summands:
 
 
 def _truth(condition: Expr) -> list[Monomial]:
-    """1 where the condition is true, else 0."""
+    """Return 1 where the condition is true, else 0."""
     if isinstance(condition, Call) and len(owners(condition)) > 1:
         if condition.op == "and":
             return times(_truth(condition.args[0]), _truth(condition.args[1]))
         if condition.op == "or":
-            one, other = _truth(condition.args[0]), _truth(condition.args[1])
-            return [*one, *other, *negated(times(one, other))]
+            left, right = _truth(condition.args[0]), _truth(condition.args[1])
+            return [*left, *right, *negated(times(left, right))]
         raise NotIncremental("a CASE that compares relations")
     if not owners(condition):
         raise NotIncremental("a CASE of constants")

@@ -26,7 +26,7 @@ _EVERYTHING: Final[Intervals] = ((None, None),)
 
 
 def _complement(of: Intervals) -> Intervals:
-    """All other integers.
+    """Return all other integers.
 
     >>> _complement(((None, 3), (7, 9)))
     ((4, 6), (10, None))
@@ -42,14 +42,14 @@ def _complement(of: Intervals) -> Intervals:
     return (*gaps, (start, None))
 
 
-def _union(one: Intervals, other: Intervals) -> Intervals:
-    """Integers in either; neighbours are joined.
+def _union(left: Intervals, right: Intervals) -> Intervals:
+    """Return the integers in either; neighbours are joined.
 
     >>> _union(((1, 3),), ((4, 5), (9, None)))
     ((1, 5), (9, None))
     """
     done: list[tuple[int | None, int | None]] = []
-    for low, high in sorted((*one, *other), key=lambda part: (part[0] is not None, part[0] or 0)):
+    for low, high in sorted((*left, *right), key=lambda part: (part[0] is not None, part[0] or 0)):
         if done and (done[-1][1] is None or low is None or low <= done[-1][1] + 1):
             before = done[-1]
             done[-1] = (before[0], None if before[1] is None or high is None else max(before[1], high))
@@ -58,17 +58,17 @@ def _union(one: Intervals, other: Intervals) -> Intervals:
     return tuple(done)
 
 
-def _intersection(one: Intervals, other: Intervals) -> Intervals:
-    """Integers in both.
+def _intersection(left: Intervals, right: Intervals) -> Intervals:
+    """Return the integers in both.
 
     >>> _intersection(((None, 5),), ((3, None),))
     ((3, 5),)
     """
-    return _complement(_union(_complement(one), _complement(other)))
+    return _complement(_union(_complement(left), _complement(right)))
 
 
 def _mirrored(of: Intervals) -> Intervals:
-    """Minus each integer."""
+    """Return minus each integer."""
     return tuple((None if high is None else -high, None if low is None else -low) for low, high in reversed(of))
 
 
@@ -80,19 +80,19 @@ class Comparison:
     """``slopes[0] × x + slopes[1] × y  op  constant``."""
 
     names: tuple[str, str]
-    """The relations of x and y, in the order of their names."""
+    """Relations of x and y, in the order of their names."""
     keys: tuple[Expr, Expr]
-    """x and y."""
+    """Expressions x and y."""
     slopes: tuple[int, int]
-    """No common divisor, the first positive."""
+    """Slopes without a common divisor, the first positive."""
     op: str
-    """lt, le, gt, ge, eq or ne."""
+    """Operator: lt, le, gt, ge, eq or ne."""
     constant: int
-    """The other side; rounded where the condition stays the same."""
+    """Right side; rounded if the condition stays the same."""
 
 
 def comparison(test: Call) -> Comparison:
-    """The comparison of two integers that together read two relations."""
+    """Return the comparison of two integers that together read two relations."""
     op: str = test.op
     slopes: dict[str, tuple[Expr, int]] = {}
     constant = 0
@@ -106,7 +106,7 @@ def comparison(test: Call) -> Comparison:
         slopes[name] = (key, part.coefficient)
     if len(slopes) != 2:
         raise NotIncremental("a comparison of two relations that is not of one column of each")
-    (one, (x, p)), (other, (y, q)) = sorted(slopes.items())
+    (first, (x, p)), (second, (y, q)) = sorted(slopes.items())
     divisor = math.gcd(p, q)
     if p < 0:
         divisor, op = -divisor, MIRRORED[op]
@@ -116,24 +116,24 @@ def comparison(test: Call) -> Comparison:
     if not exact and op in ("eq", "ne"):
         raise NotIncremental("a comparison that never changes")
     rounded = floor if exact or op in ("gt", "le") else floor + 1
-    return Comparison((one, other), (x, y), (p, q), op, bounded(rounded))
+    return Comparison((first, second), (x, y), (p, q), op, bounded(rounded))
 
 
 @dataclass(slots=True)
 class Condition:
-    """What must hold between two relations, besides equalities."""
+    """Condition between two relations, besides equalities."""
 
     names: tuple[str, str]
-    """In the order of their names."""
+    """Names of the relations, in order."""
     keys: tuple[Expr, Expr]
-    """The one integer of each that it is about."""
+    """Compared integer of each relation."""
     slopes: dict[tuple[int, int], Intervals]
-    """Where ``p × x + q × y`` must lie, for each (p, q)."""
+    """Intervals of ``p × x + q × y``, for each (p, q)."""
     constants: set[int] = field(default_factory=set)
-    """Bounds as they were written, so that they come out so."""
+    """Bounds as they were written, so that they are shown so."""
 
     def also(self, other: Condition) -> None:
-        """Both must hold."""
+        """Add a condition that must hold as well."""
         if self.keys != other.keys:
             raise NotIncremental("ranges of several columns between two relations")
         for slope, intervals in other.slopes.items():
@@ -141,11 +141,11 @@ class Condition:
         self.constants |= other.constants
 
     def key(self, name: str) -> Expr:
-        """The integer of this relation."""
+        """Return the integer of this relation."""
         return self.keys[self.names.index(name)]
 
     def ranges(self, name: str, bound: Expr) -> tuple[Range, ...]:
-        """The intervals of one relation's integer that the other's lets in."""
+        """Return the intervals of one relation's integer for a value of the other's."""
         place = self.names.index(name)
         parts = []
         for slope, intervals in self.slopes.items():
@@ -153,13 +153,13 @@ class Condition:
             if own > 0:
                 parts.append([_range(own, -other, part, bound, self.constants) for part in intervals])
             else:
-                constants = {-one for one in self.constants}
+                constants = {-constant for constant in self.constants}
                 parts.append([_range(-own, other, part, bound, constants) for part in _mirrored(intervals)])
         return tuple(_overlap(ranges) for ranges in itertools.product(*parts))
 
 
 def condition(test: Expr, tables: Tables) -> Condition:
-    """A boolean combination of comparisons between the same two integers; raises `NotIncremental`."""
+    """Return a boolean combination of comparisons of the same two integers; raise `NotIncremental` for others."""
     if not isinstance(test, Call) or test.op not in ("not", "and", "or", *MIRRORED):
         raise NotIncremental("a condition on two relations that is no comparison")
     if test.op not in ("not", "and", "or"):
@@ -198,7 +198,7 @@ def _only(of: Condition) -> tuple[int, int]:
 
 
 def _range(own: int, other: int, part: tuple[int | None, int | None], bound: Expr, constants: set[int]) -> Range:
-    """``low <= own × key - other × bound <= high`` as an interval of the key."""
+    """Return ``low <= own × key - other × bound <= high`` as an interval of the key."""
     low, high = part
     if own > 1:
         return Range(1, None if low is None else _floor_by(own, line(other, bound, low - 1)), low is not None,
@@ -215,7 +215,7 @@ def _range(own: int, other: int, part: tuple[int | None, int | None], bound: Exp
 
 
 def line(slope: int, bound: Expr, constant: int) -> Expr:
-    """``slope × bound + constant``."""
+    """Return ``slope × bound + constant``."""
     bounded(constant)
     if slope == -1:
         return Call("sub", (Lit(constant), bound)) if constant else Call("neg", (bound,))
@@ -226,12 +226,12 @@ def line(slope: int, bound: Expr, constant: int) -> Expr:
 
 
 def _floor_by(divisor: int, value: Expr) -> Expr:
-    """The greatest integer not above value / divisor."""
+    """Return the greatest integer not above value / divisor."""
     return floor_quotient(value, Lit(bounded(divisor)))
 
 
 def _overlap(ranges: tuple[Range, ...]) -> Range:
-    """One interval of several, each of which has another end; it may be empty."""
+    """Return one interval of several, each of which has another end; it may be empty."""
     first, *others = ranges
     low, low_strict, high, high_strict = first.low, first.low_strict, first.high, first.high_strict
     for other in others:

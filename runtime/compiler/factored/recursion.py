@@ -1,4 +1,4 @@
-"""Higher-order deltas: the auxiliary maps of a join, and what each relation's delta does to them.
+"""Higher-order deltas: the auxiliary maps of a join, and their changes by each relation's delta.
 
 The delta of one relation binds its columns. What is left of the join then falls into parts that have no unbound column
 in common: each part is looked up by itself, a single relation in its base map, several in an auxiliary map of their
@@ -26,7 +26,7 @@ _MOST = 64
 
 @dataclass(slots=True, eq=False)
 class _Join:
-    """An auxiliary map on its way."""
+    """Auxiliary map under construction."""
 
     name: str
     covers: tuple[str, ...]
@@ -36,7 +36,7 @@ class _Join:
     sums: dict[str, tuple[Monomial, ...]] = field(default_factory=dict)
 
     def sum_of(self, product: Product) -> str:
-        """The name of the sum of this product; the weight of none."""
+        """Return the name of the sum of this product; the weight for the empty product."""
         if not product:
             return "weight"
         wanted = (Monomial(1, product),)
@@ -50,17 +50,17 @@ class _Join:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one lookup of a statement reads."""
+    """Source of one lookup of a statement."""
 
     covers: tuple[str, ...]
     lookup: Lookup
     join: _Join | None
     bound: dict[int, str]
-    """Slot → column that the lookup binds."""
+    """Column that the lookup binds, by slot."""
 
 
 class Recursion:
-    """Makes the auxiliary maps of one join."""
+    """Maker of the auxiliary maps of one join."""
 
     def __init__(self, graph: JoinGraph, drafts: dict[str, Draft]) -> None:
         self._graph = graph
@@ -71,7 +71,7 @@ class Recursion:
     def auxiliaries(
         self, slots: Sequence[int], names: Sequence[str], sums: dict[str, tuple[Monomial, ...]]
     ) -> tuple[Auxiliary, ...]:
-        """All of them, the smaller joins first; the result, with these keys and sums, last."""
+        """Return all of them, the smaller joins first; the result, with these keys and sums, last."""
         result = self._new(tuple(self._order), tuple(slots), tuple(names), unique("result", self._order))
         result.sums = sums
         done: list[Auxiliary] = []
@@ -127,19 +127,19 @@ class Recursion:
         return Statement(trigger, lookups, None, tuple(bound[slot] for slot in join.slots), weight, sums)
 
     def _parts(self, covers: Iterable[str], trigger: str) -> list[tuple[str, ...]]:
-        """The rest of the join, in parts that only the trigger's columns connect."""
+        """Return the rest of the join, in parts that only the trigger's columns connect."""
         bound = self._graph.members[trigger].keys()
         parts: list[list[str]] = []
         for name in covers:
             if name == trigger:
                 continue
             near = [part for part in parts if any(self._connected(name, other, bound) for other in part)]
-            parts = [part for part in parts if part not in near] + [[*(one for part in near for one in part), name]]
+            parts = [part for part in parts if part not in near] + [[*(each for part in near for each in part), name]]
         return [tuple(sorted(part, key=self._order.index)) for part in parts]
 
-    def _connected(self, one: str, other: str, bound: Iterable[int]) -> bool:
-        shared = self._graph.members[one].keys() & self._graph.members[other].keys()
-        return bool(shared - set(bound)) or frozenset((one, other)) in self._graph.conditions
+    def _connected(self, left: str, right: str, bound: Iterable[int]) -> bool:
+        shared = self._graph.members[left].keys() & self._graph.members[right].keys()
+        return bool(shared - set(bound)) or frozenset((left, right)) in self._graph.conditions
 
     def _part(self, join: _Join, trigger: str, covers: tuple[str, ...], bound: dict[int, str]) -> _Part:
         slots = {slot for name in covers for slot in self._graph.members[name]}

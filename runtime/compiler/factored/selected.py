@@ -1,4 +1,4 @@
-"""Sums over a product of relations of which conditions on aggregates select a part."""
+"""Sums over a product of relations, a part of which is selected by conditions on aggregates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["selected_view"]
 
 @dataclass(slots=True)
 class _Restricted:
-    """A relation and the conditions on its ordered key."""
+    """Relation and the conditions on its ordered key."""
 
     name: str
     keys: list[Key] = field(default_factory=list)
@@ -33,7 +33,7 @@ class _Restricted:
 
 
 def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """The query as a `Selected` body, its maps added; raises `NotIncremental` with the reason why it is none."""
+    """Return the query as a `Selected` body, its maps added; raise `NotIncremental` with the reason if it is none."""
     tables = Tables(tree, relations)
     if not any(part.find(exp.Query) for part in tables.conditions):
         raise NotIncremental("no condition on aggregates")
@@ -79,7 +79,7 @@ def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
 
 
 def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: dict[str, _Restricted]) -> list[Expr]:
-    """Gives a condition to the one relation that it is about; it comes back if it is about none."""
+    """Add a condition to the one relation that it reads; return it if it reads none."""
 
     def leaf(inner: exp.Expr) -> Lowered | None:
         return subqueries.lower(inner) if isinstance(inner, exp.Query) else tables.column(inner)
@@ -87,13 +87,13 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
     test = as_condition(lower(node, leaf))
     nested = subqueries.nested_in(test)
     direct = [name for name in columns_read(test) if not name.startswith("?")]
-    names = {name.partition(".")[0] for name in direct} | {found.owner for found in nested}
+    names = {name.partition(".")[0] for name in direct} | {inner.owner for inner in nested}
     if len(names) > 1:
         raise NotIncremental("a condition on aggregates and on several relations")
     if not names:
         return _conjuncts(test)
     factor = factors[names.pop()]
-    keys = {found.key for found in nested} | {Col(name.partition(".")[2]) for name in direct}
+    keys = {inner.key for inner in nested} | {Col(name.partition(".")[2]) for name in direct}
     if factor.key is not None:
         keys.add(factor.key)
     if len(keys) != 1:
@@ -112,7 +112,7 @@ def _conjuncts(expr: Expr) -> list[Expr]:
 
 
 def _plain(expr: Expr) -> Expr:
-    """Without factors of 1, which scales leave behind."""
+    """Return an expression without factors of 1, which scales leave behind."""
     if not isinstance(expr, Call):
         return expr
     args = tuple(_plain(arg) for arg in expr.args)
@@ -122,7 +122,7 @@ def _plain(expr: Expr) -> Expr:
 
 
 def _group(value: Lowered, factors: dict[str, _Restricted]) -> Col:
-    """The key for a GROUP BY expression."""
+    """Return the key for a GROUP BY expression."""
     names = owners(value.expr)
     if len(names) != 1:
         raise NotIncremental("GROUP BY something that is not of one relation")
@@ -144,15 +144,15 @@ def _factor(factor: _Restricted, draft: Draft, correlated: list[Correlated], fin
         directions[own.name] = 1
         if isinstance(factor.key, Col):
             final[column_of(factor.name, factor.key.name).name] = own
-        for found in correlated:
-            if found.owner != factor.name:
+        for inner in correlated:
+            if inner.owner != factor.name:
                 continue
             nested.append(
-                Nested(found.name, found.draft.number, found.ordered, found.compare, line(1, own, found.shift))
+                Nested(inner.name, inner.draft.number, inner.ordered, inner.compare, line(1, own, inner.shift))
             )
-            way = 1 if found.compare in ("lt", "le") else -1
-            names = ["weight", *(total.name for total in found.draft.sums)]
-            directions |= {column_of(found.name, name).name: way for name in names}
+            way = 1 if inner.compare in ("lt", "le") else -1
+            names = ["weight", *(total.name for total in inner.draft.sums)]
+            directions |= {column_of(inner.name, name).name: way for name in names}
     conditions = tuple(renamed(test, final) for test in factor.conditions)
     monotone = all(is_monotone(test, directions) for test in conditions)
     return Factor(factor.name, draft.number, factor.ordered, tuple(nested), conditions, monotone)

@@ -20,28 +20,28 @@ from runtime.plan import Call, Col, Expr, Relation, columns_read
 __all__ = ["Correlated", "Subqueries"]
 
 _INNER = "inner "
-"""No alias has a blank at its end and is in use besides."""
+"""Prefix of inner names: no alias has a blank at its end and is used besides."""
 _Compare = Literal["lt", "le", "gt", "ge"]
 
 
 @dataclass(slots=True)
 class Correlated:
-    """A nested aggregate over the keys that compare with the row's."""
+    """Nested aggregate over the keys that compare with the row's."""
 
     name: str
-    """n1, n2, …"""
+    """Name: n1, n2, …"""
     draft: Draft
-    """Its map."""
+    """Map of the aggregate."""
     ordered: str
-    """The map's key."""
+    """Key of the map."""
     compare: _Compare
-    """lt, le, gt or ge."""
+    """Operator: lt, le, gt or ge."""
     owner: str
-    """The relation of the row."""
+    """Relation of the row."""
     key: Expr
-    """The row's key."""
+    """Key of the row."""
     shift: int
-    """What is added to the row's key before it is compared."""
+    """Constant added to the row's key before it is compared."""
 
 
 class Subqueries:
@@ -54,25 +54,25 @@ class Subqueries:
         self._zero = zero
         self._known: dict[str, Lowered] = {}
         self.scalars: list[Draft] = []
-        """Keyless maps."""
+        """Maps without keys."""
         self.correlated: list[Correlated] = []
         """Nested aggregates."""
         self._placeholders: dict[str, tuple[Correlated | None, Draft, Expr | None]] = {}
 
     def finals(self) -> dict[str, Expr]:
-        """Placeholder → column, once the base maps are finished."""
+        """Return the column of each placeholder, once the base maps are finished."""
         return {
             name: Col(f"{f'm{draft.number}' if nested is None else nested.name}.{draft.name_of(expr)}")
             for name, (nested, draft, expr) in self._placeholders.items()
         }
 
     def nested_in(self, expr: Expr) -> list[Correlated]:
-        """The nested aggregates that a condition reads."""
+        """Return the nested aggregates that a condition reads."""
         read = sorted(self._placeholders.keys() & set(columns_read(expr)))
         return [nested for name in read if (nested := self._placeholders[name][0]) is not None]
 
     def lower(self, node: exp.Expr) -> Lowered:
-        """A subquery's value; equal ones are one."""
+        """Return a subquery's value; equal subqueries share one."""
         text = node.sql()
         if text not in self._known:
             self._known[text] = self._lower(node.unnest())
@@ -94,7 +94,7 @@ class Subqueries:
         return self._value(select, inner, draft, None)
 
     def _conditions(self, inner: Tables) -> Comparison | None:
-        """Takes the conditions on the inner rows alone; gives how those rows compare with the row outside."""
+        """Take the conditions on the inner rows alone; return how those rows compare with the row outside."""
         compared: Comparison | None = None
         for part in inner.conditions:
             if part.find(exp.Query) is not None:
@@ -135,7 +135,7 @@ class Subqueries:
         return self.correlated[-1]
 
     def _value(self, select: exp.Select, inner: Tables, draft: Draft, nested: Correlated | None) -> Lowered:
-        """The selected expression over the map's sums."""
+        """Return the selected expression over the map's sums."""
 
         def placeholder(expr: Expr | None) -> Col:
             inside = None if expr is None else local(expr)

@@ -1,4 +1,4 @@
-"""What a SELECT over several relations reads, and the conditions that its rows must meet."""
+"""Relations that a SELECT reads, and the conditions on its rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAKEN = re.compile(r"[mn]\d+")
 
 
 class Tables:
-    """The relations of a FROM clause, by names that are unique in the view and have no dot."""
+    """Relations of a FROM clause, by names that are unique in the view and have no dot."""
 
     def __init__(self, tree: exp.Query, relations: Mapping[str, Relation], *, name: str = "") -> None:
         """Raises `NotIncremental` for anything but inner joins of relations; one relation gets this name, if any."""
@@ -37,7 +37,7 @@ class Tables:
         self.wheres: dict[str, list[Expr]] = {}
         """Conditions on each relation's own rows."""
         self.conditions: list[exp.Expr] = []
-        """All that WHERE and ON say, in parts that must all hold."""
+        """Conjuncts of WHERE and ON."""
         self._names: dict[str, str] = {}
         self._name = name
         start = select.args.get("from_")
@@ -56,7 +56,7 @@ class Tables:
             self.conditions += conjuncts(where.this)
 
     def has(self, node: exp.Expr) -> bool:
-        """Whether this is a column of one of them."""
+        """Return True for a column of one of them."""
         return isinstance(node, exp.Column) and node.table in self._names
 
     def _add(self, table: exp.Expr, relations: Mapping[str, Relation]) -> None:
@@ -72,7 +72,7 @@ class Tables:
         self.wheres[name] = []
 
     def column(self, node: exp.Expr) -> Lowered | None:
-        """A column of one of the relations; None for anything else."""
+        """Return a column of one of the relations; None for anything else."""
         if not isinstance(node, exp.Column):
             return None
         name = self._names.get(node.table)
@@ -81,14 +81,14 @@ class Tables:
         return Lowered(column_of(name, node.name.lower()), self.type_of(name, node.name.lower()))
 
     def type_of(self, name: str, column: str) -> Type:
-        """The type of a relation's column."""
+        """Return the type of a relation's column."""
         for known in self.relations[name].columns:
             if known.name == column:
                 return Type.of(known)
         raise NotIncremental("an unknown column")
 
     def is_narrow(self, name: str, expr: Expr) -> bool:
-        """Whether an integer expression over a relation is sure to fit 64 bits."""
+        """Return True if an integer expression over a relation surely fits 64 bits."""
         if isinstance(expr, Col):
             kind = self.type_of(name, expr.name)
             return kind.kind == "int" and not kind.wide
@@ -97,7 +97,7 @@ class Tables:
         return False
 
     def is_nullable(self, name: str, expr: Expr) -> bool:
-        """Whether an expression over a relation may be NULL."""
+        """Return True if an expression over a relation may be NULL."""
         if isinstance(expr, Col):
             return self.type_of(name, expr.name).nullable
         if isinstance(expr, Lit):
@@ -113,7 +113,7 @@ class Tables:
         return any(nullable) or (divides and getattr(expr.args[1], "value", 0) == 0)
 
     def push_down(self) -> list[exp.Expr]:
-        """Takes the conditions on one relation's own rows; the others come back."""
+        """Take the conditions on one relation's own rows; return the others."""
         rest = []
         for part in self.conditions:
             if part.find(exp.Query) is not None:
@@ -130,5 +130,5 @@ class Tables:
 
 
 def not_null(expr: Expr) -> Expr:
-    """Whether the expression is not NULL."""
+    """Return the condition that the expression is not NULL."""
     return call("not", call("is_null", expr))

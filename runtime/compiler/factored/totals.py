@@ -1,4 +1,4 @@
-"""What a SELECT makes of the groups of a join: keys, sums of products, and expressions over them."""
+"""Groups of a SELECT over a join: keys, sums of products, and expressions over them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from runtime.plan import Col, Expr
 __all__ = ["GroupKey", "Totals", "keys_of"]
 
 GroupKey = tuple[str, Lowered]
-"""The SQL of a key, and what it is over the relations' columns."""
+"""SQL of a key, and its expression over the relations' columns."""
 
 
 def keys_of(tables: Tables) -> list[GroupKey]:
-    """The keys of GROUP BY."""
+    """Return the keys of GROUP BY."""
     return [(part.unnest().sql(), lower_key(part, tables.column)) for part in group_keys(tables.select)]
 
 
 class Totals(Sums):
-    """Lowers outputs and HAVING, collecting the sums that they need."""
+    """Lowering of outputs and HAVING, which collects the sums that they need."""
 
     def __init__(self, tables: Tables, keys: Mapping[str, Lowered], name: Callable[[int], str], *, zero: bool) -> None:
         select = tables.select
@@ -37,7 +37,7 @@ class Totals(Sums):
         self._name = name
         self._summands = Summands(self._is_nullable)
         self.sums: dict[str, tuple[Monomial, ...]] = {}
-        """Name → what is summed."""
+        """Summands by name."""
         if self.may_be_empty and not any(part.find(exp.AggFunc) for part in select.expressions):
             raise NotIncremental("the rows of a join, not sums over them")
         leaf = group_leaf(keys, tables.column, self)
@@ -49,11 +49,11 @@ class Totals(Sums):
 
     @property
     def empty(self) -> tuple[Constant, ...] | None:
-        """The row while there is nothing to sum; None where there is none then."""
+        """Return the row while there is nothing to sum; None if there is none then."""
         return empty_row(self.outputs, self.having, self.sums, zero=self._zero) if self.may_be_empty else None
 
     def require(self, drafts: Mapping[str, Draft]) -> None:
-        """Has the base maps of the relations sum the factors."""
+        """Add the factors to the sums of the relations' base maps."""
         for monomials in self.sums.values():
             for monomial in monomials:
                 for name, expr in monomial.product:

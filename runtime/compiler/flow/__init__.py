@@ -1,4 +1,4 @@
-"""Any other query that incremental operators can keep, as a `Flow` body.
+"""Other queries that incremental operators can keep, as a `Flow` body.
 
 A qualified query goes through these, each of which adds nodes to one graph::
 

@@ -1,4 +1,4 @@
-"""The nodes of a flow while it is built: each stands there once, filters and projections sink into base maps."""
+"""Nodes of a flow under construction: each exists once, and filters and projections sink into base maps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SetKind = Literal["except", "except_all", "intersect", "intersect_all"]
 
 
 class _Scan(msgspec.Struct, frozen=True):
-    """A base map that gets its number only if the view needs it."""
+    """Base map that gets its number only if the view needs it."""
 
     relation: str
     where: Expr | None
@@ -54,38 +54,38 @@ class _Scan(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The output of a node."""
+    """Output of a node."""
 
     node: int
-    """Its number in the graph."""
+    """Number of the node in the graph."""
     columns: Mapping[str, Type]
-    """Its columns, in order."""
+    """Columns in order."""
 
     def column(self, name: str) -> Lowered:
-        """One of them as an expression."""
+        """Return one of the columns as an expression."""
         return Lowered(Col(name), self.columns[name])
 
     def all(self) -> list[tuple[str, Lowered]]:
-        """All of them as outputs of a projection."""
+        """Return all columns as outputs of a projection."""
         return [(name, self.column(name)) for name in self.columns]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a value of rows is compared with."""
+    """Bound with which a value of rows is compared."""
 
     op: Literal["lt", "le", "gt", "ge"]
-    """How the value compares with it."""
+    """Operator between the value and the bound."""
     rows: Rows
-    """Which are one row."""
+    """Rows of the bound, which are one row."""
     column: str
-    """Where it stands in that row."""
+    """Column of the bound."""
     rises: bool
-    """Whether it never falls."""
+    """True if the bound never falls."""
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, numbered where it is taken; never the one that every map has."""
+    """Return the name, numbered if it is taken; never the one that every map has."""
     candidate, number = key_name(name), 1
     while candidate in taken:
         number += 1
@@ -111,7 +111,7 @@ class Graph:
     # --- filters and projections
 
     def scan(self, relation: Relation, names: set[str]) -> Rows:
-        """These columns of a relation, called as `key_name` says."""
+        """Return these columns of a relation, named by `key_name`."""
         types = types_of(relation)
         keys = column_keys(relation, names)
         kinds = {key.name: types[key.expr.name] if isinstance(key.expr, Col) else INT for key in keys}
@@ -122,7 +122,7 @@ class Graph:
         return self._add(_Scan(relation, where, ordered), {key.name: kinds[key.name] for key in ordered})
 
     def select(self, rows: Rows, where: Expr | None, outputs: Outputs) -> Rows:
-        """Filter and project; the order of the columns that come out is not fixed (see `arranged`)."""
+        """Filter and project; the order of the output columns is not fixed (see `arranged`)."""
         outputs = list(outputs) or [("one", Lowered(Lit(1), INT))]
         same = len(outputs) == len(rows.columns) and all(
             value.expr == Col(name) and value.type.kind == rows.columns[name].kind for name, value in outputs
@@ -162,7 +162,7 @@ class Graph:
     # --- limits of window functions
 
     def _limited(self, number: int, where: Expr | None) -> tuple[int, Expr | None]:
-        """A node with the rows that satisfy conditions on rankings, and the conditions that are left."""
+        """Return a node with the rows that satisfy conditions on rankings, and the remaining conditions."""
         rest = []
         for part in conjuncts_of(where):
             bound = _bound_of(part)
@@ -176,7 +176,7 @@ class Graph:
         return number, all_of(rest)
 
     def _limit(self, number: int, column: str, most: int) -> int | None:
-        """The node with only the rows in which a column is at most so much, if it is a ranking of a window node."""
+        """Return the node with only the rows in which a column is at most ``most``, if that is a window ranking."""
         node = self._nodes[number]
         if isinstance(node, SelectNode):
             sources = {c.name: expr for c, expr in zip(node.columns, node.outputs, strict=True)}
@@ -192,11 +192,11 @@ class Graph:
         return self._again(number, msgspec.structs.replace(node, limit=(kind, most)))
 
     def _again(self, number: int, node: Node) -> int:
-        """The number of a node that has the columns of another one."""
+        """Return the number of a node that has the columns of another one."""
         return self._add(node, self._types[number]).node
 
     def _without_functions(self, number: int, where: Expr | None, outputs: Sequence[Expr]) -> int:
-        """The node without the window functions that nothing reads; under a limit none at all may be left."""
+        """Return the node without window functions that nothing reads; under a limit none at all may remain."""
         node = self._nodes[number]
         if not isinstance(node, WindowNode):
             return number
@@ -209,15 +209,15 @@ class Graph:
         return self._add(msgspec.structs.replace(node, functions=functions), columns).node
 
     def filter(self, rows: Rows, conditions: Sequence[Expr]) -> Rows:
-        """The rows for which all are true."""
+        """Return the rows for which all conditions are true."""
         return self.select(rows, all_of(conditions), rows.all()) if conditions else rows
 
     def keep(self, rows: Rows, names: Collection[str]) -> Rows:
-        """Only these columns."""
+        """Return only these columns."""
         return self.select(rows, None, [output for output in rows.all() if output[0] in names])
 
     def extended(self, rows: Rows, values: Sequence[Lowered]) -> tuple[Rows, list[str]]:
-        """The rows with these values as columns too, and the names of those."""
+        """Return the rows with these values as columns too, and the names of those."""
         outputs = rows.all()
         names = []
         for value in values:
@@ -229,7 +229,7 @@ class Graph:
         return self.select(rows, None, outputs), names
 
     def arranged(self, rows: Rows, outputs: Outputs) -> Rows:
-        """These columns in this order."""
+        """Return these columns in this order."""
         done = self.select(rows, None, outputs)
         names = [name for name, _ in outputs]
         if list(done.columns) == names:
@@ -239,7 +239,7 @@ class Graph:
     # --- other nodes
 
     def apart(self, left: Rows, right: Rows) -> tuple[Rows, dict[str, str]]:
-        """The right rows with no column called as one of the left ones, and what each is called now."""
+        """Return the right rows without column names of the left ones, and the new name of each column."""
         names: dict[str, str] = {}
         for name in right.columns:
             names[name] = free_name(name, {*left.columns, *names.values()})
@@ -248,36 +248,36 @@ class Graph:
         return right, names
 
     def join(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> Rows:
-        """The join of rows whose columns are `apart`."""
+        """Return the join of rows whose columns are `apart`."""
         assert not left.columns.keys() & right.columns.keys()
         return self._add(JoinNode(left.node, right.node, tuple(on)), {**left.columns, **right.columns})
 
     def semi(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], *, anti: bool) -> Rows:
-        """Left rows with a match, or without one; on nothing: if there are right rows at all."""
+        """Return left rows with a match, or without one; with no equalities, if there are right rows at all."""
         if not on:
-            left_one, (one,) = self.extended(left, [Lowered(Lit(1), INT)])
+            left_one, (unit,) = self.extended(left, [Lowered(Lit(1), INT)])
             right_one = self.select(right, None, [("one", Lowered(Lit(1), INT))])
-            return self.keep(self.semi(left_one, right_one, [(one, "one")], anti=anti), left.columns)
+            return self.keep(self.semi(left_one, right_one, [(unit, "one")], anti=anti), left.columns)
         right = self.keep(right, [name for _, name in on])
         return self._add(SemiNode(left.node, right.node, tuple(on), anti), left.columns)
 
     def bounded(self, rows: Rows, value: str, bound: Bound) -> Rows:
-        """The rows whose value, a column, compares as the bound says."""
+        """Return the rows whose value, a column, compares as the bound requires."""
         bounds = self.keep(bound.rows, [bound.column])
         node = BoundNode(rows.node, bounds.node, value, bound.op, bound.column, bound.rises)
         return self._add(node, rows.columns)
 
     def group(self, rows: Rows, keys: Sequence[str], aggregates: Sequence[tuple[Aggregate, Type]]) -> Rows:
-        """The keys, then the aggregates."""
+        """Return the keys, then the aggregates."""
         columns = {key: rows.columns[key] for key in keys} | {part.name: kind for part, kind in aggregates}
         return self._add(GroupNode(rows.node, tuple(keys), tuple(part for part, _ in aggregates)), columns)
 
     def distinct(self, rows: Rows) -> Rows:
-        """Every row once."""
+        """Return every row once."""
         return self._add(DistinctNode(rows.node), rows.columns)
 
     def union(self, arms: Sequence[Rows]) -> Rows:
-        """All rows of all arms, whose columns are arranged alike."""
+        """Return all rows of all arms, whose columns are arranged alike."""
         inputs: list[int] = []
         for arm in arms:
             node = self._nodes[arm.node]
@@ -289,11 +289,11 @@ class Graph:
         return self._add(UnionNode(tuple(inputs)), kinds)
 
     def set_operation(self, kind: SetKind, left: Rows, right: Rows) -> Rows:
-        """EXCEPT or INTERSECT of rows arranged alike."""
+        """Return EXCEPT or INTERSECT of rows arranged alike."""
         return self._add(SetNode(left.node, right.node, kind), left.columns)
 
     def top(self, rows: Rows, order: Sequence[tuple[str, bool, bool]], limit: int | None, offset: int) -> Rows:
-        """The first rows."""
+        """Return the first rows."""
         return self._add(TopNode(rows.node, tuple(order), limit, offset), rows.columns)
 
     def window(
@@ -304,14 +304,14 @@ class Graph:
         peers: int,
         functions: Sequence[tuple[WindowFunction, Type]],
     ) -> Rows:
-        """The rows with window functions, by partition and in an order."""
+        """Return the rows with window functions, by partition and in an order."""
         node = WindowNode(rows.node, tuple(partition), tuple(order), peers, tuple(each for each, _ in functions))
         return self._add(node, {**rows.columns, **{each.name: kind for each, kind in functions}})
 
     # --- the end
 
     def finish(self, rows: Rows, maps: MapSet) -> Flow:
-        """The flow whose last node gives these rows, its maps added."""
+        """Return the flow whose last node outputs these rows, its maps added."""
         needed = {rows.node}
         for number in range(rows.node, -1, -1):
             node = self._nodes[number]
@@ -330,7 +330,7 @@ class Graph:
 
 
 def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
-    """Whether nothing that costs anything is computed twice if two projections become one."""
+    """Return True if merging two projections computes nothing expensive twice."""
     uses = Counter(name for expr in (*(value.expr for _, value in outputs), *([where] if where else []))
                    for name in columns_read(expr))  # fmt: skip
     return all(not isinstance(expr, Call) or uses[column.name] <= 1
@@ -338,7 +338,7 @@ def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
 
 
 def conjuncts_of(where: Expr | None) -> list[Expr]:
-    """The parts of a condition that must all hold."""
+    """Return the conjuncts of a condition."""
     if where is None:
         return []
     if isinstance(where, Call) and where.op == "and":
@@ -350,7 +350,7 @@ _TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
 def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
-    """A column, the most that it may be by a condition, and whether a positive integer satisfies it then."""
+    """Return a column, its greatest value by a condition, and whether a positive integer satisfies it then."""
     if not isinstance(condition, Call) or condition.op not in _TURNED:
         return None
     (left, right), op = condition.args, str(condition.op)

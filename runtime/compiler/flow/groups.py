@@ -26,38 +26,38 @@ Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "su
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs.
+    """Return the outermost aggregates of expressions, each with its FILTER, without those of subqueries.
 
-    A function under OVER is no aggregate of the SELECT, but what it is over may have some.
+    A function under OVER is no aggregate of the SELECT, but its arguments may have some.
     """
 
     def stops(part: exp.Expr) -> bool:
         return is_accumulated(part) or isinstance(part, (exp.Query, exp.Window))
 
-    found: list[exp.Expr] = []
+    aggregates: list[exp.Expr] = []
     for node in nodes:
         for part in node.walk(prune=stops):
             if isinstance(part, exp.Window):
-                found += aggregates_of(_inside(part))
+                aggregates += aggregates_of(_inside(part))
             elif is_accumulated(part):
-                found.append(part)
-    return found
+                aggregates.append(part)
+    return aggregates
 
 
 def _inside(window: exp.Window) -> list[exp.Expr]:
-    """The expressions that a window function is over: aggregates in them are those of the SELECT."""
-    found = list(window.args.get("partition_by") or [])
+    """Return the arguments of a window function: aggregates in them are those of the SELECT."""
+    inner = list(window.args.get("partition_by") or [])
     order = window.args.get("order")
-    found += [part.this for part in order.expressions] if order is not None else []
+    inner += [part.this for part in order.expressions] if order is not None else []
     for part in window.this.iter_expressions():
-        found += part.iter_expressions() if is_accumulated(part) else [part]
-    return found
+        inner += part.iter_expressions() if is_accumulated(part) else [part]
+    return inner
 
 
 def group(
     queries: Queries, block: Block, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
 ) -> Block:
-    """The groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
+    """Return the groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
     aggregates = {node.sql(): node for node in aggregates_of(nodes)}
     queries.subqueries.attach(block, [*keys, *aggregates.values()])
     known: dict[str, Lowered] = {}
@@ -86,7 +86,7 @@ def group(
 
 
 def _place(outputs: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
-    """The column of this value in a projection, put there if it is not yet."""
+    """Return the column of this value in a projection, added if it is missing."""
     for known, other in outputs:
         if other.expr == value.expr and other.type == value.type:
             return known
@@ -97,7 +97,7 @@ def _place(outputs: list[tuple[str, Lowered]], value: Lowered, name: str) -> str
 
 @dataclass(frozen=True, slots=True)
 class _Extreme:
-    """An ARG_MIN or ARG_MAX."""
+    """Aggregate ARG_MIN or ARG_MAX."""
 
     name: str
     kind: Extreme
@@ -106,10 +106,10 @@ class _Extreme:
 
 
 class _Aggregates(Accumulator):
-    """Keeps aggregates as those of a group node."""
+    """Accumulator of aggregates as those of a group node."""
 
     def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
-        """``outputs``: the projection under the node, which gets what they aggregate."""
+        """``outputs`` is the projection under the node, to which the arguments are added."""
         super().__init__(may_be_empty=may_be_empty, zero=zero)
         self.outputs = outputs
         self.made: list[tuple[Aggregate, Type]] = []
@@ -150,10 +150,10 @@ class _Aggregates(Accumulator):
         return self._add(kind, value, INT)
 
     def _summed(self, kind: Literal["sum", "sum_distinct"], value: Lowered) -> Lowered:
-        found = self._add(kind, value, Type("int", value.type.scale, True, value.type.nullable or self.may_be_empty))
+        summed = self._add(kind, value, Type("int", value.type.scale, True, value.type.nullable or self.may_be_empty))
         if not self._zero:
-            return found
-        return Lowered(call("coalesce", found.expr, Lit(0)), found.type.with_null(False))
+            return summed
+        return Lowered(call("coalesce", summed.expr, Lit(0)), summed.type.with_null(False))
 
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         name = f"arg_{kind}_{len(self.extremes) + 1}"
@@ -164,7 +164,7 @@ class _Aggregates(Accumulator):
 def _with_extreme(
     queries: Queries, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Joins to each group the least value among its rows with the least (greatest) of what it is taken by, or NULL."""
+    """Join to each group the least value among its rows with the least (greatest) key of it, or NULL."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable
@@ -175,11 +175,11 @@ def _with_extreme(
     own = [some.column(key) for key in (*names, taken[1])]
     chosen = semi_of(graph, some, best, own, [best.column(key) for key in (*names, taken[2])], anti=False)
     least = _aggregate(extreme.name, "min", taken[0], value.type)
-    found = graph.group(chosen, names, [(least, value.type.with_null())])
-    mine, theirs = paired([rows.column(name) for name in names], [found.column(name) for name in names])
-    found, columns = graph.extended(found, theirs)
-    found = graph.keep(found, [*columns, extreme.name])
-    joined, _ = attach(graph, rows, found, list(zip(mine, columns, strict=True)), {} if nullable else None)
+    extremes = graph.group(chosen, names, [(least, value.type.with_null())])
+    mine, theirs = paired([rows.column(name) for name in names], [extremes.column(name) for name in names])
+    extremes, columns = graph.extended(extremes, theirs)
+    extremes = graph.keep(extremes, [*columns, extreme.name])
+    joined, _ = attach(graph, rows, extremes, list(zip(mine, columns, strict=True)), {} if nullable else None)
     return graph.keep(joined, [*rows.columns, extreme.name])
 
 

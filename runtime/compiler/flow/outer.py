@@ -15,7 +15,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def null_safe(value: Lowered) -> list[Lowered]:
-    """Values that are equal if and only if the value is, or is NULL on both sides."""
+    """Return values that are equal if and only if the value is, or is NULL on both sides."""
     if not value.type.nullable:
         return [value]
     defaults: dict[str, Expr] = {
@@ -29,7 +29,7 @@ def null_safe(value: Lowered) -> list[Lowered]:
 
 
 def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]) -> Rows:
-    """Rows without a partner, with what stands in its place, arranged as the join."""
+    """Return rows without a partner, with the defaults in its place, arranged as the join."""
     outputs = []
     for name, kind in joined.columns.items():
         value = alone.column(name).expr if name in alone.columns else defaults.get(name, Lit(None))
@@ -40,7 +40,7 @@ def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]
 def outer_join(
     graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr] = (), *, full: bool = False
 ) -> Rows:
-    """LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
+    """Return the LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
     if not conditions and (on or not full):
         return _equal_join(graph, left, right, on, {}, full=full)
     # Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
@@ -56,20 +56,20 @@ def outer_join(
 def _equal_join(
     graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit], *, full: bool = False
 ) -> Rows:
-    """LEFT or FULL JOIN on equalities alone; ``defaults`` say what stands in place of a right column, if not NULL."""
+    """Return the LEFT or FULL JOIN on equalities alone; ``defaults`` replace right columns that are not NULL."""
     joined = graph.join(left, right, on)
     alone = [graph.semi(left, right, on, anti=True)]
     if full:
-        alone.append(graph.semi(right, left, [(two, one) for one, two in on], anti=True))
+        alone.append(graph.semi(right, left, [(right_name, left_name) for left_name, right_name in on], anti=True))
     return graph.union([joined, *(_filled(graph, rows, joined, defaults) for rows in alone)])
 
 
 def attach(
     graph: Graph, left: Rows, right: Rows, pairs: Sequence[tuple[Lowered, str]], defaults: Mapping[str, Lit] | None
 ) -> tuple[Rows, dict[str, str]]:
-    """Joins to each left row the right one, of which there is at most one, whose columns equal these values.
+    """Join to each left row the right one, of which there is at most one, whose columns equal these values.
 
-    A row that has none goes if there are no ``defaults``. Gives also what the right columns are called now.
+    A row that has none is dropped without ``defaults``. Also return the new names of the right columns.
     """
     kept = list(left.columns)
     wide, names = graph.extended(left, [value for value, _ in pairs])
@@ -86,19 +86,19 @@ def attach(
 def semi_of(
     graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
 ) -> Rows:
-    """Left rows whose values are (not) among those of the right ones, NULL counting as a value."""
+    """Return left rows whose values are (not) among those of the right ones, with NULL as a value."""
     mine, others = paired(own, theirs)
     wide, left_names = graph.extended(left, mine)
     narrow, right_names = graph.extended(right, others)
-    found = graph.semi(wide, narrow, list(zip(left_names, right_names, strict=True)), anti=anti)
-    return graph.keep(found, left.columns)
+    matches = graph.semi(wide, narrow, list(zip(left_names, right_names, strict=True)), anti=anti)
+    return graph.keep(matches, left.columns)
 
 
 def paired(own: Sequence[Lowered], theirs: Sequence[Lowered]) -> tuple[list[Lowered], list[Lowered]]:
-    """Both sides of a comparison in which NULL equals NULL."""
+    """Return both sides of a comparison in which NULL equals NULL."""
     mine, others = [], []
-    for one, two in zip(own, theirs, strict=True):
-        nullable = one.type.nullable or two.type.nullable
-        mine += null_safe(Lowered(one.expr, one.type.with_null(nullable)))
-        others += null_safe(Lowered(two.expr, two.type.with_null(nullable)))
+    for left, right in zip(own, theirs, strict=True):
+        nullable = left.type.nullable or right.type.nullable
+        mine += null_safe(Lowered(left.expr, left.type.with_null(nullable)))
+        others += null_safe(Lowered(right.expr, right.type.with_null(nullable)))
     return mine, others

@@ -1,4 +1,4 @@
-"""Whole queries: WITH, SELECT, UNION and the like, DISTINCT, ORDER BY … LIMIT; and the view that they are."""
+"""Whole queries: WITH, SELECT, UNION and the like, DISTINCT, ORDER BY … LIMIT; and the view of a query."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["Queries", "Result", "flow_view"]
 
 
 def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """The query as a `Flow` body, its maps added; raises `NotIncremental` with the reason why it is none."""
+    """Return the query as a `Flow` body, its maps added; raise `NotIncremental` with the reason if it is none."""
     queries = Queries(relations, zero=zero)
     result = queries.query(tree, None, None)
     outputs = [(f"column_{number}", value) for number, (_, value) in enumerate(result.outputs, 1)]
@@ -53,18 +53,18 @@ def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, 
 
 @dataclass(slots=True)
 class Result:
-    """The rows of a query."""
+    """Rows of a query."""
 
     rows: Rows
-    """With further columns perhaps."""
+    """Rows, which may have further columns."""
     outputs: list[tuple[str, Lowered]]
-    """What the query calls its columns, and which of the rows' they are."""
+    """Names of the query's columns, and the columns of the rows."""
     links: list[Link]
-    """What ties it to the query around it."""
+    """Links to the query around it."""
 
 
 class Queries:
-    """Builds one view's queries into one graph."""
+    """Builder of one view's queries in one graph."""
 
     def __init__(self, relations: Mapping[str, Relation], *, zero: bool) -> None:
         self.graph = Graph()
@@ -74,7 +74,7 @@ class Queries:
         self._tables: dict[str, Result] = {}
 
     def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
-        """A query; where only some of its columns are ``needed``, others may be left out."""
+        """Build a query; if only some of its columns are ``needed``, others may be left out."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
                 raise NotIncremental("ORDER BY or LIMIT around brackets")
@@ -89,7 +89,7 @@ class Queries:
 
     @contextmanager
     def tables_of(self, node: exp.Expr) -> Iterator[None]:
-        """The tables of the query's WITH are there."""
+        """Make the tables of the query's WITH available."""
         before = dict(self._tables)
         clause = node.args.get("with_")
         try:
@@ -100,7 +100,7 @@ class Queries:
             self._tables = before
 
     def source(self, node: exp.Expr, select: exp.Select, names: Names) -> Part:
-        """A table or subquery in FROM."""
+        """Build a table or subquery in FROM."""
         alias = node.alias_or_name
         used = {column.name.lower() for column in select.find_all(exp.Column) if column.table == alias}
         if isinstance(node, exp.Subquery):
@@ -119,7 +119,7 @@ class Queries:
         return Part(result.rows, {alias})
 
     def one_row(self) -> Rows:
-        """The row of a SELECT without FROM: the only group of no rows, whatever the relations contain."""
+        """Return the row of a SELECT without FROM: the only group of no rows, for any content of the relations."""
         clock = self._relations[EPOCH_TIME.name]
         nothing = self.graph.filter(self.graph.scan(clock, {clock.columns[0].name}), [Lit(False)])
         return self.graph.group(nothing, [], [(Aggregate("rows", "count_rows", None, "int64"), INT)])
@@ -191,7 +191,7 @@ class Queries:
         *,
         distinct: bool,
     ) -> tuple[str, bool, bool]:
-        """A criterion of ORDER BY: a column that is shown, or one that is only there to sort by."""
+        """Return a criterion of ORDER BY: a column that is shown, or one that only sorts."""
         how = (bool(part.args.get("desc")), bool(part.args.get("nulls_first")))
         place = _position(part.this, [name for name, _ in outputs])
         if place is not None:
@@ -218,7 +218,7 @@ class Queries:
     # --- UNION and the like
 
     def _set_operation(self, node: exp.SetOperation, needed: Collection[str] | None) -> Result:
-        """Arms may not depend on a query around them: what they are tied by would have to be the same."""
+        """Build a set operation, whose arms may not depend on a query around them: their links might differ."""
         distinct = bool(node.args.get("distinct"))
         ordered = bool(node.args.get("limit") or node.args.get("offset"))
         arms = [self.query(arm, None, None) for arm in (node.left, node.right)]
@@ -251,10 +251,10 @@ class Queries:
         if ordered:
             terms = []
             for part in _order_of(node):
-                found = _position(part.this, names)
-                if found is None:
+                number = _position(part.this, names)
+                if number is None:
                     raise NotIncremental(f"{node.key.upper()} in the order of an expression")
-                terms.append((columns[found], bool(part.args.get("desc")), bool(part.args.get("nulls_first"))))
+                terms.append((columns[number], bool(part.args.get("desc")), bool(part.args.get("nulls_first"))))
             rows = self._top(node, rows, terms)
         return Result(rows, outputs, [])
 
@@ -266,7 +266,7 @@ def _refuse_clauses(node: exp.Select) -> None:
 
 
 def _order_of(node: exp.Query) -> list[exp.Ordered]:
-    """The criteria of ORDER BY where they matter: under a LIMIT."""
+    """Return the criteria of ORDER BY where they matter: under a LIMIT."""
     order = node.args.get("order")
     if order is None or not (node.args.get("limit") or node.args.get("offset")):
         return []
@@ -274,7 +274,7 @@ def _order_of(node: exp.Query) -> list[exp.Ordered]:
 
 
 def _position(node: exp.Expr, names: Sequence[str]) -> int | None:
-    """Which column a criterion names, by its number or its name."""
+    """Return the column that a criterion names, by its number or its name."""
     if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(names):
         return int(node.name) - 1
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in names:
@@ -300,7 +300,7 @@ def _class_of(body: Flow) -> ViewClass:
 
 
 def _reason(body: Flow, maps: MapSet) -> str:
-    """What its operators do, as in "joins by equality, keeps MAX in an ordered index"."""
+    """Describe what its operators do, as in "joins by equality, keeps MAX in an ordered index"."""
     kinds = Counter(type(node) for node in body.nodes)
     relations = {maps.maps[node.map].relation for node in body.nodes if isinstance(node, ScanNode)}
     parts = [f"operators over {_many(len(relations), 'relation')}"]

@@ -1,6 +1,6 @@
 """FROM and WHERE of one SELECT: its sources joined, its conditions where they cost least.
 
-Of a subquery also what ties it to the query around it.
+For a subquery, the links to the query around it are read too.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Link", "Part", "read"]
 
 Link = tuple[Lowered, str]
-"""An expression of the query around a subquery, and the subquery's column that must equal it."""
+"""Expression of the query around a subquery, and the subquery's column that must equal it."""
 Equality = tuple["Condition", exp.Expr, exp.Expr]
 
 
 @dataclass(slots=True)
 class Block:
-    """The rows of a SELECT, before or after they are grouped; subqueries of its expressions are joined to them."""
+    """Rows of a SELECT, before or after they are grouped; subqueries of its expressions are joined to them."""
 
     rows: Rows
-    """So far."""
+    """Rows built so far."""
     resolve: Leaf
-    """What a part of its expressions is: a column or, of groups, a key or an aggregate."""
+    """Resolver of a part of its expressions: a column or, for groups, a key or an aggregate."""
     links: list[Link] = field(default_factory=list)
-    """What ties it to the query around it."""
+    """Links to the query around it."""
     defaults: dict[str, Lit] = field(default_factory=dict)
-    """What stands in a column, other than NULL, where there is no row to aggregate."""
+    """Value of a column, other than NULL, where there is no row to aggregate."""
     known: dict[int, Lowered] = field(default_factory=dict)
     """Subqueries that have been joined, by the identity of their nodes."""
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
-        """A part of its expressions, or a joined subquery."""
+        """Resolve a part of its expressions, or a joined subquery."""
         return self.known.get(id(node)) or self.resolve(node)
 
 
 def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequence[exp.Expr]) -> Block:
-    """FROM and WHERE; ``kept`` are the SELECT's other expressions."""
+    """Build FROM and WHERE; ``kept`` are the SELECT's other expressions."""
     own = own_tables(select)
     conditions = _conditions(select)
     outside = [column for column in free_columns(select) if column.table not in own]
@@ -70,7 +70,7 @@ def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequen
     if ties:
         rows = sources.joined(select, [])
         compared = [aligned(lower(other, outer.leaf), sources.lowered(inside)) for inside, other in ties]
-        mine, theirs = [one for one, _ in compared], [other for _, other in compared]
+        mine, theirs = [value for value, _ in compared], [value for _, value in compared]
     else:
         part, around = sources.surroundings(outer, outside)
         rows = sources.joined(select, [part])
@@ -81,20 +81,20 @@ def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequen
 
 @dataclass(slots=True, eq=False)
 class Condition:
-    """A conjunct of WHERE or ON."""
+    """Conjunct of WHERE or ON."""
 
     node: exp.Expr
-    """Of the qualified query."""
+    """Node of the qualified query."""
     tables: set[str]
-    """What it reads of the SELECT."""
+    """Tables of the SELECT that it reads."""
     join: int | None = None
-    """ON of which JOIN it stands in; None: WHERE."""
+    """Number of the JOIN whose ON has it; None for WHERE."""
     of_outer: bool = False
-    """Whether that is an outer join (or SEMI, ANTI), where a condition decides what matches, not what comes out."""
+    """True for an outer join (or SEMI, ANTI), where a condition decides which rows match, not which come out."""
     late: bool = False
-    """Whether it has subqueries, for which all sources are joined first."""
+    """True if it has subqueries, for which all sources are joined first."""
     done: bool = False
-    """Whether it has been applied."""
+    """True if it has been applied."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,36 +102,36 @@ class Part:
     """Sources that have been joined."""
 
     rows: Rows
-    """Their rows."""
+    """Rows of the sources."""
     tables: set[str]
-    """Their names."""
+    """Names of the sources."""
 
 
 def _conditions(select: exp.Select) -> list[Condition]:
     where = select.args.get("where")
-    found = [Condition(node, set()) for node in ([] if where is None else conjuncts(where.this))]
+    conditions = [Condition(node, set()) for node in ([] if where is None else conjuncts(where.this))]
     for place, join in enumerate(select.args.get("joins") or []):
         on = join.args.get("on")
         of_outer = bool(join.side) or (join.kind or "").upper() in ("SEMI", "ANTI")
-        found += [Condition(node, set(), place, of_outer) for node in ([] if on is None else conjuncts(on))]
-    for condition in found:
+        conditions += [Condition(node, set(), place, of_outer) for node in ([] if on is None else conjuncts(on))]
+    for condition in conditions:
         condition.tables = tables_of(condition.node)
         condition.late = bool(outermost_queries(condition.node)) or not (condition.tables or condition.of_outer)
-    return found
+    return conditions
 
 
 def _tie(condition: Condition, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Of an equality of something inside and something outside: both, in this order."""
+    """Return both sides of an equality of something inside and something outside, in this order."""
     if not isinstance(condition.node, exp.EQ) or condition.late or condition.of_outer:
         return None
     return sides_of(condition.node, own)
 
 
 class _Sources:
-    """The sources of one SELECT on their way to be one."""
+    """Sources of one SELECT while they are joined."""
 
     def __init__(self, queries: Queries, conditions: list[Condition], kept: list[exp.Expr]) -> None:
-        """``kept``: the rest of the SELECT, which says what columns have to be kept."""
+        """``kept`` is the rest of the SELECT, which determines the columns to keep."""
         self._queries = queries
         self._graph = queries.graph
         self.names = Names()
@@ -139,19 +139,19 @@ class _Sources:
         self._kept = kept
 
     def lowered(self, node: exp.Expr) -> Lowered:
-        """An expression over the sources."""
+        """Return an expression over the sources."""
         return lower(node, self.names.leaf)
 
     def _truth(self, part: Condition) -> Expr:
-        """A condition over the sources, which counts as applied."""
-        found = as_condition(self.lowered(part.node))
+        """Return a condition over the sources, and mark it as applied."""
+        truth = as_condition(self.lowered(part.node))
         part.done = True
-        return found
+        return truth
 
     def surroundings(
         self, outer: Block, outside: Sequence[exp.Column]
     ) -> tuple[Part, list[tuple[Lowered, exp.Column]]]:
-        """What the query around has in the columns that the subquery uses, as one more source of the subquery."""
+        """Return the columns of the query around that the subquery uses, as one more source of the subquery."""
         columns = {(column.table, column.name.lower()): column for column in outside}
         values = [lower(column, outer.leaf) for column in columns.values()]
         outputs = [(f"around_{number}", value) for number, value in enumerate(values, 1)]
@@ -163,7 +163,7 @@ class _Sources:
         return part, list(zip(values, columns.values(), strict=True))
 
     def joined(self, select: exp.Select, extra: Sequence[Part]) -> Rows:
-        """The rows of FROM for which all conditions are true."""
+        """Return the rows of FROM for which all conditions are true."""
         start, joins = select.args.get("from_"), select.args.get("joins") or []
         sides = [(join.side or "").upper() for join in joins]
         last = max((place for place, side in enumerate(sides) if side in ("RIGHT", "FULL")), default=-1)
@@ -182,15 +182,15 @@ class _Sources:
             if not sides[place] and kind not in ("SEMI", "ANTI"):
                 parts.append(right)
                 continue
-            ready = [one for one in self._conditions
-                     if not one.of_outer and (place > last if one.join is None else one.join < place)]  # fmt: skip
+            ready = [each for each in self._conditions
+                     if not each.of_outer and (place > last if each.join is None else each.join < place)]  # fmt: skip
             left = self._combine(parts, ready)
-            on = [one for one in self._conditions if one.join == place and not one.done]
+            on = [each for each in self._conditions if each.join == place and not each.done]
             if kind in ("SEMI", "ANTI"):
                 parts = [self._semi_join(left, right, on, anti=kind == "ANTI")]
             else:
                 parts = [self._outer_join(sides[place], left, right, on)]
-        rows = self._combine([*parts, *extra], [one for one in self._conditions if not one.of_outer]).rows
+        rows = self._combine([*parts, *extra], [each for each in self._conditions if not each.of_outer]).rows
         for condition in self._conditions:
             if not condition.done:
                 rows = self._apply_late(rows, condition)
@@ -199,9 +199,9 @@ class _Sources:
     # --- conditions
 
     def _filter(self, part: Part, ready: Iterable[Condition]) -> None:
-        """Applies the conditions on this part alone, and drops the columns that nothing reads any more."""
-        mine = [one for one in ready if not one.done and one.tables and one.tables <= part.tables]
-        part.rows = self._graph.filter(part.rows, [self._truth(one) for one in mine if not one.late])
+        """Apply the conditions on this part alone, and drop the columns that nothing reads any more."""
+        mine = [each for each in ready if not each.done and each.tables and each.tables <= part.tables]
+        part.rows = self._graph.filter(part.rows, [self._truth(each) for each in mine if not each.late])
         for condition in mine:
             if condition.late:
                 part.rows = self._apply_late(part.rows, condition)
@@ -227,69 +227,69 @@ class _Sources:
     # --- joins
 
     def _combine(self, parts: list[Part], ready: Sequence[Condition]) -> Part:
-        """One part of all: along equalities as long as there are any, by product where there are none."""
+        """Join all parts: along equalities as long as there are any, else by product."""
         parts = list(parts)
         for part in parts:
             self._filter(part, ready)
         while len(parts) > 1:
-            one, other = self._next_pair(parts, ready)
-            parts.remove(other)
-            on = self._columns(one, other, self._equalities(one, other, ready))
-            one.rows = self._graph.join(one.rows, other.rows, on)
-            one.tables |= other.tables
-            self._filter(one, ready)
+            left, right = self._next_pair(parts, ready)
+            parts.remove(right)
+            on = self._columns(left, right, self._equalities(left, right, ready))
+            left.rows = self._graph.join(left.rows, right.rows, on)
+            left.tables |= right.tables
+            self._filter(left, ready)
         return parts[0]
 
     def _next_pair(self, parts: list[Part], ready: Sequence[Condition]) -> tuple[Part, Part]:
-        for place, one in enumerate(parts):
-            for other in parts[place + 1 :]:
-                if self._equalities(one, other, ready):
-                    return one, other
+        for place, left in enumerate(parts):
+            for right in parts[place + 1 :]:
+                if self._equalities(left, right, ready):
+                    return left, right
         return parts[0], parts[1]
 
     def _equalities(self, left: Part, right: Part, ready: Iterable[Condition]) -> list[Equality]:
-        """Conditions that some expression of the one equals some expression of the other."""
-        found = []
+        """Return the conditions that equate an expression of the one with an expression of the other."""
+        equalities = []
         for condition in ready:
             node = condition.node
             if condition.done or not isinstance(node, exp.EQ) or not condition.tables <= left.tables | right.tables:
                 continue
             sides = sides_of(node, left.tables)
             if sides is not None:
-                found.append((condition, *sides))
-        return found
+                equalities.append((condition, *sides))
+        return equalities
 
     def _columns(self, left: Part, right: Part, pairs: Sequence[Equality]) -> list[tuple[str, str]]:
-        """The equalities as pairs of columns; the right part's columns get names of their own."""
-        values = [aligned(self.lowered(one), self.lowered(other)) for _, one, other in pairs]
-        left.rows, left_names = self._graph.extended(left.rows, [one for one, _ in values])
-        right.rows, right_names = self._graph.extended(right.rows, [other for _, other in values])
+        """Return the equalities as pairs of columns; the right part's columns get names of their own."""
+        values = [aligned(self.lowered(mine), self.lowered(theirs)) for _, mine, theirs in pairs]
+        left.rows, left_names = self._graph.extended(left.rows, [mine for mine, _ in values])
+        right.rows, right_names = self._graph.extended(right.rows, [theirs for _, theirs in values])
         right.rows, names = self._graph.apart(left.rows, right.rows)
         self.names.rename(right.tables, names)
         for condition, *_ in pairs:
             condition.done = True
-        return [(one, names[other]) for one, other in zip(left_names, right_names, strict=True)]
+        return [(mine, names[theirs]) for mine, theirs in zip(left_names, right_names, strict=True)]
 
     # --- outer joins, SEMI and ANTI
 
     def _outer_join(self, side: str, left: Part, right: Part, conditions: Sequence[Condition]) -> Part:
-        """LEFT, RIGHT or FULL JOIN."""
+        """Build a LEFT, RIGHT or FULL JOIN."""
         if side != "FULL":
             self._filter(right if side == "LEFT" else left, conditions)
         self._prune(left)
         self._prune(right)
         on = self._columns(left, right, self._equalities(left, right, conditions))
         rest = [self._truth(condition) for condition in conditions if not condition.done]
-        one, other = (right.rows, left.rows) if side == "RIGHT" else (left.rows, right.rows)
-        on = [(two, one) for one, two in on] if side == "RIGHT" else on
-        rows = outer_join(self._graph, one, other, on, rest, full=side == "FULL")
+        first, second = (right.rows, left.rows) if side == "RIGHT" else (left.rows, right.rows)
+        on = [(second, first) for first, second in on] if side == "RIGHT" else on
+        rows = outer_join(self._graph, first, second, on, rest, full=side == "FULL")
         self.names.make_optional(
             (right.tables if side != "RIGHT" else set()) | (left.tables if side != "LEFT" else set())
         )
         return Part(rows, left.tables | right.tables)
 
     def _semi_join(self, left: Part, right: Part, conditions: Sequence[Condition], *, anti: bool) -> Part:
-        """SEMI JOIN or ANTI JOIN, after which the right source has no columns any more."""
+        """Build a SEMI JOIN or ANTI JOIN, after which the right source has no columns any more."""
         self._filter(right, conditions)
         on = self._columns(left, right, self._equalities(left, right, conditions))
         rest = [self._truth(condition) for condition in conditions if not condition.done]
@@ -297,7 +297,7 @@ class _Sources:
             rows = self._graph.semi(left.rows, right.rows, on, anti=anti)
         else:
             matched = self._graph.filter(self._graph.join(left.rows, right.rows, on), rest)
-            used = {name for condition in rest for name in columns_read(condition)} | {one for one, _ in on}
+            used = {name for condition in rest for name in columns_read(condition)} | {left_name for left_name, _ in on}
             own = [value for name, value in left.rows.all() if name in used]
             rows = semi_of(self._graph, left.rows, matched, own, own, anti=anti)
         return Part(rows, left.tables)

@@ -36,14 +36,14 @@ _TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.
 
 
 class Subqueries:
-    """What becomes of subqueries."""
+    """Rewriter of subqueries."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
         self._made: list[exp.Expr] = []  # kept, as nodes are known by their identity
 
     def condition(self, around: Block, node: exp.Expr) -> None:
-        """Leaves the rows for which a condition with subqueries is true."""
+        """Keep the rows for which a condition with subqueries is true."""
         inner, anti = node.unnest(), False
         if isinstance(inner, exp.Not):
             inner, anti = inner.this.unnest(), True
@@ -64,9 +64,9 @@ class Subqueries:
                 around.rows = self._queries.graph.filter(around.rows, [test])
 
     def attach(self, around: Block, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
-        """Joins the subqueries of these expressions to the rows, so that `leaf` knows what they are.
+        """Join the subqueries of these expressions to the rows, so that `leaf` resolves them.
 
-        With ``inner``, rows for which one of them is NULL may go.
+        With ``inner``, rows for which one of them is NULL may be dropped.
         """
         for node in nodes:
             for part in outermost_queries(node):
@@ -90,7 +90,7 @@ class Subqueries:
     # --- EXISTS and IN
 
     def _existing(self, around: Block, node: exp.Expr) -> tuple[Rows, list[Link]]:
-        """The rows of which EXISTS asks whether there are any."""
+        """Return the rows for which EXISTS is true."""
         select = node.unnest()
         limit = select.args.get("limit")
         if select.args.get("offset") or (limit is not None and limit.expression.name == "0"):
@@ -105,9 +105,9 @@ class Subqueries:
         return result.rows, result.links
 
     def _semi(
-        self, around: Block, found: tuple[Rows, list[Link]], more: Sequence[tuple[Lowered, str]], *, anti: bool
+        self, around: Block, existing: tuple[Rows, list[Link]], more: Sequence[tuple[Lowered, str]], *, anti: bool
     ) -> None:
-        rows, links = found
+        rows, links = existing
         graph = self._queries.graph
         columns = list(around.rows.columns)
         pairs = [*more, *links]
@@ -116,7 +116,7 @@ class Subqueries:
         around.rows = graph.keep(graph.semi(wide, rows, on, anti=anti), columns)
 
     def _members(self, around: Block, node: exp.In) -> tuple[list[Lowered], list[Lowered], Rows, list[Link]]:
-        """Of ``(value, …) IN (SELECT column, …)``: the values and the columns as they are compared, rows and links."""
+        """Return values and columns of ``(value, …) IN (SELECT column, …)`` as compared, with rows and links."""
         row = node.this.unnest()
         parts = row.expressions if isinstance(row, exp.Tuple) else [node.this]
         self.attach(around, parts)
@@ -140,11 +140,11 @@ class Subqueries:
     def _membership(
         self, around: Block, values: Sequence[Lowered], columns: Sequence[Lowered], rows: Rows, links: list[Link]
     ) -> Lowered:
-        """IN as a value: true, false, or NULL where a NULL on either side leaves it open."""
+        """Return IN as a value: true, false, or NULL if a NULL on either side leaves it open."""
         matches, _ = self._counts(around, rows, [*_links(values, columns), *links])
-        found = Lowered(call("gt", matches.expr, Lit(0)), BOOL)
+        is_member = Lowered(call("gt", matches.expr, Lit(0)), BOOL)
         if not any(part.type.nullable for part in (*values, *columns)):
-            return found
+            return is_member
         if len(values) > 1:
             raise NotIncremental("IN of several columns that may be NULL, where it matters whether it is NULL or false")
         (value,), ((_, column),) = values, _links(values, columns)
@@ -153,13 +153,13 @@ class Subqueries:
         if value.type.nullable:
             unknown = call("or", unknown, call("is_null", value.expr))
         is_open = call("and", call("gt", total.expr, Lit(0)), unknown)
-        result = call("case", found.expr, Lit(True), is_open, Lit(None), Lit(False))
+        result = call("case", is_member.expr, Lit(True), is_open, Lit(None), Lit(False))
         return Lowered(result, BOOL.with_null())
 
     def _counts(
         self, around: Block, rows: Rows, links: Sequence[Link], column: str | None = None
     ) -> tuple[Lowered, Lowered]:
-        """How many rows the links tie to a row around, and in how many of them this column is not NULL."""
+        """Count the rows that the links tie to a row around, and those in which this column is not NULL."""
         graph = self._queries.graph
         parts = [(Aggregate("rows", "count_rows", None, "int64"), INT)]
         if column is not None:
@@ -197,7 +197,7 @@ class Subqueries:
         return Lowered(self._join(around, row, [], {})["only"], value.type.with_null())
 
     def _aggregate(self, around: Block, select: exp.Select) -> tuple[Block, Lowered]:
-        """Aggregates without GROUP BY, and the SELECT's value over them."""
+        """Return aggregates without GROUP BY, and the SELECT's value over them."""
         having = select.args.get("having")
         output = select.expressions[0].unalias()
         nodes = [output] if having is None else [output, having.this]
@@ -215,9 +215,9 @@ class Subqueries:
         return groups, value
 
     def _equal(self, around: Block, node: exp.Expr) -> bool:
-        """Whether this is ``value = (SELECT aggregate …)``, which is a semijoin: then it is done.
+        """Build ``value = (SELECT aggregate …)`` as a semijoin and return True; return False for other conditions.
 
-        A change of the aggregate then costs the rows that equal it, not all that it is compared with.
+        A change of the aggregate then costs the rows that equal it, not all rows compared with it.
         """
         if not isinstance(node, exp.EQ):
             return False
@@ -228,27 +228,27 @@ class Subqueries:
                 groups, value = self._aggregate(around, query)
             if groups.links and _of_nothing(groups, value) is not None:
                 return False
-            one, other = aligned(lower(side, around.leaf), value)
-            rows, (name,) = self._queries.graph.extended(groups.rows, [other])
-            self._semi(around, (rows, groups.links), [(one, name)], anti=False)
+            mine, theirs = aligned(lower(side, around.leaf), value)
+            rows, (name,) = self._queries.graph.extended(groups.rows, [theirs])
+            self._semi(around, (rows, groups.links), [(mine, name)], anti=False)
             return True
         return False
 
     def _bounded(self, around: Block, node: exp.Expr) -> bool:
-        """Whether this compares a value of the rows with a bound of subqueries that depend on nothing: then it is done.
+        """Build a comparison with a bound of independent subqueries and return True; return False for other conditions.
 
-        A move of the bound then costs the rows that it passes, and not all rows, as a product with it does.
+        A move of the bound then costs the rows that it passes, and not all rows, as a product would.
         """
         if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-            found = [self._bound(around, exp.GTE, node.this, node.args["low"]),
+            sides = [self._bound(around, exp.GTE, node.this, node.args["low"]),
                      self._bound(around, exp.LTE, node.this, node.args["high"])]  # fmt: skip
         elif isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
-            found = [self._bound(around, type(node), node.left, node.right)]
-            found = found if found[0] else [self._bound(around, _TURNED[type(node)], node.right, node.left)]
+            sides = [self._bound(around, type(node), node.left, node.right)]
+            sides = sides if sides[0] else [self._bound(around, _TURNED[type(node)], node.right, node.left)]
         else:
             return False
-        bounds = [bound for bound in found if bound is not None]
-        if len(bounds) < len(found):
+        bounds = [bound for bound in sides if bound is not None]
+        if len(bounds) < len(sides):
             return False
         graph, columns = self._queries.graph, list(around.rows.columns)
         for value, bound in bounds:
@@ -259,7 +259,7 @@ class Subqueries:
     def _bound(
         self, around: Block, kind: type[exp.Expr], side: exp.Expr, bound: exp.Expr
     ) -> tuple[Lowered, Bound] | None:
-        """A value of the rows and the bound that it is compared with; None for any other comparison."""
+        """Return a value of the rows and the bound that it is compared with; None for any other comparison."""
         queries = outermost_queries(bound)
         if not queries or outermost_queries(side) or free_columns(bound) or not free_columns(side):
             return None
@@ -275,19 +275,19 @@ class Subqueries:
             block, first = self._aggregate(around, selects[0])
         block.known[id(queries[0])] = first
         self.attach(block, queries[1:])
-        one, other = aligned(value, lower(bound, block.leaf))
-        if value.type.kind == "int" and one.expr != value.expr:
+        compared, limit = aligned(value, lower(bound, block.leaf))
+        if value.type.kind == "int" and compared.expr != value.expr:
             return None
-        rows, (name,) = self._queries.graph.extended(block.rows, [other])
+        rows, (name,) = self._queries.graph.extended(block.rows, [limit])
         rises = is_time and rises_with_time(bound)
-        return Lowered(one.expr, replace(one.type, wide=False)), Bound(_OPERATORS[kind], rows, name, rises)
+        return Lowered(compared.expr, replace(compared.type, wide=False)), Bound(_OPERATORS[kind], rows, name, rises)
 
     def _join(
         self, around: Block, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
     ) -> dict[str, Expr]:
-        """Joins rows, one at most for each row around, which goes if it has none and there are no ``defaults``.
+        """Join at most one row to each row around, which is dropped if it has none and there are no ``defaults``.
 
-        Gives what their columns are called there.
+        Return the names of their columns there.
         """
         around.rows, called = attach(self._queries.graph, around.rows, rows, links, defaults)
         return {old: Col(new) for old, new in called.items()}
@@ -299,13 +299,13 @@ def _links(values: Sequence[Lowered], columns: Sequence[Lowered]) -> list[Link]:
 
 
 def _is_aggregate(select: exp.Select) -> bool:
-    """Whether it has one row whatever there is to read: an aggregate without GROUP BY."""
+    """Return True for a query with one row for any input: an aggregate without GROUP BY."""
     plain = not any(select.args.get(name) for name in ("group", "limit", "offset", "distinct"))
     return plain and len(select.expressions) == 1 and bool(aggregates_of(select.expressions))
 
 
 def _of_nothing(groups: Block, value: Lowered) -> Constant:
-    """The value where there is no row to aggregate."""
+    """Return the value if there is no row to aggregate."""
     row: dict[str, Constant] = dict.fromkeys(groups.rows.columns)
     try:
         return evaluate_constant(value.expr, row | {name: default.value for name, default in groups.defaults.items()})
@@ -314,7 +314,7 @@ def _of_nothing(groups: Block, value: Lowered) -> Constant:
 
 
 def _rejects_null(node: exp.Expr) -> bool:
-    """Whether a condition is not true where one of its subqueries is NULL."""
+    """Return True if a condition is not true where one of its subqueries is NULL."""
     if not isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)):
         return False
     strict = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.Subquery)
@@ -335,7 +335,7 @@ def _never_null(test: exp.Expr) -> exp.Expr:
 
 
 def _extreme_test(node: exp.Expr) -> exp.Binary | None:
-    """Of EXISTS (rows with x < y), y from around: ``(SELECT MIN(x) …) < y``, NULL where there is no row; else None."""
+    """Return ``(SELECT MIN(x) …) < y`` for EXISTS (rows with x < y), y from around, NULL without a row; else None."""
     select = node.unnest()
     if not isinstance(select, exp.Select) or any(select.args.get(name) for name in _SHAPES):
         return None
@@ -343,10 +343,10 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
         return None
     own = own_tables(select)
     parts = conjuncts(select.args["where"].this)
-    found = [(part, bound) for part in parts if (bound := _bound(part, own)) is not None]
-    if len(found) != 1:
+    bounds = [(part, bound) for part in parts if (bound := _bound(part, own)) is not None]
+    if len(bounds) != 1:
         return None
-    part, (kind, inside, outside) = found[0]
+    part, (kind, inside, outside) = bounds[0]
     rest = [other.copy() for other in parts if other is not part]
     inner = select.copy()
     inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
@@ -356,7 +356,7 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
 
 
 def _bound(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
-    """Of an inequality of something inside and something outside: how, the inside and the outside."""
+    """Return the kind of an inequality of something inside and something outside, and both sides."""
     if type(node) not in _TURNED or outermost_queries(node):
         return None
     assert isinstance(node, exp.Binary)

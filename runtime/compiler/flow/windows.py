@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["attach_windows", "windows_of"]
 
 _MOST_ROWS = 1000
-"""LAG, LEAD and frames reach so far at most: a change costs as much."""
+"""Greatest reach of LAG, LEAD and frames, as a change costs as much."""
 _RANKINGS: dict[type[exp.Expr], Literal["row_number", "rank", "dense_rank"]] = {
     exp.RowNumber: "row_number",
     exp.Rank: "rank",
     exp.DenseRank: "dense_rank",
 }
 _NO_AGGREGATES = (exp.CumeDist, exp.IgnoreNulls, exp.NthValue, exp.Ntile, exp.PercentRank, exp.RespectNulls)
-"""Window functions that the parser counts among the aggregates."""
+"""Window functions that the parser classifies as aggregates."""
 _Frame = tuple[int | None, int | None]
-"""From how many rows before the row to how many behind it; None: the first, the last of the partition."""
+"""Numbers of rows before and after the row; None for the first or the last of the partition."""
 _WHOLE: _Frame = (None, None)
 
 
 def windows_of(nodes: Sequence[exp.Expr]) -> list[exp.Window]:
-    """The window functions in expressions, those of subqueries left out."""
+    """Return the window functions in expressions, without those of subqueries."""
 
     def stops(part: exp.Expr) -> bool:
         return isinstance(part, (exp.Query, exp.Window))
@@ -54,7 +54,7 @@ def windows_of(nodes: Sequence[exp.Expr]) -> list[exp.Window]:
 
 
 def attach_windows(queries: Queries, block: Block, select: exp.Select, nodes: Sequence[exp.Expr]) -> None:
-    """Add the window functions of these expressions of a SELECT to its rows, so that `Block.leaf` knows them."""
+    """Add the window functions of these expressions of a SELECT to its rows, so that `Block.leaf` resolves them."""
     windows = windows_of(nodes)
     if not windows:
         return
@@ -70,14 +70,14 @@ def attach_windows(queries: Queries, block: Block, select: exp.Select, nodes: Se
 
 
 def _spec_text(window: exp.Window) -> str:
-    """What windows have in common whose functions are one node."""
+    """Return the common text of windows whose functions are one node."""
     partition = ", ".join(part.sql() for part in window.args.get("partition_by") or [])
     order = window.args.get("order")
     return f"{partition} {'' if order is None else order.sql()} {_is_reversed(window)}"
 
 
 def _is_reversed(window: exp.Window) -> bool:
-    """Whether its function runs from the last row of the partition: then it is one over the opposite order."""
+    """Return True if its function runs from the last row of the partition, as one over the opposite order."""
     function, frame = _function(window), _frame(window)
     if frame is None or frame == _WHOLE:
         return isinstance(function, exp.LastValue) and frame == _WHOLE
@@ -85,7 +85,7 @@ def _is_reversed(window: exp.Window) -> bool:
 
 
 def _function(window: exp.Window) -> exp.Expr:
-    """The function under OVER, without its FILTER."""
+    """Return the function under OVER, without its FILTER."""
     inner: exp.Expr = window.this
     if isinstance(inner, (exp.Filter, exp.RespectNulls)):  # NULLs are respected unless they are ignored
         inner = inner.this
@@ -93,7 +93,7 @@ def _function(window: exp.Window) -> exp.Expr:
 
 
 def _frame(window: exp.Window) -> _Frame | None:
-    """The frame in rows; None where there is none or it is the one that there is by default."""
+    """Return the frame in rows; None for no frame or the default one."""
     spec = window.args.get("spec")
     if spec is None:
         return None
@@ -109,7 +109,7 @@ def _frame(window: exp.Window) -> _Frame | None:
 
 
 def _bound(spec: exp.WindowSpec, name: str, outward: str) -> int | None:
-    """How many rows an end of a frame is away, in its own direction; None: it is the end of the partition."""
+    """Return the distance of an end of a frame in rows, in its own direction; None for the end of the partition."""
     value, side = spec.args.get(name), str(spec.args.get(f"{name}_side") or "").upper()
     if value is None or value == "CURRENT ROW":
         return 0
@@ -139,9 +139,9 @@ class _Windows:
     queries: Queries
     block: Block
     first: exp.Window
-    """Any of them."""
+    """First of them."""
     ties: Sequence[exp.Column]
-    """What breaks ties, before all other columns."""
+    """Columns that break ties, before all other columns."""
     functions: list[tuple[WindowFunction, Type]] = field(default_factory=list)
     results: list[tuple[exp.Window, Lowered]] = field(default_factory=list)
 
@@ -171,7 +171,7 @@ class _Windows:
         return self.place(lower(node, self.block.leaf))
 
     def place(self, value: Lowered) -> str:
-        """The column of the rows that has this value."""
+        """Return the column of the rows that has this value."""
         if value.type.kind in ("null", "other"):
             raise NotIncremental(f"a window over {value.type}")
         self.block.rows, (name,) = self.queries.graph.extended(self.block.rows, [value])
@@ -186,7 +186,7 @@ class _Windows:
         offset: int = 0,
         frame: tuple[int | None, int] | None = None,
     ) -> Lowered:
-        """The result of a function, which is added if it is not there yet."""
+        """Return the result of a function, which is added if it is missing."""
         column = None if value is None else self.place(value)
         for function, known in self.functions:
             if (function.kind, function.column, function.offset, function.frame) == (kind, column, offset, frame):
@@ -226,12 +226,12 @@ class _Windows:
         kind = ("lag" if rows > 0 else "lead") if isinstance(node, exp.Lag) else ("lead" if rows > 0 else "lag")
         if rows == 0:
             return value
-        found = self.make(kind, value, value.type.with_null(), offset=abs(rows))
+        neighbour = self.make(kind, value, value.type.with_null(), offset=abs(rows))
         default = node.args.get("default")
         if default is None:
-            return found
-        one = self.make(kind, Lowered(Lit(True), BOOL), BOOL.with_null(), offset=abs(rows))
-        return choose(Lowered(call("is_null", one.expr), BOOL), lower(default, self.block.leaf), found)
+            return neighbour
+        presence = self.make(kind, Lowered(Lit(True), BOOL), BOOL.with_null(), offset=abs(rows))
+        return choose(Lowered(call("is_null", presence.expr), BOOL), lower(default, self.block.leaf), neighbour)
 
     def _end(self, window: exp.Window, node: exp.FirstValue | exp.LastValue) -> Lowered:
         value, frame = lower(node.this, self.block.leaf), _frame(window)
@@ -258,7 +258,7 @@ class _Windows:
         return accumulate(window.this, self.block.leaf, into)
 
     def _of_partition(self, window: exp.Window, partition: Sequence[str]) -> Lowered:
-        """An aggregate over whole partitions: a group, joined to its rows."""
+        """Build an aggregate over whole partitions: a group, joined to its rows."""
         into = _PartitionAggregates(self, zero=self.queries.zero)
         value = accumulate(window.this, self.block.leaf, into)
         graph, rows = self.queries.graph, self.block.rows
@@ -274,7 +274,7 @@ class _Windows:
 
 
 class _FrameAggregates(Accumulator):
-    """Keeps aggregates of a frame as functions of a window node."""
+    """Accumulator of a frame's aggregates as functions of a window node."""
 
     def __init__(self, windows: _Windows, frame: tuple[int | None, int] | None, *, zero: bool) -> None:
         is_never_empty = frame is None or (frame[1] >= 0 and (frame[0] is None or frame[0] >= 0))
@@ -289,25 +289,25 @@ class _FrameAggregates(Accumulator):
 
     def total(self, value: Lowered) -> Lowered:
         kind = Type("int", value.type.scale, True, value.type.nullable or self.may_be_empty)
-        found = self._windows.make("sum", value, kind, frame=self._frame)
+        summed = self._windows.make("sum", value, kind, frame=self._frame)
         if not self._zero:
-            return found
-        return Lowered(call("coalesce", found.expr, Lit(0)), kind.with_null(False))
+            return summed
+        return Lowered(call("coalesce", summed.expr, Lit(0)), kind.with_null(False))
 
     def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
         return self._windows.make(kind, value, value.type.with_null(), frame=self._frame)
 
 
 class _PartitionAggregates(Accumulator):
-    """Keeps aggregates of a partition as those of a group node."""
+    """Accumulator of a partition's aggregates as those of a group node."""
 
     def __init__(self, windows: _Windows, *, zero: bool) -> None:
         super().__init__(may_be_empty=False, zero=zero)
         self._windows = windows
         self.columns: list[str] = []
-        """What they read."""
+        """Columns that the aggregates read."""
         self.made: list[tuple[Aggregate, Type]] = []
-        """The aggregates."""
+        """Aggregates with their types."""
 
     def _add(self, kind: str, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
         column = None if value is None else self._windows.place(value)
@@ -329,10 +329,10 @@ class _PartitionAggregates(Accumulator):
         return self._add("count", value, INT)
 
     def total(self, value: Lowered) -> Lowered:
-        found = self._add("sum", value, Type("int", value.type.scale, True, value.type.nullable))
+        summed = self._add("sum", value, Type("int", value.type.scale, True, value.type.nullable))
         if not self._zero:
-            return found
-        return Lowered(call("coalesce", found.expr, Lit(0)), found.type.with_null(False))
+            return summed
+        return Lowered(call("coalesce", summed.expr, Lit(0)), summed.type.with_null(False))
 
     def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
         return self._add(kind, value, value.type)

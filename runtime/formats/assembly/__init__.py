@@ -1,4 +1,4 @@
-"""What happens to raw buffers between their arrival and their batches.
+"""Stages of raw buffers between their arrival and their batches.
 
 ```
  buffers of one origin ──▶ Stream: codec, turns, neighbours as one Unit

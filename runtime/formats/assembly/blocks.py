@@ -1,4 +1,4 @@
-"""Parts of whole tuples become one block, the parsed block becomes batches with their places."""
+"""Assembly of parts of whole tuples into one block, and of the parsed block into batches with their places."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from runtime.formats.schema import Schema
 __all__ = ["Assembly", "Parts"]
 
 Parts = tuple[Stream, list[Part]]
-"""What a call has completed of one origin."""
+"""Parts of one origin that a call has completed."""
 
 _by_place = attrgetter("from_place")
 
 
 class Assembly:
-    """Makes blocks, has them parsed, and cuts the columns; keeps nothing between calls."""
+    """Maker of blocks, which has them parsed and cuts the columns; stateless between calls."""
 
     def __init__(self, schema: Schema, indexer: InputFormatIndexer, described: int) -> None:
         self._indexer = indexer
@@ -32,13 +32,13 @@ class Assembly:
         self._header = bool(getattr(schema.format, "header", False))
         self._empty = indexer.empty_rows()
 
-    def batches(self, found: Sequence[Parts]) -> list[list[FormattedBatch]]:
-        """The batches of each origin, in stream order."""
+    def batches(self, completed: Sequence[Parts]) -> list[list[FormattedBatch]]:
+        """Return the batches of each origin, in stream order."""
         most = self._indexer.block_bytes
         waiting = _Waiting()
         blocks = [waiting]
         order: list[list[Group | FormattedBatch]] = []
-        for stream, parts in found:
+        for stream, parts in completed:
             if len(parts) > 1:
                 parts.sort(key=_by_place)
             mine: list[Group | FormattedBatch] = []
@@ -49,7 +49,7 @@ class Assembly:
                 if alone is not None:
                     mine.append(alone)
                     continue
-                if waiting.length >= most:  # what many buffers complete at once is parsed while it is in the cache
+                if waiting.length >= most:  # a block of many buffers is parsed while it is in the cache
                     waiting, place = _Waiting(), -1
                     blocks.append(waiting)
                 if part.from_place != place:
@@ -57,10 +57,10 @@ class Assembly:
                 place = part.to_place
                 waiting.add(part)
         made = iter([batch for block in blocks for batch in self._made(block)])
-        return [[one if type(one) is FormattedBatch else next(made) for one in mine] for mine in order]
+        return [[item if type(item) is FormattedBatch else next(made) for item in mine] for mine in order]
 
     def _made(self, waiting: _Waiting) -> list[FormattedBatch]:
-        """One call of the parser, then a zero-copy slice for each group."""
+        """Parse a block with one call, then take a zero-copy slice for each group."""
         groups = waiting.groups
         if not waiting.length:
             return [batch_of(group.stream, group.parts, self._empty, 0) for group in groups]
@@ -68,12 +68,12 @@ class Assembly:
         return Cutting(groups, block, self._indexer.parse(block), self._malformed, self._described).batches()
 
     def unfinished(self, stream: Stream, tail: Part) -> FormattedBatch:
-        """A tuple that the end of the stream has cut short."""
+        """Return the batch of a tuple that the end of the stream has cut short."""
         tail.sample = b"".join(tail.pieces or ())[:DEAD_LETTER_BYTES]
         return self._refused(stream, tail, "a whole tuple at the end of the stream", f"only {tail.length} bytes of one")
 
     def _alone(self, stream: Stream, part: Part) -> FormattedBatch | None:
-        """The header and a tuple that is too long have no bytes in the block, and a batch of their own."""
+        """Return the batch of the header or of a tuple that is too long, which have no bytes in the block."""
         if part.from_place == 0 and self._header and part.offset == 0:
             return batch_of(stream, [part], self._empty, part.length)
         if part.pieces is None:
@@ -114,13 +114,13 @@ class _Waiting:
         self.length = 0
 
     def begin(self, stream: Stream) -> Group:
-        """What is added next does not stand behind what was added last."""
+        """Begin a group, as the next part is not adjacent to the last one."""
         group = Group(stream, self.length)
         self.groups.append(group)
         return group
 
     def add(self, part: Part) -> None:
-        """One more part, for the group that was begun last."""
+        """Add a part to the group that was begun last."""
         group = self.groups[-1]
         group.parts.append(part)
         if part.length:
@@ -130,7 +130,7 @@ class _Waiting:
 
 
 def _sections(group: Group) -> list[Section]:
-    """A section for each part, or for all together where the format has nothing to say about parts."""
+    """Return a section for each part, or for all together where the format does not need parts."""
     sections: list[Section] = []
     start = plain = group.start
     for part in group.parts:

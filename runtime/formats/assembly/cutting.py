@@ -1,4 +1,4 @@
-"""A parsed block is cut into batches: zero-copy slices, one for each part of a stream that is contiguous."""
+"""Division of a parsed block into batches: zero-copy slices, one for each contiguous part of a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Cutting", "Group", "batch_of"]
 
 
 class Group:
-    """Parts that stand side by side in a stream, and in a block."""
+    """Parts that are adjacent in a stream, and in a block."""
 
     __slots__ = ("parts", "start", "stop", "stream")
 
@@ -29,7 +29,7 @@ class Group:
 
 
 def batch_of(stream: Stream, parts: Sequence[Part], rows: Any, length: int, **more: Any) -> FormattedBatch:
-    """A batch at the place of these parts."""
+    """Return a batch at the place of these parts."""
     first, last, number = parts[0], parts[-1], stream.shredder.number
     return FormattedBatch(
         origin_id=stream.origin_id,
@@ -45,7 +45,7 @@ def batch_of(stream: Stream, parts: Sequence[Part], rows: Any, length: int, **mo
 
 
 class Cutting:
-    """One parsed block and its groups; where tuples end is asked only if there is more than one group."""
+    """One parsed block and its groups; the ends of tuples are computed only if there is more than one group."""
 
     def __init__(
         self, groups: Sequence[Group], block: Block, parsed: ParsedBlock, malformed: Malformed, described: int
@@ -66,11 +66,11 @@ class Cutting:
             self._letters.setdefault(number, []).append(fault)
 
     def batches(self) -> list[FormattedBatch]:
-        """One for each group."""
+        """Return one batch for each group."""
         return [self._batch(number, group) for number, group in enumerate(self._groups)]
 
     def _borders(self) -> list[int]:
-        """How many tuples stand before each group, and in all."""
+        """Return the number of tuples before each group, and in all."""
         groups, parsed = self._groups, self._parsed
         if parsed.delimiters is not None:
             counts = [parsed.delimiters(group.start, group.stop) for group in groups]
@@ -80,13 +80,13 @@ class Cutting:
         return [0, *self._ends().searchsorted(stops, "right").tolist(), parsed.tuples]
 
     def _ends(self) -> Any:
-        """The offsets behind all tuples of the block, computed once."""
+        """Return the offsets after all tuples of the block, computed once."""
         if self._all_ends is None:
             self._all_ends = self._parsed.ends()
         return self._all_ends
 
     def _places(self, indices: Any) -> list[int]:
-        """How many of these tuples stand before each border of groups."""
+        """Return how many of these tuples are before each border of groups."""
         count = len(indices)
         if not count:
             return [0] * len(self._tuples)
@@ -118,7 +118,7 @@ class Cutting:
         )
 
     def _layout(self, number: int, group: Group, first: int, last: int, count: int) -> TupleLayout | None:
-        """``count``: how many malformed tuples the batch takes, from its group's first one on."""
+        """Return the layout; ``count`` is the number of the batch's malformed tuples, from its group's first one on."""
         if first == last and not count:
             return None
         kept, start = self._parsed.kept, self._bad[number]
@@ -131,13 +131,13 @@ class Cutting:
         )
 
     def _failed(self, number: int, group: Group) -> FormattedBatch:
-        """The part in front of the first bad tuple, with what is wrong with that."""
+        """Return the part before the first bad tuple, with the failure."""
         parsed, start = self._parsed, self._tuples[number]
         index = int(parsed.bad_tuples[self._bad[number]])
         faults = self._letters.get(number)
         if faults and faults[0].index == index:
             fault = faults[0]
-        else:  # too many bad tuples stand before it in the block to describe this one
+        else:  # it is not described, as too many bad tuples precede it in the block
             begin = int(self._ends()[index - 1]) if index > start else group.start
             fault = BadTuple(index, begin, int(self._ends()[index]), "", "a tuple that fits the schema", "malformed")
         first, last = self._rows[number], self._rows[number + 1]
@@ -172,7 +172,7 @@ class Cutting:
         )
 
     def _position(self, group: Group, fault: BadTuple) -> int:
-        """The raw buffer in which a tuple ends, delimiter included."""
+        """Return the raw buffer in which a tuple ends, delimiter included."""
         end, start = int(self._ends()[fault.index]), group.start
         for part in group.parts:
             if end <= start + part.length:

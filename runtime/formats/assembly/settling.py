@@ -1,4 +1,4 @@
-"""Runs whose cut depends on what stood before them, until that is known."""
+"""Runs whose cut depends on the bytes before them, held until these are known."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ __all__ = ["Settling"]
 
 
 class Settling:
-    """Hands the state at the end of a run on to its right neighbour; the caller has the origin's lock.
+    """Propagation of the state at the end of a run to its right neighbour; the caller has the origin's lock.
 
-    Whoever brings the missing neighbour goes on with all runs that are settled now. What is held: the runs that wait,
-    and one state for each place where a run has ended and none has started yet.
+    The worker that brings the missing neighbour continues with all runs that are settled then. Memory is bounded by the
+    pending runs, and one state for each place where a run has ended and none has started yet.
     """
 
     def __init__(self, initial_state: int) -> None:
         self._initial_state = initial_state
         self._waiting: dict[int, Unit] = {}  # by first position
-        self._positions: set[int] = set()  # of all raw buffers that wait
+        self._positions: set[int] = set()  # of all pending raw buffers
         self._states: dict[int, int] = {1: initial_state}  # by position: the state at which that raw buffer starts
-        self._started: set[int] = set()  # positions whose state nobody asks for any more, if it is told
+        self._started: set[int] = set()  # positions whose state is not needed any more
 
     def holds(self, first: int, last: int) -> bool:
-        """Whether one of these positions waits."""
+        """Return True if one of these positions is pending."""
         return bool(self._positions) and not self._positions.isdisjoint(range(first, last + 1))
 
     def settle(self, units: Sequence[Unit]) -> list[Unit]:
-        """Those of the units, and of those that have waited for them, whose cut is known now."""
+        """Return those of the units, and of those pending for them, whose cut is known now."""
         settled: list[Unit] = []
         for unit in units:
             index = unit.index
@@ -49,34 +49,34 @@ class Settling:
         return settled
 
     def end_state(self, position: int) -> int:
-        """The state at the end of a stream whose last raw buffer has this position."""
+        """Return the state at the end of a stream whose last raw buffer has this position."""
         return self._states.get(position + 1, self._initial_state)
 
     def check_empty(self) -> None:
-        """At the end of a stream nothing may wait; raises `SequenceGapError`."""
+        """Raise `SequenceGapError` if a run is pending at the end of a stream."""
         if self._waiting:
             raise SequenceGapError(
                 f"expected every buffer at the end of the stream, was without the one before {min(self._waiting)}"
             )
 
     def held_bytes(self) -> int:
-        """Bytes of the runs that wait."""
+        """Return the size of the pending runs in bytes."""
         return sum(unit.run.length for unit in self._waiting.values())
 
     def _settle(self, unit: Unit, state: int, settled: list[Unit]) -> int:
-        """Gives the state at the run's end."""
+        """Settle a unit; return the state at the run's end."""
         assert unit.index is not None
         unit.state, unit.cut = state, unit.index.cut(state)
         settled.append(unit)
         return unit.cut.end_state
 
     def _hand_on(self, position: int, state: int, settled: list[Unit]) -> None:
-        """The state at a position is known: for the run that waits there, and for those behind it."""
+        """Settle the run pending at a position whose state is known, and those after it."""
         while (unit := self._waiting.pop(position, None)) is not None:
             self._positions.difference_update(range(unit.first, unit.last + 1))
             state = self._settle(unit, state, settled)
             if unit.index is None or unit.index.end_state is not None:
-                return  # the next one was told when this one came
+                return  # the next one got its state when this one came
             position = unit.last + 1
         if position in self._started:
             self._started.remove(position)

@@ -1,15 +1,15 @@
-"""The sequence shredder: which thread formats which spanning tuple.
+"""The sequence shredder: assigns each spanning tuple to the thread that formats it.
 
-Raw buffers of one origin are looked at by several threads in any order. A tuple that starts in one buffer and ends in
+Raw buffers of one origin are processed by several threads in any order. A tuple that starts in one buffer and ends in
 another belongs to exactly one of them: to the thread that adds the last missing buffer of the span. Two bits per buffer
-are enough to know: *delimiter* (the buffer holds one) and *used* (nothing can start in it any more: it holds no
-delimiter, or the tuple behind its last delimiter has been found)::
+suffice: *delimiter* (the buffer has one) and *used* (nothing can start in it any more: it has no
+delimiter, or the tuple after its last delimiter has been found)::
 
     sequence      1 2 3 4 5 6 7
     delimiter     1 0 0 0 0 0 1
-    used          0 1 1 1 1 1 0   → whoever sets the last of these bits has found the span (1, 7)
+    used          0 1 1 1 1 1 0   → the thread that sets the last of these bits has found the span (1, 7)
 
-The bits stand in slots of 64 in a ring; a bitmap is a Python int and the search is bit arithmetic on a snapshot that
+The bits are in slots of 64 in a ring; a bitmap is a Python int and the search is bit arithmetic on a snapshot that
 was taken in the same critical section in which the bit was set. Everything set before is in the snapshot, everything
 set later is not, so two threads never find the same span and none is missed. Neighbouring buffers that come together
 are entered as one: the last of them has the delimiter of all, the others count as buffers without.
@@ -36,9 +36,9 @@ _HIGHEST_SEQUENCE: Final = 2**63 - 1
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A spanning tuple: it starts behind the last delimiter of one buffer and ends at the first of another.
+    """Spanning tuple: it starts after the last delimiter of one buffer and ends at the first of another.
 
-    Buffers are named by position: sequence numbers that go on counting where those start again at 1.
+    Buffers are named by position: sequence numbers that continue where those start again at 1.
     """
 
     first: int
@@ -48,23 +48,23 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What one buffer, or several neighbours entered as one, completed."""
+    """Spans that one buffer, or several neighbours entered as one, completed."""
 
     ending: Span | None = None
-    """The span that ends in this buffer, if this call completed it."""
+    """Span that ends in this buffer, if this call completed it."""
     others: tuple[Span, ...] = ()
-    """Any other span that this call completed: it starts in this buffer or passes through it."""
+    """Other spans that this call completed: they start in this buffer or pass through it."""
     open_first: int | None = None
-    """Where the tuple that is still open behind this buffer starts, if that is known."""
+    """Start of the tuple that is still open after this buffer, if known."""
     open_last: int = 0
-    """Then also: the last buffer up to which that tuple is known to go on."""
+    """Last buffer up to which that tuple is known to continue."""
 
 
 _NOTHING: Final = Found()
 
 
 class SequenceShredder:
-    """Finds every spanning tuple of one origin exactly once; thread-safe, in memory of two bits per buffer in flight.
+    """Finder of every spanning tuple of one origin exactly once; thread-safe, with two bits per buffer in flight.
 
     ``slots`` is the ring's first size, ``max_slots`` the size beyond which it does not grow; both powers of two. The
     ring doubles after ``growth_after`` buffers were out of range. Sequence numbers run from 1 to ``highest_sequence``
@@ -97,23 +97,23 @@ class SequenceShredder:
         self._highest = 0
         self._out_of_range = 0
         self.repeats = 0
-        """How many buffers came out of range, since the start."""
+        """Number of buffers that came out of range, since the start."""
         self._delimiters[0] = 1  # the start of the stream is a delimiter at position 0
 
     @property
     def slots(self) -> int:
-        """Size of the ring now, in slots of 64 buffers."""
+        """Present size of the ring, in slots of 64 buffers."""
         return len(self._used)
 
     @property
     def limit(self) -> int:
-        """The first position that is out of range; it never falls."""
+        """First position that is out of range; it never falls."""
         return (self._tail + len(self._used)) * SLOT_BITS
 
     def position(self, sequence_number: int) -> int:
-        """The number without wrap: the one that is not before the tail and at most a period away.
+        """Return the number without wrap: the one that is not before the tail and at most a period away.
 
-        Raises `DuplicateSequenceError` for one that was there before. A position is its own position.
+        Raise `DuplicateSequenceError` for a number that was entered before. A position is its own position.
         """
         base = self._tail * SLOT_BITS or 1
         position = base + (sequence_number - base) % self._period
@@ -124,14 +124,14 @@ class SequenceShredder:
         return position
 
     def number(self, position: int) -> int:
-        """The sequence number at a position."""
+        """Return the sequence number at a position."""
         return (position - 1) % self._period + 1 if position else 0
 
     def process(self, first: int, last: int, has_delimiter: bool) -> Found | None:
-        """Enter the buffers from ``first`` to ``last``, numbers or positions, and learn which spans that completed.
+        """Enter the buffers from ``first`` to ``last``, numbers or positions, and return the spans completed.
 
-        None: out of range, to be repeated later. Constant work, unless a span leaves the buffers' slots: then linear in
-        the slots. Raises `DuplicateSequenceError` and changes nothing.
+        None means out of range, to be repeated later. Constant work, unless a span leaves the buffers' slots: then
+        linear in the slots. Raise `DuplicateSequenceError`, and change nothing, for a repeated number.
         """
         if not 1 <= first <= last:
             raise ValueError(f"expected sequence numbers from 1 on, in order, was {first} and {last}")
@@ -150,15 +150,15 @@ class SequenceShredder:
         if has_delimiter:
             ending = None if before is None else Span(before, stop)
             if after is None:
-                found = Found(ending, (), stop, reach) if reach > stop else Found(ending)
+                completed = Found(ending, (), stop, reach) if reach > stop else Found(ending)
             else:
-                found = Found(ending, (Span(stop, after),))
+                completed = Found(ending, (Span(stop, after),))
         elif before is None:
             return _NOTHING
         elif after is None:
             return Found(None, (), before, reach)
         else:
-            found = Found(None, (Span(before, after),))
+            completed = Found(None, (Span(before, after),))
         if before is not None or after is not None:
             with self._lock:
                 if before is not None:
@@ -166,10 +166,10 @@ class SequenceShredder:
                 if has_delimiter and after is not None:
                     self._use(stop)
                 self._advance()
-        return found
+        return completed
 
     def holds(self, start: int, stop: int) -> bool:
-        """Whether a buffer at one of these positions was entered; raises `DuplicateSequenceError` for left ones."""
+        """Return True if a buffer at one of these positions was entered; raise `DuplicateSequenceError` if left."""
         with self._lock:
             start = self.position(start)
             size = len(self._used)
@@ -179,12 +179,12 @@ class SequenceShredder:
             return False
 
     def refuse(self, count: int) -> None:
-        """Take note of buffers beyond `limit` that their owner did not even enter."""
+        """Count buffers beyond `limit` that their owner did not enter."""
         with self._lock:
             self._refuse(count)
 
     def watermark(self) -> int:
-        """The position up to which every buffer has been entered."""
+        """Return the position up to which every buffer has been entered."""
         with self._lock:
             size = len(self._used)
             for slot in range(self._tail, self._tail + size):
@@ -194,9 +194,9 @@ class SequenceShredder:
             return (self._tail + size) * SLOT_BITS - 1
 
     def open_span(self) -> Span | None:
-        """At the end of a stream: from the last delimiter to the last buffer; None if there was no buffer at all.
+        """Return the span from the last delimiter to the last buffer at the end of a stream; None without buffers.
 
-        Raises `SequenceGapError` when a buffer before the last one never came.
+        Raise `SequenceGapError` if a buffer before the last one never came.
         """
         mark = self.watermark()
         if mark < self._highest:
@@ -212,7 +212,7 @@ class SequenceShredder:
             return Span(start, self._highest)
 
     def _use(self, start: int) -> None:
-        """Take note that the span that starts there was found."""
+        """Mark the span that starts there as found."""
         slot = start // SLOT_BITS
         if slot >= self._tail:
             self._used[slot % len(self._used)] |= 1 << start % SLOT_BITS
@@ -257,7 +257,7 @@ class SequenceShredder:
             used[index] ^= bit
 
     def _below(self, start: int) -> _Snapshot:
-        """The bits below a position, down to a slot in which the search must end."""
+        """Return the bits below a position, down to a slot in which the search must end."""
         delimiters, used, size = self._delimiters, self._used, len(self._used)
         slot, bit = divmod(start, SLOT_BITS)
         mask = (1 << bit) - 1
@@ -270,7 +270,7 @@ class SequenceShredder:
         return self._joined(low, slot, 0, (slot - low) * SLOT_BITS + bit)
 
     def _above(self, stop: int) -> _Snapshot:
-        """The bits above a position, up to a slot in which the search must end."""
+        """Return the bits above a position, up to a slot in which the search must end."""
         delimiters, used, size = self._delimiters, self._used, len(self._used)
         slot, bit = divmod(stop + 1, SLOT_BITS)
         highest = self._tail + size - 1
@@ -285,14 +285,14 @@ class SequenceShredder:
         return self._joined(slot, high, bit, (high - slot + 1) * SLOT_BITS - bit)
 
     def _joined(self, low: int, high: int, shift: int, bits: int) -> _Snapshot:
-        """Several slots as two long ints."""
+        """Return several slots as two long ints."""
         size, mask = len(self._used), (1 << bits) - 1
         slots = [slot % size for slot in range(low, high + 1)]
         delimiters, used = _long([self._delimiters[i] for i in slots]), _long([self._used[i] for i in slots])
         return _Snapshot(low * SLOT_BITS + shift, bits, delimiters >> shift & mask, used >> shift & mask)
 
     def _advance(self) -> None:
-        """Move the tail over every slot in which no span can start or end any more, but for one carried start."""
+        """Move the tail over every slot in which no span can start or end any more, except for one carried start."""
         while True:
             index = self._tail % len(self._used)
             delimiters, used = self._delimiters[index], self._used[index]
@@ -320,7 +320,7 @@ class SequenceShredder:
 
 
 class _Snapshot:
-    """The bits on one side of a buffer as they were when it was entered; the lowest one stands at ``base``."""
+    """Bits on one side of a buffer as they were when it was entered; the lowest one is at ``base``."""
 
     __slots__ = ("base", "bits", "delimiters", "used")
 
@@ -331,16 +331,16 @@ class _Snapshot:
         self.used = used
 
     def nearest(self, carried: int | None) -> int | None:
-        """The highest delimiter, if every buffer above it was seen."""
+        """Return the highest delimiter, if every buffer above it was seen."""
         delimiters = self.delimiters
-        stops = ~(self.used & ~delimiters) & ((1 << self.bits) - 1)  # a search ends at delimiters and at what is unseen
+        stops = ~(self.used & ~delimiters) & ((1 << self.bits) - 1)  # a search ends at delimiters and at unseen buffers
         if not stops:
             return carried
         bit = stops.bit_length() - 1
         return self.base + bit if delimiters >> bit & 1 else None
 
     def nearest_above(self, stop: int) -> tuple[int | None, int]:
-        """The lowest delimiter, if every buffer below it was seen; and the last of those buffers."""
+        """Return the lowest delimiter, if every buffer below it was seen; and the last of those buffers."""
         delimiters = self.delimiters
         stops = ~(self.used & ~delimiters) & ((1 << self.bits) - 1)
         if not stops:
@@ -350,7 +350,7 @@ class _Snapshot:
 
 
 def _masks(start: int, stop: int) -> list[tuple[int, int]]:
-    """The slots of the positions from ``start`` to ``stop``, each with ones at their bits."""
+    """Return the slots of the positions from ``start`` to ``stop``, each with ones at their bits."""
     low, first = divmod(start, SLOT_BITS)
     high, last = divmod(stop, SLOT_BITS)
     if low == high:
@@ -363,5 +363,5 @@ def _masks(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _long(slots: list[int]) -> int:
-    """One long int of all slots, the first one lowest."""
+    """Return one long int of all slots, the first one lowest."""
     return int.from_bytes(b"".join([slot.to_bytes(SLOT_BITS // 8, "little") for slot in slots]), "little")

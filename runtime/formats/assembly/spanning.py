@@ -1,4 +1,4 @@
-"""The bytes of the tuples that lie across raw buffers, held until the last missing buffer arrives."""
+"""Bytes of the tuples that lie across raw buffers, stored until the last missing buffer arrives."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Unit:
         self.state = 0
 
     def position_of(self, stop: int) -> int:
-        """The position of the raw buffer that holds the byte before this offset."""
+        """Return the position of the raw buffer with the byte before this offset."""
         pieces = self.run.pieces
         if len(pieces) == 1 or stop <= len(pieces[0]):
             return self.first
         return self.first + min(bisect_left(list(accumulate(map(len, pieces))), stop), len(pieces) - 1)
 
     def between(self, start: int, stop: int) -> Sequence[Piece]:
-        """The bytes from one offset to another, not copied."""
+        """Return the bytes from one offset to another, not copied."""
         pieces = self.run.pieces
         if len(pieces) > 1:
-            made = self.run.__dict__  # what the index has joined need not be taken apart again
+            made = self.run.__dict__  # bytes that the index has joined need no pieces
             joined = made.get("data", made.get("array"))
             if joined is None:
                 return _between(pieces, start, stop, self.run.length)
@@ -50,7 +50,7 @@ class Unit:
 
 
 class Part:
-    """Whole tuples that stand side by side in the stream: a spanning tuple, or the body of a unit."""
+    """Whole tuples that are adjacent in the stream: a spanning tuple, or the body of a unit."""
 
     __slots__ = ("first", "from_place", "last", "length", "offset", "pieces", "position", "sample", "to_place", "unit")
 
@@ -60,15 +60,15 @@ class Part:
         self.from_place, self.to_place = places
         self.first, self.last = span  # positions of the first and the last raw buffer
         self.offset = offset
-        self.pieces = pieces  # None: a tuple that is too long, of which the sample is left
+        self.pieces = pieces  # None for a tuple that is too long, which has the sample
         self.length = length
         self.sample = b""
-        self.position = 0  # of a spanning tuple: the raw buffer in which it ends
-        self.unit: Unit | None = None  # of a body
+        self.position = 0  # the raw buffer in which a spanning tuple ends
+        self.unit: Unit | None = None  # the unit of a body
 
 
 class _Open:
-    """A tuple whose end has not been seen: pieces up to a limit, beyond it only their number of bytes."""
+    """Tuple whose end has not been seen: pieces up to a limit, beyond it only their number of bytes."""
 
     __slots__ = ("length", "offset", "pieces", "sample", "until")
 
@@ -88,15 +88,15 @@ class _Open:
             self.sample = b"".join(self.pieces)[:DEAD_LETTER_BYTES]
             self.pieces = None
         elif len(self.pieces) > max(_MOST_WAITING_PIECES, self.length // _TINY_PIECE_BYTES):
-            # many tiny ones cost more than their bytes; large ones would be copied again and again
+            # many tiny pieces cost more than their bytes; large ones would be copied again and again
             self.pieces = [b"".join(self.pieces)]
 
 
 class SpanningTuples:
-    """The spanning tuples of one origin; the caller has the origin's lock.
+    """Spanning tuples of one origin; the caller has the origin's lock.
 
-    What is held: per unit that still misses a neighbour its bytes before the first and behind the last delimiter. Of
-    what is surely more than ``limit`` bytes only the first ones and the length are kept.
+    Each unit that still misses a neighbour has its bytes before the first and after the last delimiter stored. Of a
+    tuple that is surely longer than ``limit`` bytes only the first bytes and the length are stored.
     """
 
     def __init__(self, limit: int) -> None:
@@ -106,12 +106,12 @@ class SpanningTuples:
         self._heads: dict[int, tuple[Sequence[Piece], int, int]] = {}  # by last position: pieces, length, ends in
 
     def start_at(self, offset: int) -> None:
-        """Where the stream starts."""
+        """Set the offset at which the stream starts."""
         if 0 in self._open:
             self._open[0].offset = offset
 
     def enter(self, unit: Unit, cut: Cut) -> Part | None:
-        """Keep what lies outside a unit's delimiters; gives what lies between them."""
+        """Store the bytes outside a unit's delimiters; return the part between them."""
         run = unit.run
         if cut.first < 0:
             self._middles[unit.first] = (unit.last, self._kept(run.pieces, run.length), run.length)
@@ -137,16 +137,16 @@ class SpanningTuples:
         body.unit = unit
         return body
 
-    def found(self, found: Found, parts: list[Part]) -> None:
-        """Put the tuples together that the shredder has found."""
-        if found.ending is not None:
-            parts.append(self._collect(found.ending))
-        parts += [self._collect(span) for span in found.others]
-        if found.open_first is not None:
-            self._absorb(self._open[found.open_first], found.open_last)
+    def put_together(self, completed: Found, parts: list[Part]) -> None:
+        """Assemble the tuples that the shredder has completed."""
+        if completed.ending is not None:
+            parts.append(self._collect(completed.ending))
+        parts += [self._collect(span) for span in completed.others]
+        if completed.open_first is not None:
+            self._absorb(self._open[completed.open_first], completed.open_last)
 
     def last(self, span: Span) -> Part | None:
-        """At the end of the stream: the tuple that lacks its delimiter, None if there is none."""
+        """Return the tuple that lacks its delimiter at the end of the stream, None if there is none."""
         opened = self._open.pop(span.first)
         self._absorb(opened, span.last)
         if opened.length == 0:
@@ -154,7 +154,7 @@ class SpanningTuples:
         return _part(span, 2 * span.last + 1, opened, span.last)
 
     def held_bytes(self) -> int:
-        """How many bytes wait for a neighbour."""
+        """Return the number of bytes pending for a neighbour."""
         return (
             sum(_length(opened.pieces) + len(opened.sample) for opened in self._open.values())
             + sum(_length(pieces) for _, pieces, _ in self._middles.values())
@@ -175,7 +175,7 @@ class SpanningTuples:
             opened.append(middle[1], middle[2], self._limit)
 
     def _kept(self, pieces: Sequence[Piece], length: int) -> Sequence[Piece]:
-        """A copy, so that a few bytes do not keep whole buffers; of what is too long only the start."""
+        """Return a copy, so that a few bytes do not keep whole buffers alive; only the start if it is too long."""
         if length > self._limit:
             return (b"".join(_between(pieces, 0, DEAD_LETTER_BYTES, length)),)
         return (bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces),) if length else ()
@@ -193,7 +193,7 @@ def _length(pieces: Sequence[Piece] | None) -> int:
 
 
 def _between(pieces: Sequence[Piece], start: int, stop: int, length: int) -> list[Piece]:
-    """The bytes from one offset to another as pieces; most often they start in the first and stop in the last."""
+    """Return the bytes from one offset to another as pieces; mostly they start in the first and stop in the last."""
     low, high = 0, len(pieces) - 1
     if len(pieces) > 1 and (start >= len(pieces[0]) or stop <= length - len(pieces[-1])):
         stops = list(accumulate(map(len, pieces)))

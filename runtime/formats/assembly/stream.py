@@ -22,10 +22,10 @@ _data_of = attrgetter("data")
 
 
 class Stream:
-    """`units` may be called from any thread; what follows it wants the lock, which is held for light work only.
+    """Stream of one origin. Any thread may call `units`; later steps need the lock, for light work only.
 
-    Where buffers have to be looked at in stream order (a codec for the whole stream, an ordered format), a worker never
-    waits for its turn: it leaves its buffers to whoever has it, and takes over what others have left.
+    Where buffers must be processed in stream order (a codec for the whole stream, an ordered format), a worker
+    never waits for its turn: it leaves its buffers to the worker that has the turn, and takes over those left to it.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Stream:
         self._buffers = self._bytes = self._tuples = self._bad = self._nulled = self._filtered = 0
 
     def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
-        """Neighbours as one; those beyond the shredder's range go to ``again``. Takes no lock, looks at no byte.
+        """Return neighbours as units; append those beyond the shredder's range to ``again``. Takes no lock.
 
-        Raises `DuplicateSequenceError`, `CodecError`.
+        Raise `DuplicateSequenceError` or `CodecError`.
         """
         neighbours = [raws]
         if len(raws) > 1:
@@ -96,7 +96,7 @@ class Stream:
         return Unit(first, first + len(raws) - 1, Run(pieces, raws[0].offset))
 
     def check(self, units: Sequence[Unit]) -> None:
-        """Raises `DuplicateSequenceError` if a buffer is there already; the caller has the lock."""
+        """Raise `DuplicateSequenceError` if a buffer was entered already; the caller has the lock."""
         try:
             for unit in units:
                 if self.shredder.holds(unit.first, unit.last) or self._settling.holds(unit.first, unit.last):
@@ -109,28 +109,28 @@ class Stream:
             raise
 
     def admit(self, units: Sequence[Unit]) -> list[Part]:
-        """The whole tuples that these units complete; the caller has the lock and has checked them."""
+        """Return the whole tuples that these units complete; the caller has the lock and has checked them."""
         parts: list[Part] = []
         spanning = self._spanning
         for unit in self._settling.settle(units):
             cut = unit.cut
             assert cut is not None
-            found = self.shredder.process(unit.first, unit.last, cut.first >= 0)
-            assert found is not None  # nothing leaves the range any more
+            completed = self.shredder.process(unit.first, unit.last, cut.first >= 0)
+            assert completed is not None  # nothing leaves the range any more
             if unit.first == 1:
                 spanning.start_at(unit.run.offset if unit.run.offset >= 0 else self._offset)
             body = spanning.enter(unit, cut)
             if body is not None:
                 parts.append(body)
-            spanning.found(found, parts)
+            spanning.put_together(completed, parts)
             self._buffers += unit.last - unit.first + 1
             self._bytes += unit.run.length
         return parts
 
     def last(self) -> tuple[Part | None, int]:
-        """At the end of the stream: the tuple that lacks its delimiter, and the state there; the caller has the lock.
+        """Return the tuple that lacks its delimiter at the end of the stream, and the state there, under the lock.
 
-        Raises `SequenceGapError`.
+        Raise `SequenceGapError` if a buffer is missing.
         """
         if self._arrived:
             raise SequenceGapError(
@@ -143,7 +143,7 @@ class Stream:
         return self._spanning.last(span), self._settling.end_state(span.last)
 
     def rest(self) -> list[Unit]:
-        """At the end of the stream: what the decoder still holds; raises `CodecError`."""
+        """Return what the decoder still has at the end of the stream; raise `CodecError` for a cut stream."""
         self._check_sound()
         with self.lock:
             units, self._ready = self._ready, []
@@ -153,13 +153,13 @@ class Stream:
         return units
 
     def put_back(self, units: Sequence[Unit]) -> None:
-        """Units that could not be admitted because of another one; those that had their turn will not have it again."""
+        """Return units that could not be admitted because of another one; they keep their past turn."""
         if self._in_turn:
             with self.lock:
                 self._ready += units
 
     def count(self, batches: Sequence[FormattedBatch]) -> None:
-        """Add what was parsed to the counters."""
+        """Add parsed batches to the counters."""
         with self.lock:
             for batch in batches:
                 self._tuples += batch.tuples
@@ -168,7 +168,7 @@ class Stream:
                 self._filtered += batch.filtered
 
     def counters(self) -> FormatCounters:
-        """What was done so far."""
+        """Return the counters so far."""
         with self.lock:
             return FormatCounters(
                 buffers=self._buffers,
@@ -183,7 +183,7 @@ class Stream:
             )
 
     def held_bytes(self) -> int:
-        """Bytes that wait for a neighbour or for their turn."""
+        """Return the number of bytes pending for a neighbour or for their turn."""
         with self.lock:
             return self._held_bytes()
 
@@ -192,7 +192,7 @@ class Stream:
         return waiting + self._spanning.held_bytes() + self._settling.held_bytes()
 
     def _arrive(self, runs: Sequence[tuple[int, Sequence[RawBuffer]]]) -> list[Unit]:
-        """Leave the buffers for their turn, and have the turn, unless another worker has it."""
+        """Leave the buffers for their turn, and take the turn, unless another worker has it."""
         with self.lock:
             self._check_sound()
             arrived = {first + i: raw for first, raws in runs for i, raw in enumerate(raws)}
@@ -220,9 +220,9 @@ class Stream:
             raise self._broken
 
     def _take_turn(self, units: list[Unit]) -> None:
-        """Decode and index what is next in the stream; whoever calls it has the turn.
+        """Decode and index what is next in the stream; the caller has the turn.
 
-        What stands before an error still goes out; the error is for the next call then, and for all that follow.
+        Bytes before an error are still returned; the next call raises the error, and so do all later ones.
         """
         raws: list[RawBuffer] = []
         with self.lock:

@@ -1,4 +1,4 @@
-"""One column, text by text, the ones that hold no value marked: for columns that Arrow's reader refuses as wholes."""
+"""Reader of one column text by text, with malformed values marked: for columns that Arrow's reader refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FEW: Final = 32
 
 
 class ColumnReader:
-    """Reads the texts of one field. What is a value is decided by the same reader that reads whole blocks."""
+    """Reader of the texts of one field, which decides as the reader of whole blocks does."""
 
     def __init__(self, field: Field, null_values: tuple[str, ...], *, trim: bool) -> None:
         self._field = field
@@ -33,7 +33,7 @@ class ColumnReader:
         self._conversion: Conversion | None = None if self._parser.textual else conversion_of(self._parser)
 
     def read(self, tokens: Any) -> tuple[Any, Any]:
-        """From a binary array the column, and a boolean array of the rows that hold no value; there it has NULL."""
+        """Return the column of a binary array, NULL for malformed values, and a boolean array of their rows."""
         if self._trim:
             tokens = trimmed(tokens)
         nothing = np.zeros(len(tokens), np.bool_)
@@ -46,7 +46,7 @@ class ColumnReader:
         return self.checked(values, wrong | refused)
 
     def checked(self, values: Any, wrong: Any) -> tuple[Any, Any]:
-        """The column with the parser's own condition applied."""
+        """Return the column with the parser's own condition applied."""
         if self._parser.column_check is None:
             return values, wrong
         failed = ~to_numpy(pc.fill_null(self._parser.column_check(values), True))
@@ -65,9 +65,9 @@ class ColumnReader:
         return values, refused
 
     def _read_around(self, conversion: Conversion, tokens: Any, null: Any, refused: Any) -> Any:
-        """The values; what the reader does not take is added to ``refused``.
+        """Return the values; add those that the reader refuses to ``refused``.
 
-        That is found by its looks, else by the reader's own words, and the rest by halves.
+        They are found by pattern, else by the reader's message, and the rest by bisection.
         """
 
         def read(part: slice) -> Any:
@@ -106,14 +106,14 @@ class ColumnReader:
 
 
 def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
-    """Texts in UTF-8."""
+    """Return texts in UTF-8."""
     refused = undecodable(tokens)
     keep = pa.array(~(refused | null))
     return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused
 
 
 def _refused_parts(count: int, takes: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
-    """The small parts that a judge of ranges does not take, by halves; what is done with one must not change others."""
+    """Yield the small parts that a judge of ranges refuses, by bisection; handling one must not change others."""
     todo = [(0, count)]
     while todo:
         start, stop = todo.pop()

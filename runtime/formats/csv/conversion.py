@@ -1,4 +1,4 @@
-"""Texts of one type as values, whole columns at a time: Arrow's reader of CSV, and what it takes wrongly."""
+"""Conversion of texts of one type to values, by columns: Arrow's reader of CSV, and the errors that it makes."""
 
 from __future__ import annotations
 
@@ -37,44 +37,44 @@ class UnreadError(Exception):
     def __init__(self, row: int, *, certain: bool) -> None:
         super().__init__(f"expected values, was another text at {row}")
         self.row = row
-        """The row that it names, -1 for none."""
+        """Row that it names, -1 for none."""
         self.certain = certain
-        """Whether it is this one for sure."""
+        """True if this row is surely the one."""
 
 
 class Conversion(Protocol):
-    """What a `ColumnReader` asks."""
+    """Interface of a conversion for `ColumnReader`."""
 
     def unreadable(self, tokens: Any) -> Any:
-        """Which texts the reader must not be given."""
+        """Return which texts the reader must not get."""
 
     def refused(self, tokens: Any) -> Any:
-        """Which texts are surely no values, by their looks; what it leaves is for the reader to judge."""
+        """Return which texts are surely no values, by pattern; the reader judges the others."""
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """Of a few texts, looked at one by one: which seem to be no values, and if that is sure."""
+        """Return the texts of a few that seem to be no values, each with whether that is sure."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
-        """The values, NULL for those that are skipped; raises `UnreadError`."""
+        """Return the values, NULL for skipped ones; raise `UnreadError`."""
 
     def unfit(self, values: Any, tokens: Any) -> Any:
-        """Which values the reader has taken though they do not fit their type, None for none."""
+        """Return which values the reader has accepted though they do not fit their type, None for none."""
 
 
 def needs_texts(parser: ValueParser) -> bool:
-    """Whether Arrow's reader of CSV does not read the type: arrays, structs, decimals that may wrap around in it."""
+    """Return True if Arrow's reader of CSV cannot read the type: arrays, structs, decimals that may wrap around."""
     return parser.nested or _may_wrap(parser.arrow_type)
 
 
 def conversion_of(parser: ValueParser) -> Conversion:
-    """Arrow's reader of CSV, or for what it does not read that of JSON lines."""
+    """Return a conversion by Arrow's reader of CSV, or by that of JSON lines for other types."""
     if not needs_texts(parser):
         return _PlainTexts(parser)
     return JsonTexts(parser)
 
 
 def is_beyond(column: Any) -> bool:
-    """Whether a column of floats or decimals may hold what does not fit: infinite numbers, or too many digits."""
+    """Return True if a column of floats or decimals may have misfits: infinite numbers, or too many digits."""
     if pa.types.is_floating(column.type):
         return bool(pc.any(pc.is_inf(column), min_count=0).as_py())
     try:
@@ -85,7 +85,7 @@ def is_beyond(column: Any) -> bool:
 
 
 class _PlainTexts:
-    """Arrow's reader of CSV; timestamps with an offset from UTC, which it reads as another type, too."""
+    """Conversion by Arrow's reader of CSV; also of timestamps with an offset from UTC, which are another type there."""
 
     def __init__(self, parser: ValueParser) -> None:
         self._parser = parser
@@ -145,7 +145,7 @@ class _PlainTexts:
 
 
 def _options(arrow_type: Any) -> dict[str, Any]:
-    """A column of texts, each with a separator behind it, so that no line is empty; an empty text is NULL."""
+    """Return options for a column of texts, each followed by a separator, so that no line is empty; "" is NULL."""
     return {
         "read_options": pacsv.ReadOptions(column_names=["value", "end"], use_threads=False, block_size=_WHOLE),
         "parse_options": pacsv.ParseOptions(
@@ -158,22 +158,22 @@ def _options(arrow_type: Any) -> dict[str, Any]:
 
 
 def _may_wrap(arrow_type: Any) -> bool:
-    """Whether a number of the precision, scaled, has more digits than fit 128 bits; Arrow does not look at that."""
+    """Return True if a scaled number of the precision may exceed 128 bits, which Arrow does not check."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL)
 
 
 def may_be_too_small(text: bytes) -> bool:
-    """Whether numbers with a negative exponent may stand in a text."""
+    """Return True if a text may contain numbers with a negative exponent."""
     return b"e-" in text or b"E-" in text
 
 
 def too_small(tokens: Any, arrow_type: Any) -> Any:
-    """Which decimals end so far behind the point that Arrow looks for their power of ten behind its table."""
+    """Return which decimals have so many places that Arrow reads beyond its table of powers of ten."""
     wrong = np.zeros(len(tokens), np.bool_)
     if may_be_too_small(content(tokens)):
-        found = pc.extract_regex(tokens, _SMALL)
-        small = np.flatnonzero(to_numpy(found.is_valid()))
-        parts = found.take(pa.array(small))
+        parsed = pc.extract_regex(tokens, _SMALL)
+        small = np.flatnonzero(to_numpy(parsed.is_valid()))
+        parts = parsed.take(pa.array(small))
         power = pc.cast(pc.replace_substring_regex(parts.field("power").cast(pa.string()), "^$", "0"), pa.int64())
         behind = pc.add(pc.binary_length(parts.field("fraction")), power)
         wrong[small] = to_numpy(pc.greater(behind, _LONGEST_DECIMAL + arrow_type.scale))
@@ -182,7 +182,7 @@ def too_small(tokens: Any, arrow_type: Any) -> Any:
 
 
 def _out_of_range(tokens: Any, arrow_type: Any) -> Any:
-    """The same as Arrow's reader: digits with a sign if the type has one, or hexadecimal ones of the type's width."""
+    """Return the same as Arrow's reader: digits, signed if the type is, or hexadecimal ones of its width."""
     is_signed = pa.types.is_signed_integer(arrow_type)
     bits = arrow_type.bit_width
     least, most = (1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
@@ -200,7 +200,7 @@ def _out_of_range(tokens: Any, arrow_type: Any) -> Any:
 
 
 def _too_many_digits(values: Any) -> Any:
-    """Which decimals are beyond the precision of their type."""
+    """Return which decimals exceed the precision of their type."""
     most = (1 << 64) - 1
     bound = 10**values.type.precision - 1
     halves = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)].reshape(-1, 2)
@@ -226,22 +226,22 @@ class JsonTexts:
         self._is_exact = _is_exact(parser.arrow_type)
 
     def unreadable(self, tokens: Any) -> Any:
-        """What is not UTF-8, or no number: its characters could have a meaning in JSON."""
+        """Return texts that are not UTF-8, or no number: their characters could have a meaning in JSON."""
         if self._parser.nested:
             return undecodable(tokens)
         return self.refused(tokens) | too_small(tokens, self._parser.arrow_type)
 
     def refused(self, tokens: Any) -> Any:
-        """By pattern."""
+        """Return texts that do not match the pattern."""
         return ~matches(tokens, self._parser.maybe_good)
 
     def suspects(self, tokens: Any) -> dict[int, bool]:
-        """By the judge of single lines."""
+        """Return texts that the judge of single lines refuses."""
         lines = ((i, b'{"value":%b}' % text) for i, text in enumerate(tokens.to_pylist()))
         return {i: self._is_exact for i, line in lines if self._judge.faults(line)}
 
     def values(self, tokens: Any, skip: Any) -> Any:
-        """One object a line."""
+        """Read one object a line."""
         if len(tokens) == 0:
             return pa.array([], self._parser.arrow_type)
         if self._parser.nested:
@@ -256,11 +256,11 @@ class JsonTexts:
         return reading.rows.column(0)
 
     def unfit(self, values: Any, tokens: Any) -> None:
-        """The reader takes nothing that does not fit."""
+        """Return None, as the reader accepts nothing that does not fit."""
 
 
 def _is_exact(arrow_type: Any) -> bool:
-    """Whether the rules of the type are those of JSON, so that its judge is never stricter than Arrow's reader."""
+    """Return True if the rules of the type are those of JSON, so that its judge is never stricter than Arrow."""
     if pa.types.is_nested(arrow_type):
         return all(_is_exact(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
     return any(rule(arrow_type) for rule in (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string))

@@ -1,8 +1,8 @@
-"""Where unquoted tuples end: cuts of runs that may start and stop within a delimiter, and all ends of a block.
+"""Ends of unquoted tuples: cuts of runs that may start and stop within a delimiter, and all ends of a block.
 
-The state between two runs is how many bytes of a delimiter have been matched so far, as a string matcher keeps it: the
-longest beginning of the delimiter that the text ends in, not reaching into the delimiter before. To go on from it is
-to put those bytes in front of the run.
+The state between two runs is the number of bytes of a delimiter matched so far, as in a string matcher: the
+longest beginning of the delimiter that the text ends in, not reaching into the delimiter before. The next run is
+searched with those bytes before it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ __all__ = [
 ]
 
 STREAM_START: Final = 16
-"""The state at the start of a stream, where a byte order mark may stand; plus n behind n bytes of one."""
+"""State at the start of a stream, where a byte order mark may be; plus n after n bytes of one."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-"""May stand at the start of a stream, and says that it is UTF-8."""
+"""Byte order mark, which may start a stream and means UTF-8."""
 
 QUOTE: Final = b'"'
-"""What quotes a field where quoting is on."""
+"""Quote of a field, if quoting is on."""
 
 _LONGEST_HEAP: Final = 64
 
 
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
-    """Searches from both ends over the pieces; a delimiter of one byte leaves nothing open."""
+    """Return an index by searches from both ends of the run; a delimiter of one byte leaves nothing open."""
     if len(delimiter) == 1:
         return SettledIndex(_byte_cut(run, delimiter))
     return _LongIndex(run.data, delimiter)
 
 
 def _byte_cut(run: Run, delimiter: bytes) -> Cut:
-    """The first and the last piece of the run that hold the byte, without joining them."""
+    """Search the first and the last piece with the byte, without joining them."""
     first = last = -1
     start = 0
     for piece in run.pieces:
@@ -68,7 +68,7 @@ def _bytes(piece: Any) -> bytes:
 
 
 class _LongIndex(RunIndex):
-    """Answers for every number of matched bytes; the run's own matches are found once."""
+    """Index that answers for every number of matched bytes; the run's own matches are found once."""
 
     def __init__(self, data: bytes, delimiter: bytes) -> None:
         self._delimiter = delimiter
@@ -90,7 +90,7 @@ class _LongIndex(RunIndex):
 
 
 def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
-    """The cut of a run in front of which ``state`` bytes of the delimiter stand."""
+    """Return the cut of a run that follows ``state`` bytes of the delimiter."""
     length = len(delimiter)
     if is_bordered(delimiter):
         return _bordered_cut(data, delimiter, state)
@@ -104,8 +104,8 @@ def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
 
 
 def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
-    """Where delimiters overlap, which of them count depends on the one before: the last heap of them is sorted out from
-    its beginning, which is one for sure."""
+    """Cut a run with delimiters that may overlap: which of them count depends on the one before, so the last heap of
+    them is resolved from its beginning, which is surely a delimiter."""
     length = len(delimiter)
     text = delimiter[:state] + data
     first = text.find(delimiter)
@@ -124,7 +124,7 @@ def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
 
 
 def matched(text: bytes, delimiter: bytes) -> int:
-    """The longest proper beginning of the delimiter that the text ends in."""
+    """Return the length of the longest proper beginning of the delimiter that the text ends in."""
     for length in range(len(delimiter) - 1, 0, -1):
         if text.endswith(delimiter[:length]):
             return length
@@ -132,7 +132,7 @@ def matched(text: bytes, delimiter: bytes) -> int:
 
 
 def delimiter_ends(text: bytes, delimiter: bytes) -> Any:
-    """int64 array: the offset behind each delimiter of a text, leftmost first and not overlapping."""
+    """Return an int64 array of the offset after each delimiter of a text, leftmost first and not overlapping."""
     codes = np.frombuffer(text, np.uint8)
     length = len(delimiter)
     if length == 1:
@@ -147,7 +147,7 @@ def delimiter_ends(text: bytes, delimiter: bytes) -> Any:
 
 
 def is_bordered(delimiter: bytes) -> bool:
-    """Whether an end of the delimiter is also its beginning, so that two of them can overlap.
+    """Return True if an end of the delimiter is also its beginning, so that two of them can overlap.
 
     >>> is_bordered(b"aab"), is_bordered(b"aba")
     (False, True)

@@ -1,4 +1,4 @@
-"""How comma-separated text is written: its delimiters, quotes and blanks."""
+"""Dialect of comma-separated text: its delimiters, quotes and blanks."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class CsvFormat(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As scripts write it."""
+        """Name of the format in scripts."""
         return "csv"
 
     def indexer(self, schema: Schema, pushdown: Pushdown) -> CsvIndexer:
-        """An indexer for the schema; raises `SchemaError`."""
+        """Return an indexer for the schema; raise `SchemaError`."""
         from runtime.formats.csv.indexer import CsvIndexer
 
         return CsvIndexer(schema, self, pushdown)

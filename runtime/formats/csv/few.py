@@ -1,8 +1,8 @@
-"""Few plain tuples, read one by one: a call of Arrow's reader takes as long as hundreds of them.
+"""Reader of few plain tuples, one by one: a call of Arrow's reader takes as long as hundreds of them.
 
-Arrow reads each text through a thread of its own, and the caller waits until that has had its turn. What is read here
-are tuples of a feed as they come when there is time: ASCII, without quotes, integers of digits alone. Everything else
-is left to Arrow's reader, which says what is wrong with it.
+Arrow reads each text through a thread of its own, and the caller waits until that has had its turn. Read here are
+tuples of a feed as they come when there is time: ASCII, without quotes, integers of digits alone. Everything else
+is left to Arrow's reader, which reports its errors.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _STRING: Final = pa.string()
 
 
 class FewTuples:
-    """Reads columns of int64 and string as Arrow's reader does; immutable."""
+    """Reader of int64 and string columns as Arrow's reader does it; immutable."""
 
     def __init__(self, schema: Schema, field_delimiter: bytes, fields: Sequence[Field]) -> None:
-        """``fields`` are those that are wanted."""
+        """``fields`` are the wanted ones."""
         self._delimiter = field_delimiter
         self._width = len(schema.fields)
         names = schema.names
@@ -39,7 +39,7 @@ class FewTuples:
         self._reads_any = bool(fields) and is_plain and not has_numeric_nulls
 
     def read(self, text: bytes) -> Any:
-        """The wanted columns of tuples that end in a line end, as a table; None: they are not few, or not plain."""
+        """Return the wanted columns of tuples that end in a line end, as a table; None if not few and plain."""
         if not self._reads_any or len(text) > _MOST_BYTES or not text.isascii() or b"\r" in text:
             return None
         *lines, rest = text.split(b"\n")

@@ -1,4 +1,4 @@
-"""Comma-separated text: where tuples end, and whole tuples as columns by one call of Arrow's reader."""
+"""Comma-separated text: cuts runs at tuples, and parses whole tuples to columns by one call of Arrow's reader."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _FEWEST_CUT_BYTES = 1 << 14
 
 
 class CsvIndexer(InputFormatIndexer):
-    """Cuts runs by searches from both ends, and gives whole blocks to Arrow's reader.
+    """Indexer that cuts runs by searches from both ends, and passes whole blocks to Arrow's reader.
 
-    A block goes to the reader in one call outside the interpreter lock, typed, and only for the columns that are
-    wanted. If the reader refuses it, the tuples of another shape are taken out and columns with malformed values are
-    read as bytes first, so that what is a value is decided in one place and does not depend on a tuple's neighbours.
-    Values of columns that nobody asked for are not looked at, but counted. Empty tuples are ignored. Where tuples end
-    in ``\\n``, a ``\\r`` in front of that belongs to it, and outside of quotes is an error elsewhere.
+    A block is read in one call outside the interpreter lock, typed, and only for the wanted columns. If the reader
+    refuses it, the tuples of another shape are removed and columns with malformed values are
+    read as bytes first, so that values are judged in one place and do not depend on a tuple's neighbours.
+    Values of unwanted columns are not read, but counted. Empty tuples are ignored. Where tuples end
+    in ``\\n``, a ``\\r`` before that belongs to it, and outside of quotes is an error elsewhere.
     """
 
     initial_state: ClassVar[int] = STREAM_START
@@ -51,15 +51,15 @@ class CsvIndexer(InputFormatIndexer):
         self._outcome = Outcome(schema, pushdown)
 
     def index(self, run: Run) -> RunIndex:
-        """Two searches, from both ends; with quotes one for each state in which the run may start."""
+        """Search from both ends; with quotes, once for each state in which the run may start."""
         if self._dialect.quoting:
             return QuotedIndex(run.data, self._dialect)
         return index_unquoted(run, self._dialect.tuple_delimiter)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """The tail and a delimiter, of which ``\\r\\n`` may be half there.
+        """Return the tail and a delimiter, of which ``\\r\\n`` may be half there.
 
-        None inside quotes and behind an escape, where the last field is cut, and where what the tail ends in would
+        None inside quotes and after an escape, where the last field is cut, and where the end of the tail would
         become part of the delimiter.
         """
         dialect, delimiter = self._dialect, self._dialect.tuple_delimiter
@@ -71,11 +71,11 @@ class CsvIndexer(InputFormatIndexer):
         return text if dialect.quoting or text.find(delimiter) == len(tail) else None
 
     def empty_rows(self) -> Any:
-        """No rows of the columns."""
+        """Return the columns without rows."""
         return self._outcome.empty_rows
 
     def parse(self, block: Block) -> ParsedBlock:
-        """The block's columns; good blocks take one call of Arrow's reader."""
+        """Parse the block's columns; a good block takes one call of Arrow's reader."""
         text = block.data if isinstance(block.data, bytes) else bytes(block.data)
         mark = next((s.start for s in block.sections if _starts_with_mark(s, text)), None)
         if mark is None:
@@ -100,7 +100,7 @@ class CsvIndexer(InputFormatIndexer):
         return self._parse_bad(text, reading)
 
     def _parse_around(self, text: bytes, refused: Refused, cuts: int) -> ParsedBlock:
-        """The text without a tuple that has been refused, and that tuple by itself."""
+        """Parse the text without a refused tuple, and that tuple by itself."""
         tuples = Tuples(text, self._dialect)
         row = refused.row
         if not len(tuples) // _DENSE <= row < len(tuples):  # near the start: there are probably many
@@ -111,13 +111,13 @@ class CsvIndexer(InputFormatIndexer):
         return inserted(rest, alone, row, tuples.ends)
 
     def _is_sound(self, text: bytes) -> bool:
-        """Whether no tuple is too long, as far as that is told without reading, nor has a stray carriage return."""
+        """Return True if surely no tuple is too long, as far as that shows without reading, nor has a stray return."""
         if not has_quotes(text, self._dialect) and not surely_short(text, self._dialect, self._limit):
             return False
         return not self._has_stray_return(text)
 
     def _is_short(self, text: bytes, rows: int) -> bool:
-        """Whether no tuple with quotes is too long; without delimiters inside quotes they are like others."""
+        """Return True if no tuple with quotes is too long; without delimiters inside quotes they are like others."""
         if len(text) <= self._limit or not has_quotes(text, self._dialect):
             return True
         if delimiter_count(text, self._dialect) == rows:
@@ -133,7 +133,7 @@ class CsvIndexer(InputFormatIndexer):
         return not has_quotes(text, self._dialect) or bool(Tuples(text, self._dialect).stray_returns().any())
 
     def _parse_bad(self, text: bytes, reading: Reading | Refused | None) -> ParsedBlock:
-        """The block without the tuples that are bad as wholes: too long, a stray carriage return, another shape."""
+        """Parse the block without tuples that are bad as wholes: too long, a stray carriage return, another shape."""
         tuples = Tuples(text, self._dialect)
         excluded = np.zeros(len(tuples), np.bool_)
         faults: list[WholeFaults] = []
@@ -169,7 +169,7 @@ class CsvIndexer(InputFormatIndexer):
         return translation
 
     def _parse_halves(self, text: bytes) -> ParsedBlock:
-        """A block in which no character is left to stand for a line end; of a single tuple that is a fault."""
+        """Parse a block in which no character is left to replace a line end; for a single tuple that is a fault."""
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])

@@ -1,4 +1,4 @@
-"""From columns with marked values to what a block gives: good rows that are wanted, bad tuples described."""
+"""Conversion of columns with marked values to a parsed block: wanted good rows, and descriptions of bad tuples."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class WholeFaults(msgspec.Struct, frozen=True, eq=False):
     """Tuples that are bad as wholes, for one reason."""
 
     tuples: Any
-    """int64 array: their indices."""
+    """int64 array of their indices."""
     expected: str
-    """What should have been there."""
+    """Expected shape."""
     measure: Any
-    """By index what was there."""
+    """Actual shape by index."""
 
 
 class Outcome:
-    """Applies the policies and the pushdown."""
+    """Applier of the policies and the pushdown."""
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
         self._pushdown = pushdown
@@ -56,7 +56,7 @@ class Outcome:
         count: int,
         whole: list[WholeFaults],
     ) -> ParsedBlock:
-        """``alive``: for each row of the reading the index of its tuple, None if every tuple has a row."""
+        """Return the block; ``alive`` are the indices of the rows' tuples, None if every tuple has a row."""
         rows = _rows(reading, self._arrow_schema)
         good = np.ones(reading.rows, np.bool_)
         nulled = [f.rows for f in reading.faults if self._becomes_null[f.position]]
@@ -87,8 +87,8 @@ class Outcome:
     def _projected(self, rows: Any) -> Any:
         return rows if len(self._output) == rows.num_columns else rows.select(self._output)
 
-    def _said(self, text: bytes | str) -> str:
-        """A text in a message, the same whether its column was read as text, as bytes or as values."""
+    def _shown(self, text: bytes | str) -> str:
+        """Return a text for a message, the same whether its column was read as text, as bytes or as values."""
         if isinstance(text, Absence):
             return str(text)
         data = text.encode() if isinstance(text, str) else text
@@ -102,25 +102,25 @@ class Outcome:
         index: Any,
         tuples: Callable[[], Tuples],
     ) -> Iterator[BadTuple]:
-        """The first bad tuples; one with several malformed values is described by the first of them."""
-        found: dict[int, tuple[str, str, str]] = {}
+        """Yield the first bad tuples; one with several malformed values is described by the first of them."""
+        described: dict[int, tuple[str, str, str]] = {}
         for fault in whole:
             for place in np.sort(fault.tuples)[: self._described].tolist():
                 unit = fault.expected.rpartition(" ")[2]  # bytes, fields
                 unit = unit if unit in {"bytes", "fields"} else "there"
-                found[place] = ("", fault.expected, f"{fault.measure[place]} {unit}")
+                described[place] = ("", fault.expected, f"{fault.measure[place]} {unit}")
         for column in refused:
             field = self._fields[column.position]
             for row in np.flatnonzero(column.rows)[: self._described].tolist():
-                reason = f"{self._said(column.text(row))} is not a value of {field.type}"
-                found.setdefault(int(index[row]), (field.name, field.type, reason))
+                reason = f"{self._shown(column.text(row))} is not a value of {field.type}"
+                described.setdefault(int(index[row]), (field.name, field.type, reason))
         where = tuples()
-        for place in sorted(found)[: self._described]:
-            yield BadTuple(place, int(where.starts[place]), int(where.stops[place]), *found[place])
+        for place in sorted(described)[: self._described]:
+            yield BadTuple(place, int(where.starts[place]), int(where.stops[place]), *described[place])
 
 
 def _rows(reading: Reading, schema: Any) -> Any:
-    """A record batch that knows its length without columns too, where tuples are only counted."""
+    """Return a record batch that knows its length without columns too, for tuples that are only counted."""
     if not reading.rows:
         return _empty(schema)
     if not reading.columns:

@@ -1,4 +1,4 @@
-"""Blocks that were parsed as something else than what they are: in parts, or without a byte order mark."""
+"""Blocks that were parsed differently from what they are: in parts, or without a byte order mark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["inserted", "joined", "without_mark"]
 
 
 def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
-    """Two halves as one; ``middle`` is where the right one starts."""
+    """Join two halves; ``middle`` is the start of the right one."""
     bad = [msgspec.structs.replace(b, index=b.index + left.tuples) for b in _moved(right.bad, middle, 0)]
     return ParsedBlock(
         rows=pa.Table.from_batches([left.rows, right.rows]).combine_chunks().to_batches()[0]
@@ -32,7 +32,7 @@ def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
 
 
 def inserted(rest: ParsedBlock, alone: ParsedBlock, index: int, ends: Any) -> ParsedBlock:
-    """A block and a tuple that was taken out of it, the one with this index; ``ends`` of all tuples."""
+    """Insert a tuple that was removed from a block at this index; ``ends`` are those of all tuples."""
     start = int(ends[index - 1]) if index else 0
     kept = _kept(rest)
     rows = rest.rows
@@ -56,17 +56,17 @@ def inserted(rest: ParsedBlock, alone: ParsedBlock, index: int, ends: Any) -> Pa
 
 
 def _with(indices: Any, alone: Any, index: int) -> Any:
-    """Indices of tuples, those behind a new one moved, and its own."""
+    """Insert indices for a tuple, and move those after it."""
     place = int(np.searchsorted(indices, index))
     return np.concatenate((indices[:place], alone + index, indices[place:] + 1))
 
 
 def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
-    """The offsets as they are with a byte order mark at this place."""
+    """Shift the offsets to those with a byte order mark at this place."""
 
     def ends() -> Any:
-        found = parsed.ends()
-        return found + len(BYTE_ORDER_MARK) * (found > place)
+        offsets = parsed.ends()
+        return offsets + len(BYTE_ORDER_MARK) * (offsets > place)
 
     return msgspec.structs.replace(
         parsed, ends=ends, delimiters=None, bad=tuple(_moved(parsed.bad, len(BYTE_ORDER_MARK), place))

@@ -1,18 +1,18 @@
-"""Where quoted tuples end: a vectorised scan for a known start, and an index that answers for every start.
+"""Ends of quoted tuples: a vectorised scan for a known start, and an index that answers for every start.
 
-What a quote does depends on what stands before it. Quotes that follow each other directly are taken together as a
-chain; of a chain only its length and the byte in front of it matter:
+The effect of a quote depends on the byte before it. Adjacent quotes form a chain, of which only
+the length and the byte before it matter:
 
 ```
-                         in front: a delimiter (a field starts)      in front: anything else
+                         before it: a delimiter (a field starts)     before it: anything else
  even number of quotes   outside stays outside, inside inside        the same
- odd number of quotes    outside and inside change places            outside, whatever was before
+ odd number of quotes    outside and inside change places            outside in any case
 ```
 
-So the state behind every chain is the parity of the chains that change places since the last one after which it is
-outside whatever was before: two cumulative operations over the chains, no loop over bytes. Data with quotes soon holds
+So the state after every chain is the parity of the chains that change places since the last one after which it is
+outside in any case: two cumulative operations over the chains, no loop over bytes. Data with quotes soon has
 such a chain, and a scan that starts in its middle soon agrees for every start: a small window at the run's end tells
-its last tuple delimiter and its end state before anybody knows how the run starts.
+its last tuple delimiter and its end state before the start state of the run is known.
 """
 
 from __future__ import annotations
@@ -33,56 +33,56 @@ if TYPE_CHECKING:
 __all__ = ["FIELD_START", "QuotedIndex", "Scan", "has_sure_end", "is_incomplete", "matched_bytes", "scan"]
 
 FIELD_START: Final = 0
-"""State: a field or a tuple starts."""
+"""State at the start of a field or a tuple."""
 _FIELD: Final = 1
-"""In a field outside of quotes."""
+"""State in a field outside of quotes."""
 _QUOTED: Final = 2
-"""Inside quotes."""
+"""State inside quotes."""
 _QUOTE_IN_QUOTED: Final = 3
-"""Behind a quote inside quotes, which closes them unless another follows."""
+"""State after a quote inside quotes, which closes them unless another follows."""
 _ESCAPE: Final = 4
-"""Behind an escape in a field outside of quotes."""
+"""State after an escape in a field outside of quotes."""
 _ESCAPE_IN_QUOTED: Final = 5
-"""Behind an escape inside quotes."""
+"""State after an escape inside quotes."""
 _MATCHED: Final = 8
-"""Plus n: in a field outside of quotes, behind n bytes of a tuple delimiter."""
+"""State in a field outside of quotes, plus n after n bytes of a tuple delimiter."""
 _WINDOW: Final = 1 << 10
 _GROWTH: Final = 8
 _QUOTE_CODE: Final = QUOTE[0]
 
 
 def is_incomplete(state: int) -> bool:
-    """Whether the text in front of this state ends inside quotes or behind an escape."""
+    """Return True if the text before this state ends inside quotes or after an escape."""
     return state in {_QUOTED, _ESCAPE, _ESCAPE_IN_QUOTED}
 
 
 def matched_bytes(state: int) -> int:
-    """How many bytes of a tuple delimiter stand in front of this state."""
+    """Return the number of bytes of a tuple delimiter before this state."""
     return state - _MATCHED if _MATCHED < state < STREAM_START else 0
 
 
 class Scan(msgspec.Struct, frozen=True, eq=False):
-    """What stands where in a text, given the state at its start."""
+    """Structure of a text, given the state at its start."""
 
     ends: Any
-    """int64 array: the offset behind each tuple delimiter that is one."""
+    """int64 array of the offset after each real tuple delimiter."""
     end_state: int
-    """The state at its end."""
+    """State at the end of the text."""
     chains: Any
-    """int64 array: where each chain of quotes starts."""
+    """int64 array of the start of each chain of quotes."""
     inside: Any
-    """Boolean array, one longer: whether the text in front of each chain, and behind the last, is inside quotes."""
+    """Boolean array, one longer: True where the text before each chain, and after the last, is inside quotes."""
     escaped: Any
-    """Boolean array: the bytes behind an escape; None if there are none."""
+    """Boolean array of the bytes after an escape; None if there are none."""
 
     def outside(self, places: Any) -> Any:
-        """Which of these offsets, at which no quote stands, are outside of quotes and not escaped."""
+        """Return which of these offsets, which are no quotes, are outside of quotes and not escaped."""
         outside = ~self.inside[np.searchsorted(self.chains, places)]
         return outside if self.escaped is None else outside & ~self.escaped[places]
 
 
 def scan(text: bytes, dialect: CsvFormat, state: int = FIELD_START) -> Scan:
-    """All tuple delimiters of a text that starts in a state; partly matched ones stand in the text itself."""
+    """Scan all tuple delimiters of a text for a start state; partly matched ones are in the text itself."""
     width = len(dialect.tuple_delimiter)
     codes = np.frombuffer(text, np.uint8)
     escaped = _escaped(codes, dialect, state)
@@ -117,7 +117,7 @@ def scan(text: bytes, dialect: CsvFormat, state: int = FIELD_START) -> Scan:
 
 
 def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
-    """Whether it is inside quotes in front of each chain and behind the last, from the table above."""
+    """Return where it is inside quotes, before each chain and after the last, by the table above."""
     changes = np.zeros(len(odd) + 1, np.int64)
     (odd & at_start).cumsum(out=changes[1:])
     latest = np.zeros(len(odd) + 1, np.int64)  # the last chain, from 1, that ends outside whatever was before
@@ -131,7 +131,7 @@ def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
 
 
 def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
-    """Which bytes stand behind an escape that is not itself escaped, one more for the end; None if none does."""
+    """Return which bytes follow an escape that is not itself escaped, one more for the end; None for none."""
     if not dialect.escape:
         return None
     begins = state in {_ESCAPE, _ESCAPE_IN_QUOTED}
@@ -151,7 +151,7 @@ def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
 
 
 def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvFormat, escaped: Any) -> Any:
-    """Whether a field starts at each chain if it is outside; the chain at offset 0 is left to the caller."""
+    """Return whether a field starts at each chain if it is outside; the caller handles the chain at offset 0."""
     before = np.maximum(chains - 1, 0)
     fields = codes[before] == dialect.field_delimiter[0]
     if escaped is not None:
@@ -164,7 +164,7 @@ def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvFormat, es
 
 
 def _end_state(text: bytes, dialect: CsvFormat, state: int, escaped: Any, ends: Any) -> int | None:
-    """The state at the end if that is outside of quotes; None for a quote or an ordinary byte at the end."""
+    """Return the state at the end if that is outside of quotes; None for a quote or an ordinary byte at the end."""
     if not text:
         return state
     if escaped is not None and escaped[len(text)]:
@@ -183,7 +183,7 @@ def _end_state(text: bytes, dialect: CsvFormat, state: int, escaped: Any, ends: 
 
 
 class QuotedIndex(RunIndex):
-    """The cuts of a run for every state in which it may start.
+    """Index of a run's cuts for every state in which it may start.
 
     A window at the end is scanned for a start outside and inside of quotes; where both agree, nothing before it
     matters. Where they do not it grows, up to the whole run.
@@ -220,7 +220,7 @@ class QuotedIndex(RunIndex):
         return Cut(cut.first, self._tail.last, self._tail.end_state)
 
     def _opening(self, already: int) -> Cut:
-        """At the start of a stream: behind a byte order mark its first field starts."""
+        """Return the cut at the start of a stream: after a byte order mark its first field starts."""
         head = BYTE_ORDER_MARK[:already] + self._data[: len(BYTE_ORDER_MARK)]
         if head.startswith(BYTE_ORDER_MARK):
             rest = len(BYTE_ORDER_MARK) - already
@@ -231,7 +231,7 @@ class QuotedIndex(RunIndex):
         return self.cut(_FIELD if already else FIELD_START)
 
     def _plain_cut(self, already: int) -> Cut:
-        """Outside of quotes, without any."""
+        """Return the cut of text outside of quotes, without any."""
         data = self._data
         cut = long_cut(data, self._dialect.tuple_delimiter, already)
         if cut.end_state:
@@ -243,16 +243,16 @@ class QuotedIndex(RunIndex):
         return Cut(cut.first, cut.last, state)
 
     def _scanned(self, state: int, size: int) -> Cut:
-        """The cut of the run's first bytes; what is matched of a delimiter is put in front of them."""
+        """Return the cut of the run's first bytes, preceded by the matched bytes of a delimiter."""
         already = matched_bytes(state)
         text = self._dialect.tuple_delimiter[:already] + self._data[:size]
-        found = scan(text, self._dialect, _FIELD if already else state)
-        if len(found.ends) == 0:
-            return Cut(-1, -1, found.end_state)
-        return Cut(int(found.ends[0]) - already, int(found.ends[-1]) - already, found.end_state)
+        scanned = scan(text, self._dialect, _FIELD if already else state)
+        if len(scanned.ends) == 0:
+            return Cut(-1, -1, scanned.end_state)
+        return Cut(int(scanned.ends[0]) - already, int(scanned.ends[-1]) - already, scanned.end_state)
 
     def _settled_tail(self) -> Cut | None:
-        """The last delimiter and the end state, if no start state changes them."""
+        """Return the last delimiter and the end state, if no start state changes them."""
         size = _WINDOW
         while True:
             start = _neutral(self._data, max(len(self._data) - size, 1), self._dialect)
@@ -269,7 +269,7 @@ class QuotedIndex(RunIndex):
 
 
 def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
-    """Whether some tuple delimiter of the text is one whatever stands in front of it; False if that takes long."""
+    """Return True if some tuple delimiter of the text is real for any start state; False if that takes long."""
     if not dialect.escape or dialect.escape not in text:
         return _sure_end(dialect).search(text) is not None
     start = _neutral(text, 1, dialect)
@@ -281,18 +281,18 @@ def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
 
 @cache
 def _sure_end(dialect: CsvFormat) -> re.Pattern[bytes]:
-    """A single quote behind an ordinary byte is outside of quotes behind it, and stays so up to the next quote."""
+    """Match a single quote after an ordinary byte: after it is outside of quotes, up to the next quote."""
     end, field = dialect.tuple_delimiter, dialect.field_delimiter
     return re.compile(rb'[^"%s]"[^"]*?%s' % (re.escape(field + end), re.escape(end)))
 
 
 def _both(text: bytes, dialect: CsvFormat) -> tuple[Scan, Scan]:
-    """The text scanned as if it started outside of quotes, and inside."""
+    """Scan the text as if it started outside of quotes, and inside."""
     return scan(text, dialect, _FIELD), scan(text, dialect, _QUOTED)
 
 
 def _neutral(data: bytes, start: int, dialect: CsvFormat) -> int | None:
-    """The next place of which only matters whether it is inside of quotes: not in a chain, an escape, a delimiter."""
+    """Return the next place that is in no chain, escape or delimiter: only whether it is inside quotes matters."""
     before = dialect.tuple_delimiter + dialect.escape
     for place in range(start, min(start + _WINDOW, len(data))):
         if data[place] != _QUOTE_CODE and data[place - 1] not in before:

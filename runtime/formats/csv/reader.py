@@ -1,4 +1,4 @@
-"""Arrow's CSV reader for blocks, with the schema's types; columns in doubt are read as bytes."""
+"""Arrow's CSV reader for blocks, with the schema's types; doubtful columns are read as bytes."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _ROW: Final = re.compile(r"^(?:In CSV column #\d+|CSV parse error): Row #(\d+)")
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why the reader takes a text as a whole for bad."""
+    """Reason for which the reader refuses a text as a whole."""
 
     position: int | None
-    """Which of the fields that are read has a value of another type; None: a tuple has another number of fields."""
+    """Position of the read field with a malformed value; None if a tuple has another number of fields."""
     row: int
-    """In which tuple, the first one that the reader finds; -1 if it does not say so."""
+    """Index of the tuple, the first one that the reader finds; -1 if unknown."""
     other_zone: bool = False
-    """Whether the value is a timestamp, but one with an offset from UTC where there should be none, or without."""
+    """True for a timestamp with an offset from UTC where there should be none, or without one."""
 
     @property
     def positions(self) -> frozenset[int]:
-        """The field, if it is one."""
+        """Position of the field, if there is one."""
         return frozenset() if self.position is None else frozenset((self.position,))
 
 
 class BlockReader:
-    """Reads whole tuples that end in a line end. ``fields`` are those that are wanted, in schema order."""
+    """Reader of whole tuples that end in a line end. ``fields`` are the wanted ones, in schema order."""
 
     def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
         self._fields = fields
@@ -61,7 +61,7 @@ class BlockReader:
         self._conversion = lru_cache(_MOST_CONVERSIONS)(self._new_conversion)
 
     def read(self, text: bytes, as_bytes: frozenset[int] = frozenset(), zoned: frozenset[int] = frozenset()) -> Any:
-        """The columns as a table, or why it was refused.
+        """Return the columns as a table, or the reason of a refusal.
 
         Those at the positions ``as_bytes`` come without conversion, and the timestamps at the positions ``zoned`` are
         expected to have an offset from UTC.
@@ -80,21 +80,21 @@ class BlockReader:
             return Refused(position, int(row[1]) - 1 if row is not None else -1, other_zone)
 
     def misshapen(self, text: bytes) -> dict[int, int]:
-        """Of each tuple with another number of fields its index and that number."""
-        found: dict[int, int] = {}
+        """Return the index of each tuple with another number of fields, and that number."""
+        counts: dict[int, int] = {}
 
         def note(row: Any) -> str:
-            found[row.number - 1] = row.actual_columns
+            counts[row.number - 1] = row.actual_columns
             return "skip"
 
         if not text.isascii():  # the reader hands the tuple over as text, which it may not be
             text = text.translate(_ASCII_ONLY)
         options = pacsv.ConvertOptions(column_types={self._first: pa.binary()}, include_columns=[self._first])
         self._read(text, self._parsing(note, quoting=has_quotes(text, self._dialect)), options)
-        return found
+        return counts
 
     def _options_for(self, text: bytes) -> Any:
-        """Quoting costs Arrow a slower search for line ends, so it is on only where there are quotes."""
+        """Return the options: quoting slows down Arrow's search for line ends, so it is on only if there are quotes."""
         return self._quoted_options if has_quotes(text, self._dialect) else self._plain_options
 
     @property
@@ -125,7 +125,7 @@ class BlockReader:
         )
 
     def _new_conversion(self, as_bytes: frozenset[int], zoned: frozenset[int]) -> Any:
-        """How texts become values: by the schema's types alone, nothing is guessed and no text is null by itself."""
+        """Return options that convert by the schema's types alone: nothing is guessed and no text is null by itself."""
         types = {f.name: f.parser.arrow_type for f in self._fields}
         for position, field in enumerate(self._fields):
             if position in as_bytes:

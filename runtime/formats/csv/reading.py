@@ -1,4 +1,4 @@
-"""A block of text as columns in which every value that is none is marked."""
+"""Reader of a block of text to columns in which every malformed value is marked."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ _FEW_ROWS: Final = 16
 
 
 class Absence(StrEnum):
-    """What stands where no text is."""
+    """Description of a missing text."""
 
     NULL_TEXT = "a text for NULL"
-    """One that Arrow has made NULL of."""
+    """Text that Arrow has read as NULL."""
     NOTHING = "nothing"
-    """The tuple lacks the field."""
+    """Field that the tuple lacks."""
 
 
 class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
-    """The rows of a column that hold no value; there it has NULL."""
+    """Rows of a column with malformed values, where it has NULL."""
 
     position: int
-    """Which column."""
+    """Position of the column."""
     rows: Any
     """Boolean array, one per row."""
     text: Callable[[int], bytes | str]
-    """What stood in a row, an `Absence` if there is no more than that to say."""
+    """Function that returns the text of a row, or an `Absence`."""
 
 
 class Reading(msgspec.Struct, frozen=True, eq=False):
     """Tuples of the right shape as columns."""
 
     rows: int
-    """How many."""
+    """Number of rows."""
     columns: list[Any]
     """Arrow arrays, one per field that is read."""
     faults: list[ColumnFaults]
@@ -61,7 +61,7 @@ class Reading(msgspec.Struct, frozen=True, eq=False):
 
 
 class TextReader:
-    """Reads translated text with the types of ``fields``; malformed values cost their column another pass."""
+    """Reader of translated text with the types of ``fields``; malformed values cost their column another pass."""
 
     def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
         self._fields = fields
@@ -83,7 +83,7 @@ class TextReader:
     def read(
         self, translation: Translation, *, at_once: bool = False, doubtful: frozenset[int] = frozenset()
     ) -> Reading | Refused:
-        """The columns, unless a tuple has another number of fields; ``at_once``: or some value is malformed.
+        """Return the columns, unless a tuple has another number of fields, or with ``at_once`` a malformed value.
 
         Columns at the positions ``doubtful`` are expected to have malformed values.
         """
@@ -113,16 +113,16 @@ class TextReader:
                 as_bytes |= {table.position} | others
 
     def _is_beyond(self, position: int, column: Any) -> bool:
-        """Whether a column that Arrow has read may hold what is no value of its field."""
+        """Return True if a column that Arrow has read may have malformed values."""
         check = self._fields[position].parser.column_check
         return is_beyond(column) or (check is not None and pc.all(check(column), min_count=0).as_py() is False)
 
     def nothing(self) -> Reading:
-        """No tuples."""
+        """Return a reading of no tuples."""
         return Reading(0, [pa.array([], f.parser.arrow_type) for f in self._fields], [])
 
     def misshapen(self, translation: Translation) -> dict[int, int]:
-        """Of each tuple with another number of fields its index and that number."""
+        """Return the index of each tuple with another number of fields, and that number."""
         return self._reader.misshapen(translation.text)
 
     def _finished(self, table: Any, translation: Translation, as_bytes: frozenset[int]) -> Reading:
@@ -160,13 +160,13 @@ class TextReader:
 
 
 def _is_trimmed(arrow_type: Any) -> bool:
-    """Whether Arrow's reader takes blanks around values of this type away."""
+    """Return True if Arrow's reader trims blanks around values of this type."""
     types = pa.types
     return not (types.is_boolean(arrow_type) or types.is_timestamp(arrow_type))
 
 
 def _is_bounded(arrow_type: Any) -> bool:
-    """Whether Arrow's reader takes values of this type that do not fit it."""
+    """Return True if Arrow's reader accepts values of this type that do not fit it."""
     return bool(pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type))
 
 

@@ -1,4 +1,4 @@
-"""Texts of fields as binary Arrow arrays: what is asked of them as wholes."""
+"""Operations on texts of fields as binary Arrow arrays."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ __all__ = ["content", "is_text", "matches", "one_chunk", "to_numpy", "trimmed", 
 
 
 def to_numpy(mask: Any) -> Any:
-    """A boolean Arrow array without NULL as one that can be changed."""
+    """Return a boolean Arrow array without NULL as a numpy array that can be changed."""
     return mask.to_numpy(zero_copy_only=False).astype(np.bool_)
 
 
 def matches(tokens: Any, pattern: str) -> Any:
-    """Which texts hold a match of an RE2 pattern."""
+    """Return which texts contain a match of an RE2 pattern."""
     return to_numpy(pc.match_substring_regex(tokens, pattern))
 
 
 def trimmed(texts: Any) -> Any:
-    """Texts, also as bytes, without the blanks and tabs around them."""
+    """Return texts, also as bytes, without the blanks and tabs around them."""
     if pa.types.is_binary(texts.type):
         return pc.ascii_trim(_as_text(texts), characters=" \t").cast(pa.binary())
     return pc.ascii_trim(texts, characters=" \t")
 
 
 def _as_text(tokens: Any) -> Any:
-    """The same bytes under the name of text, not checked."""
+    """Return the same bytes as an unchecked text array."""
     return pa.Array.from_buffers(pa.string(), len(tokens), tokens.buffers(), offset=tokens.offset)
 
 
 def without(tokens: Any, skip: Any, instead: bytes) -> Any:
-    """The texts, something else for those that are skipped."""
+    """Return the texts, with a replacement for skipped ones."""
     return pc.if_else(pa.array(skip), pa.scalar(instead, pa.binary()), tokens) if skip.any() else tokens
 
 
 def content(texts: Any) -> bytes:
-    """The bytes of the texts one behind another."""
+    """Return the concatenated bytes of the texts."""
     _, offsets, data = texts.buffers()
     places = np.frombuffer(offsets, np.int32)
     return bytes(data[int(places[texts.offset]) : int(places[texts.offset + len(texts)])]) if data else b""
 
 
 def one_chunk(column: Any) -> Any:
-    """A chunked array as one."""
+    """Return a chunked array as one array."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def is_text(tokens: Any) -> bool:
-    """Whether all of them are UTF-8."""
+    """Return True if all texts are UTF-8."""
     try:
         tokens.cast(pa.string())
     except pa.ArrowInvalid:
@@ -60,7 +60,7 @@ def is_text(tokens: Any) -> bool:
 
 
 def undecodable(tokens: Any) -> Any:
-    """Which of them are not UTF-8; only if some are, those with a byte beyond ASCII are looked at one by one."""
+    """Return which texts are not UTF-8; only if there are any, those beyond ASCII are checked one by one."""
     wrong = np.zeros(len(tokens), np.bool_)
     if not is_text(tokens):
         doubtful = np.flatnonzero(~to_numpy(pc.string_is_ascii(_as_text(tokens))))

@@ -1,4 +1,4 @@
-"""Tuples with other delimiters as lines that Arrow's reader takes, and the way back for the values."""
+"""Translation of tuples with other delimiters to lines for Arrow's reader, and back for the values."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SPARE: Final = (*range(1, 9), 11, 12, *range(14, 32))
 
 
 class Translation(msgspec.Struct, frozen=True):
-    """A text whose tuples are lines, and what its characters stand for."""
+    """Text whose tuples are lines, and the meaning of its characters."""
 
     text: bytes
-    """What Arrow reads."""
+    """Text that Arrow reads."""
     back: tuple[tuple[str, str], ...] = ()
-    """Replacements that give a value its characters back, in this order."""
+    """Replacements that restore a value's characters, in this order."""
 
     def restored(self, column: Any) -> Any:
-        """Texts as they were."""
+        """Return texts with their original characters."""
         for stand_in, original in self.back:
             if pa.types.is_binary(column.type):
                 column = pc.replace_substring(column, stand_in.encode(), original.encode())
@@ -39,7 +39,7 @@ class Translation(msgspec.Struct, frozen=True):
 
 
 def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
-    """None if no characters are left that could stand for line ends inside the text.
+    """Translate a text; return None if no characters are left to replace line ends inside the text.
 
     Line ends that are no tuple delimiters become control characters that do not occur; then delimiters become line
     ends, inside quotes too, where they are put back.
@@ -72,7 +72,7 @@ def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
 
 
 def _has_only_pairs(text: bytes) -> bool:
-    """Whether carriage returns and line feeds stand next to each other everywhere, so that Arrow takes them as ends."""
+    """Return True if carriage returns and line feeds are always adjacent, so that Arrow takes them as ends."""
     codes = np.frombuffer(text, np.uint8)
     feeds = codes == _FEED
     returns = codes == _RETURN
@@ -80,11 +80,11 @@ def _has_only_pairs(text: bytes) -> bool:
 
 
 def _others(text: bytes, delimiter: bytes) -> list[int]:
-    """Which of line feed and carriage return occur outside of delimiters."""
-    found = []
+    """Return which of line feed and carriage return occur outside of delimiters."""
+    codes = []
     for code in (10, 13):
         letter = bytes((code,))
         inside = delimiter.count(letter)
         if letter in text and (not inside or text.count(letter) != text.count(delimiter) * inside):
-            found.append(code)
-    return found
+            codes.append(code)
+    return codes

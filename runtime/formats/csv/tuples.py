@@ -1,4 +1,4 @@
-"""Where the tuples of a block of text stand."""
+"""Offsets of the tuples in a block of text."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class Tuples:
 
     @property
     def lengths(self) -> Any:
-        """Bytes of each, delimiter included."""
+        """Length of each in bytes, delimiter included."""
         return self.ends - self.starts
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def stray_returns(self) -> Any:
-        """For each tuple the number of carriage returns outside of quotes that are not in front of its end."""
+        """Return for each tuple the number of carriage returns outside of quotes that are not before its end."""
         places = np.flatnonzero(self._codes == _RETURN)
         if self._scan is not None:
             places = places[self._scan.outside(places)]
         return np.searchsorted(places, self.stops) - np.searchsorted(places, self.starts)
 
     def without(self, excluded: Any) -> bytes:
-        """The text without these tuples."""
+        """Return the text without these tuples."""
         parts, start = [], 0
         for index in excluded.tolist():
             parts.append(self.text[start : self.starts[index]])
@@ -61,12 +61,12 @@ class Tuples:
 
 
 def has_quotes(text: bytes, dialect: CsvFormat) -> bool:
-    """Whether anything in the text hides delimiters from plain searches."""
+    """Return True if quotes or escapes may hide delimiters from plain searches."""
     return dialect.quoting and (QUOTE in text or (dialect.escape != b"" and dialect.escape in text))
 
 
 def delimiter_count(text: bytes, dialect: CsvFormat, start: int = 0, stop: int | None = None) -> int:
-    """How often the tuple delimiter occurs, inside quotes too."""
+    """Return the number of tuple delimiters, inside quotes too."""
     delimiter = dialect.tuple_delimiter
     if len(delimiter) > 1:
         return text.count(delimiter, start, stop)
@@ -74,10 +74,10 @@ def delimiter_count(text: bytes, dialect: CsvFormat, start: int = 0, stop: int |
 
 
 def surely_short(text: bytes, dialect: CsvFormat, limit: int, *, plain: bool = False) -> bool:
-    """Whether every window of half the limit holds a delimiter, so that no tuple of the block is over-long.
+    """Return True if every window of half the limit has a delimiter, so that no tuple of the block is too long.
 
-    One search per window instead of one per tuple; False only means that tuples have to be measured. ``plain``: every
-    delimiter is known to end a tuple.
+    One search per window instead of one per tuple; False only means that tuples have to be measured. With ``plain``,
+    every delimiter is known to end a tuple.
     """
     if len(text) <= limit:
         return True
@@ -93,7 +93,7 @@ def surely_short(text: bytes, dialect: CsvFormat, limit: int, *, plain: bool = F
 
 
 def has_stray_return(text: bytes) -> bool:
-    """Whether a carriage return stands elsewhere than in front of a line end, in quotes or not."""
+    """Return True if a carriage return is elsewhere than before a line end, in quotes or not."""
     if b"\r" not in text:
         return False
     codes = np.frombuffer(text, np.uint8)

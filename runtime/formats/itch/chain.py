@@ -1,7 +1,7 @@
-"""Where length-prefixed messages start: found from the bytes alone, and settled by where the first one starts.
+"""Starts of length-prefixed messages: found from the bytes alone, and settled by the start of the first one.
 
 Every position at which a length prefix is followed by a type of just that length is a *candidate*. Nearly all of them
-are messages; the others are coincidences inside of messages. A candidate says where the next message starts, so
+are messages; the others are coincidences inside of messages. A candidate determines where the next message starts, so
 neighbouring candidates that point at each other form *stretches*, and a walk goes from stretch to stretch: a loop over
 coincidences and over malformed messages, not over messages.
 """
@@ -41,11 +41,11 @@ _DEBUG: Final = ord("+")
 
 _CHUNK: Final = 1 << 17
 _UNKNOWN: Final = 255
-"""In a table of lengths; no message is that long, but a broken one may say so."""
+"""Entry of a table of lengths for no message; no message is that long, but a broken one may claim it."""
 _FEW_BYTES: Final = 1 << 11
-"""Runs of up to so many bytes are not looked at before it is known where the first message starts."""
+"""Greatest length of runs that are not searched before the start of the first message is known."""
 _PLAUSIBLE: Final = 4
-"""So many messages behind each other are not a coincidence."""
+"""Number of consecutive messages that are not a coincidence."""
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
@@ -56,23 +56,23 @@ def _table(lengths: dict[str, int]) -> Bytes:
 
 
 class Framing(msgspec.Struct, frozen=True, eq=False):
-    """What stands in front of messages."""
+    """Format of the bytes before messages."""
 
     name: str
-    """As scripts write it."""
+    """Name in scripts."""
     header: int
-    """Bytes in front of a message's type byte."""
+    """Number of bytes before a message's type byte."""
     lengths: Bytes
-    """By the message's type: what the length prefix says, 255 for none."""
+    """Length prefix by the message's type, 255 for none."""
     bare: Bytes
-    """By the packet's type: what the length prefix of a packet without message says, 255 for none."""
+    """Length prefix of a packet without message by the packet's type, 255 for none."""
     ignored: bytes = b""
     """Types of packets that are no tuples."""
 
 
 _LENGTHS: Final = {letter: message.length for letter, message in MESSAGES.items()}
 FILE: Final = Framing("file", 2, _table(_LENGTHS), _table({}))
-"""A length in two bytes and the message, as in NASDAQ's daily files."""
+"""Framing of a length in two bytes and the message, as in NASDAQ's daily files."""
 SOUPBIN: Final = Framing(
     "soupbin",
     3,
@@ -80,11 +80,11 @@ SOUPBIN: Final = Framing(
     _table({"H": 1, "Z": 1, "A": 31, "J": 2}),
     b"ZAJ+",
 )
-"""SoupBinTCP packets as a server sends them: a length, a packet type, a message in packets of type S and U."""
+"""Framing of SoupBinTCP packets from a server: a length, a packet type, a message in packets of type S and U."""
 
 
 def _suspects(data: Bytes, framing: Framing) -> Integers:
-    """Positions that may be candidates by simple comparisons of bytes, in chunks that stay in cache."""
+    """Return positions that may be candidates by simple comparisons of bytes, in chunks that stay in cache."""
     shortest, widest = (1, LONGEST) if framing.header == 3 else (12, LONGEST - 12)
     count = len(data) - 2
     chunk = max(8, min(_CHUNK, count))
@@ -93,20 +93,20 @@ def _suspects(data: Bytes, framing: Framing) -> Integers:
     parts = []
     for base in range(0, count, chunk):
         n = min(chunk, count - base)
-        found, other, value = mask[:n], flags[:n], shifted[:n]
-        np.equal(data[base : base + n], 0, out=found)
+        candidates, other, value = mask[:n], flags[:n], shifted[:n]
+        np.equal(data[base : base + n], 0, out=candidates)
         np.subtract(data[base + 1 : base + 1 + n], np.uint8(shortest), out=value)
         np.less_equal(value, np.uint8(widest), out=other)
-        found &= other
+        candidates &= other
         np.subtract(data[base + 2 : base + 2 + n], np.uint8(65), out=value)  # A to h
         np.less_equal(value, np.uint8(39), out=other)
-        found &= other
-        parts.append(np.flatnonzero(found) + base)
+        candidates &= other
+        parts.append(np.flatnonzero(candidates) + base)
     return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
 
 
 def _right_lengths(data: Bytes, at: Integers, framing: Framing) -> Bytes:
-    """What the length prefixes at some places should say, by the types behind them; 255 for unknown types."""
+    """Return the expected length prefixes at some places, by the types after them; 255 for unknown types."""
     if not len(at):
         return data[:0]
     kind = data.take(at + 2, mode="clip")
@@ -118,18 +118,18 @@ def _right_lengths(data: Bytes, at: Integers, framing: Framing) -> Bytes:
 
 
 class Chain(msgspec.Struct, frozen=True, eq=False):
-    """The tuples that follow each other from a start on."""
+    """Tuples that follow each other from a start on."""
 
     starts: Integers
-    """Where each begins, packets that are no tuples included."""
+    """Offset of each, packets that are no tuples included."""
     bad: Integers
-    """Those of them that are malformed."""
+    """Offsets of the malformed ones."""
     stop: int
-    """Where the last one ends and an unfinished one begins."""
+    """Offset at which the last one ends and an unfinished one begins."""
 
 
 class _Candidates:
-    """All candidates of some bytes that end within them, and the stretches that they form."""
+    """All candidates of some bytes that end within them, and their stretches."""
 
     def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
         self.data, self.framing, self.limit = data, framing, limit
@@ -155,11 +155,11 @@ class _Candidates:
         exits = after.take(self.last)
         target = np.searchsorted(at, exits)
         hit = at.take(np.minimum(target, count - 1)) == exits if count else np.zeros(0, np.bool_)
-        self.target = np.where(hit, target, -1).tolist()  # the candidate that a stretch goes on with, -1 for none
-        self.stretch = np.searchsorted(self.last, target).tolist()  # and the stretch in which that stands
+        self.target = np.where(hit, target, -1).tolist()  # the candidate after a stretch, -1 for none
+        self.stretch = np.searchsorted(self.last, target).tolist()  # and the stretch of that candidate
 
     def guess(self) -> int | None:
-        """The first candidate with which a plausible row of messages begins."""
+        """Return the first candidate with which a plausible row of messages begins."""
         last, target, stretch = self.last.tolist(), self.target, self.stretch
         count, size = len(last), len(self.data)
         plausible = [False] * count
@@ -176,7 +176,7 @@ class _Candidates:
         return None
 
     def walk(self, start: int, known: Chain | None = None) -> Chain:
-        """The chain from a start on; it ends with the one already known as soon as it meets that."""
+        """Return the chain from a start on; it ends with the known one as soon as it meets that."""
         at, data, size = self.at, self.data, len(self.data)
         parts: list[Integers] = []
         bad: list[int] = []
@@ -198,7 +198,7 @@ class _Candidates:
             start += length
 
     def _follow(self, i: int, parts: list[Integers]) -> int:
-        """From a candidate on as far as candidates go; gives where the last one ends."""
+        """Follow candidates from one on as far as they go; return where the last one ends."""
         s = int(np.searchsorted(self.last, i))
         while True:
             end = int(self.last[s])
@@ -209,7 +209,7 @@ class _Candidates:
 
 
 def _from(chain: Chain, start: int) -> Chain | None:
-    """The part of a chain from a start on that is one of its own; None if it is not."""
+    """Return the part of a chain from a start on, if that is one of its own; else None."""
     i = int(np.searchsorted(chain.starts, start))
     if i == len(chain.starts) or int(chain.starts[i]) != start:
         return None
@@ -219,9 +219,9 @@ def _from(chain: Chain, start: int) -> Chain | None:
 
 
 def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
-    """The state of bytes behind whose offset ``stop`` an unfinished message begins.
+    """Return the state of bytes in which an unfinished message begins at offset ``stop``.
 
-    Bytes that the message still lacks, 0 between messages; a first byte of a length prefix is below 0: ``-1 - byte``.
+    It is the number of bytes that the message lacks, 0 between messages; ``-1 - byte`` after half a length prefix.
     """
     left = len(data) - stop
     if not left:
@@ -232,7 +232,7 @@ def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
 
 
 class ItchRunIndex(RunIndex):
-    """Speculates on where the first message of a run starts, and is settled by the state there."""
+    """Index that guesses the start of the first message of a run, and is settled by the state there."""
 
     def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
         self._data, self._framing, self._limit = data, framing, limit
@@ -244,7 +244,7 @@ class ItchRunIndex(RunIndex):
             self._chain = self._candidates.walk(0 if guess is None else guess)
 
     def cut(self, state: int) -> Cut:
-        """A search in what was found, if the speculation holds."""
+        """Return the cut, by a search in the known chain if the guess is right."""
         size = len(self._data)
         start = self._start(state)
         if start is None:
@@ -253,20 +253,20 @@ class ItchRunIndex(RunIndex):
         return Cut(start, chain.stop, state_at(self._data, chain.stop))
 
     def chain(self, state: int) -> Chain:
-        """The messages that begin and end in the run, for this state at its start."""
+        """Return the messages that begin and end in the run, for this state at its start."""
         start = self._start(state)
         if start is None:
             return Chain(np.zeros(0, np.int64), np.zeros(0, np.int64), len(self._data))
-        found = None if self._chain is None else _from(self._chain, start)
-        if found is not None:
-            return found
+        known = None if self._chain is None else _from(self._chain, start)
+        if known is not None:
+            return known
         if self._candidates is not None:
             return self._candidates.walk(start, self._chain)
         self._chain = _walk_few(self._data, start, self._framing, self._limit)
         return self._chain
 
     def _start(self, state: int) -> int | None:
-        """Where the first message that begins in the run does; None if the open one does not end in it."""
+        """Return the start of the first message that begins in the run; None if the open one does not end in it."""
         size = len(self._data)
         if not size:
             return None
@@ -275,29 +275,29 @@ class ItchRunIndex(RunIndex):
 
 
 def state_at_half(state: int, data: Bytes) -> int:
-    """The state behind bytes that begin with the second one of a length prefix and do not end the message."""
+    """Return the state after bytes that begin with the second byte of a length prefix and do not end the message."""
     return ((-1 - state) << 8 | int(data[0])) + 1 - len(data)
 
 
 def refused(data: Bytes, starts: Integers, framing: Framing, limit: int) -> Integers:
-    """Those of some whole tuples that are malformed."""
+    """Return the starts of malformed tuples among whole ones."""
     prefix = data.take(starts).astype(np.int64) << 8 | data.take(starts + 1)
     good = (prefix == _right_lengths(data, starts, framing)) & (prefix != _UNKNOWN) & (prefix <= limit - 2)
     if framing.ignored:
         good |= (prefix > 0) & (data.take(starts + 2, mode="clip") == _DEBUG)
-    found: Integers = starts[~good]
-    return found
+    malformed: Integers = starts[~good]
+    return malformed
 
 
 def walk(data: Bytes, framing: Framing, limit: int) -> Chain:
-    """The tuples of bytes that begin with one."""
+    """Return the tuples of bytes that begin with one."""
     if len(data) <= _FEW_BYTES:
         return _walk_few(data, 0, framing, limit)
     return _Candidates(data, framing, limit).walk(0)
 
 
 def _walk_few(data: Bytes, start: int, framing: Framing, limit: int) -> Chain:
-    """The chain from a start on, message by message, as `_Candidates.walk` gives it."""
+    """Return the chain from a start on, message by message, as `_Candidates.walk` does."""
     text, lengths, bare = data.tobytes(), framing.lengths.tobytes(), framing.bare.tobytes()
     starts: list[int] = []
     bad: list[int] = []

@@ -28,7 +28,7 @@ Integers = npt.NDArray[np.int64]
 MESSAGE_TYPE: Final = "message_type"
 PACKET_TYPE: Final = "packet_type"
 WIDE: Final[dict[str, ItchField]] = {field.name: field for message in MESSAGES.values() for field in message.fields}
-"""The fields of all messages by name; offsets differ by message."""
+"""Fields of all messages by name; offsets differ by message."""
 
 _NEIGHBOURS: Final = "AFPUECXD"
 _LETTERS: Final = [*_NEIGHBOURS, *(letter for letter in MESSAGES if letter not in _NEIGHBOURS)]
@@ -43,9 +43,9 @@ _CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.strin
 _TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 _FEW: Final = 64
-"""Up to so many messages are read one by one: fewer calls of Arrow and numpy."""
+"""Greatest number of messages that are read one by one: fewer calls of Arrow and numpy."""
 _FORMATS: Final = {1: "B", 2: "H", 4: "I", 6: "6s", 8: "Q"}
-"""Of `struct`: numbers by width."""
+"""Codes of `struct` for numbers by width."""
 _BLANK: Final = 0x20
 _BLANKS: Final = 0x2020202020202020
 _NOT_ASCII: Final = 0x8080808080808080
@@ -54,20 +54,20 @@ _ZEROS: Final = pa.py_buffer(np.zeros(1 << 20, np.uint8))
 
 
 class Wrong(msgspec.Struct, frozen=True, eq=False):
-    """Values of a column that are none of its type."""
+    """Malformed values of a column."""
 
     field: Field
-    """Of which column."""
+    """Field of the column."""
     rows: Integers
-    """In which rows."""
+    """Rows of the values."""
     expected: str
-    """What should have been there."""
+    """Expected kind of value."""
     reason: str
-    """What was there."""
+    """Actual kind of value."""
 
 
 class _Column:
-    """One field of the schema, and where messages have it."""
+    """Field of the schema, and its offset in messages."""
 
     def __init__(self, field: Field, framing_header: int) -> None:
         self.field = field
@@ -104,19 +104,19 @@ class _Column:
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """Where messages of one type have fields."""
+    """Offsets of fields in messages of one type."""
 
     format: struct.Struct
-    """Of the fields, in the order in which they stand."""
+    """Format of the fields, in the order of their offsets."""
     columns: tuple[int, ...]
-    """The numbers of their columns."""
+    """Numbers of their columns."""
 
 
 class ItchColumns:
-    """Reads columns of messages at given places; immutable."""
+    """Reader of columns of messages at given places; immutable."""
 
     def __init__(self, fields: tuple[Field, ...], header: int, midnight_ns: int) -> None:
-        """``header``: bytes in front of a message's type byte; ``midnight_ns`` is added to timestamps."""
+        """``header`` is the number of bytes before a message's type byte; ``midnight_ns`` is added to timestamps."""
         self._columns = [_Column(field, header) for field in fields]
         self._header = header
         self._midnight_ns = midnight_ns
@@ -129,9 +129,9 @@ class ItchColumns:
         )  # by column and type: where the field ends, 0 for none
 
     def read(self, data: Bytes, at: Integers, kinds: Bytes) -> tuple[list[Any], list[Wrong]]:
-        """Arrow arrays of the messages at these places.
+        """Return Arrow arrays of the messages at these places, and the malformed values.
 
-        ``kinds`` are the messages' type bytes, 0 for a heartbeat. A value that is wrong is 0 or blank.
+        ``kinds`` are the messages' type bytes, 0 for a heartbeat. A malformed value is 0 or blank.
         """
         if len(kinds) <= _FEW and (few := self._read_few(data, at, kinds)) is not None:
             return few, []
@@ -157,19 +157,19 @@ class ItchColumns:
         return arrays, wrong
 
     def _read_few(self, data: Bytes, at: Integers, kinds: Bytes) -> list[Any] | None:
-        """The same, message by message; None if a value is wrong."""
+        """Return the arrays, message by message; None if a value is malformed."""
         count, view, header = len(kinds), memoryview(data), self._header  # type: ignore[arg-type]  # it is a buffer
-        held: list[list[Any] | None] = [None] * len(self._columns)
+        cells: list[list[Any] | None] = [None] * len(self._columns)
         for row, (place, kind) in enumerate(zip(at.tolist(), kinds.tolist(), strict=True)):
             layout = self._layouts.get(kind) or self._layout_of(kind)
             for number, value in zip(layout.columns, layout.format.unpack_from(view, place + header), strict=True):
-                values = held[number]
+                values = cells[number]
                 if values is None:
-                    values = held[number] = [None] * count
+                    values = cells[number] = [None] * count
                 values[row] = value
         arrays: list[Any] = []
         nulls: dict[Any, Any] = {}
-        for column, values in zip(self._columns, held, strict=True):
+        for column, values in zip(self._columns, cells, strict=True):
             if column.source is None:
                 arrays.append(self._letters(column, data, at, kinds))
             elif values is None:
@@ -177,14 +177,14 @@ class ItchColumns:
                 if kind not in nulls:
                     nulls[kind] = _nulls(kind, count)
                 arrays.append(nulls[kind])
-            elif (found := self._converted(column, values)) is not None:
-                arrays.append(pa.array(found, column.arrow_type))
+            elif (converted := self._converted(column, values)) is not None:
+                arrays.append(pa.array(converted, column.arrow_type))
             else:
                 return None
         return arrays
 
     def _layout_of(self, kind: int) -> _Layout:
-        """Where messages of a type have the fields of the columns."""
+        """Return the offsets of the columns' fields in messages of a type."""
         rank = int(_RANKS[kind])
         fields = sorted((each.offsets[rank], number) for number, each in enumerate(self._columns) if each.offsets)
         parts, end = [">"], 0
@@ -199,7 +199,7 @@ class ItchColumns:
         return layout
 
     def _letters(self, column: _Column, data: Bytes, at: Integers, kinds: Bytes) -> Any:
-        """The type of each message, or of its packet."""
+        """Return the type of each message, or of its packet."""
         if column.field.name == MESSAGE_TYPE:
             return characters(kinds, None) if kinds.all() else _TYPE_LETTERS.take(pa.array(kinds))
         if self._header != 3:
@@ -208,7 +208,7 @@ class ItchColumns:
         return _CHARACTERS.take(pa.array(packets)) if (packets == _BLANK).any() else characters(packets, None)
 
     def _converted(self, column: _Column, values: list[Any]) -> list[Any] | None:
-        """Values as messages have them as those of the column; None if one is wrong."""
+        """Convert values of messages to those of the column; return None if one is malformed."""
         assert column.source is not None
         if column.is_alpha:
             if not all(value is None or value.isascii() for value in values):
@@ -228,11 +228,11 @@ class ItchColumns:
         values = np.zeros(slabs.count, column.dtype)
         for span in spans:
             if width == 6:  # with the two bytes in front of it
-                found = slabs.slice(span, ">u8", -2).astype(np.uint64)
-                found &= _TIMESTAMP_MASK
+                times = slabs.slice(span, ">u8", -2).astype(np.uint64)
+                times &= _TIMESTAMP_MASK
                 if self._midnight_ns:
-                    found += np.uint64(self._midnight_ns)
-                slabs.put(values, span, found)
+                    times += np.uint64(self._midnight_ns)
+                slabs.put(values, span, times)
             else:
                 slabs.put(values, span, slabs.slice(span, f">u{width}").astype(column.dtype))
         if width == 8 and column.dtype.kind == "i" and values.min() < 0:
@@ -270,7 +270,7 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
 
 
 def _stripped(words: Any, width: int) -> Any:
-    """An empty string, and those of the bytes that integers stand for, without blanks at the end."""
+    """Return an empty string, followed by the texts of integers, without blanks at the end."""
     data = pa.py_buffer(
         np.append(np.array([_BLANKS], np.uint64).astype(words.type.to_pandas_dtype()), words.to_numpy())
     )
@@ -279,25 +279,25 @@ def _stripped(words: Any, width: int) -> Any:
 
 
 def _nulls(arrow_type: Any, count: int) -> Any:
-    """So many NULLs over bytes that all such columns share."""
+    """Return NULLs over bytes that all such columns share."""
     zeros = _ZEROS if 8 * (count + 1) <= _ZEROS.size else pa.py_buffer(np.zeros(8 * (count + 1), np.uint8))
     buffers = [zeros, zeros, zeros] if pa.types.is_string(arrow_type) else [zeros, zeros]
     return pa.Array.from_buffers(arrow_type, count, buffers, count)
 
 
 class _Span(msgspec.Struct, frozen=True):
-    """Neighbouring records that have a field at the same offset."""
+    """Adjacent records that have a field at the same offset."""
 
     start: int
-    """The first record."""
+    """First record."""
     stop: int
-    """Behind the last one."""
+    """Record after the last one."""
     offset: int
-    """Where the field stands in them."""
+    """Offset of the field in them."""
 
 
 class _Slabs:
-    """The messages of a block side by side, in order of their types' ranks."""
+    """Messages of a block side by side, in order of their types' ranks."""
 
     def __init__(self, kinds: Bytes) -> None:
         self.count = len(kinds)
@@ -305,17 +305,17 @@ class _Slabs:
         rank = _RANKS.take(kinds)
         sizes = np.bincount(rank, minlength=_TYPES + 1)
         self.present = np.flatnonzero(sizes).tolist()
-        """Ranks of the types that there are."""
+        """Ranks of the present types."""
         self._bounds = [0, *np.cumsum(sizes).tolist()]
         self._order = np.argsort(rank, kind="stable") if len(self.present) > 1 else None
 
     def gather(self, data: Bytes, at: Integers, width: int) -> None:
-        """Copy so many bytes of each message, which start at these places."""
+        """Copy ``width`` bytes of each message, which start at these places."""
         self._width = width
         self._records = _gather(data, at if self._order is None else at.take(self._order), width)
 
     def spans(self, column: _Column) -> list[_Span]:
-        """Where the records have the column's field."""
+        """Return the spans of records with the column's field."""
         spans: list[_Span] = []
         for rank in self.present:
             offset = column.offsets[rank]
@@ -329,12 +329,12 @@ class _Slabs:
         return spans
 
     def slice(self, span: _Span, dtype: str, shift: int = 0) -> Any:
-        """A view of the field."""
+        """Return a view of the field."""
         start = span.start * self._width + span.offset + shift
         return np.ndarray((span.stop - span.start,), dtype, self._records, start, (self._width,))
 
     def rows(self, span: _Span) -> Any:
-        """The rows of the records."""
+        """Return the rows of the records."""
         return np.arange(span.start, span.stop) if self._order is None else self._order[span.start : span.stop]
 
     def put(self, column: Any, span: _Span, values: Any) -> None:
@@ -345,7 +345,7 @@ class _Slabs:
             column[self._order[span.start : span.stop]] = values
 
     def validity(self, spans: list[_Span]) -> Any:
-        """A bitmap of the rows of some spans; None if these are all."""
+        """Return a bitmap of the rows of some spans; None if these are all."""
         key = tuple((span.start, span.stop) for span in spans)
         if key not in self._validity:
             bitmap = None
@@ -359,7 +359,7 @@ class _Slabs:
 
 
 def _gather(data: Bytes, at: Integers, width: int) -> Any:
-    """Records of this width at any offsets; what would stand behind the data is 0."""
+    """Return records of this width at any offsets; bytes beyond the data are 0."""
     size = len(data)
     last = size - width
     if not len(at):

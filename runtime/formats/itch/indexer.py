@@ -68,11 +68,11 @@ ITCH_FIELDS: Final = (
     Field(PACKET_TYPE, "string", nullable=True),
     *(Field(name, "string" if f.kind is Kind.ALPHA else "int64", nullable=True) for name, f in WIDE.items()),
 )
-"""The wide relation: what every row has, then the fields of all messages."""
+"""Wide relation: the fields of every row, then those of all messages."""
 
 
 def itch_schema(framing: Literal["file", "soupbin"] = "file", midnight_ns: int = 0) -> Schema:
-    """The schema of the wide relation."""
+    """Return the schema of the wide relation."""
     return Schema(ITCH_FIELDS, format=ItchFormat(framing, midnight_ns))
 
 
@@ -97,16 +97,16 @@ class ItchIndexer(InputFormatIndexer):
         self._types: Any = None
         if by_type:
             letters = pa.array(["", *MESSAGES], pa.string())
-            held = Pushdown(conditions=by_type).wanted(pa.record_batch([letters], [MESSAGE_TYPE]))
+            matches = Pushdown(conditions=by_type).wanted(pa.record_batch([letters], [MESSAGE_TYPE]))
             self._types = np.zeros(256, np.bool_)
-            self._types[[0, *map(ord, MESSAGES)]] = held.to_numpy(zero_copy_only=False)
+            self._types[[0, *map(ord, MESSAGES)]] = matches.to_numpy(zero_copy_only=False)
 
     def index(self, run: Run) -> RunIndex:
-        """One look at every byte; see `ItchRunIndex`."""
+        """Index the run, with one pass over the bytes; see `ItchRunIndex`."""
         return ItchRunIndex(run.array, self._framing, self._limit)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """A message that is cut off stays so."""
+        """Return None, as a message that is cut off stays so."""
         del tail, state
         return None
 
@@ -114,7 +114,7 @@ class ItchIndexer(InputFormatIndexer):
         return record_batch([pa.array([], field.type) for field in self._wanted], self._wanted, 0)
 
     def parse(self, block: Block) -> ParsedBlock:
-        """Gathers the messages of the types that are wanted, and of them the fields that are."""
+        """Gather the wanted messages, and their wanted fields."""
         data = block.array
         starts, bad_starts = self._tuples(data, block)
         kept: Any = None
@@ -158,7 +158,7 @@ class ItchIndexer(InputFormatIndexer):
         )
 
     def _tuples(self, data: Bytes, block: Block) -> tuple[Integers, Integers]:
-        """Where the tuples of a block start, and which of them are malformed, in order."""
+        """Return the starts of a block's tuples, and those of malformed ones, in order."""
         parts: list[Integers] = []
         bad: list[Integers] = []
         singles: list[int] = []
@@ -189,7 +189,7 @@ class ItchIndexer(InputFormatIndexer):
         return starts, bad_starts
 
     def _kinds(self, data: Bytes, at: Integers) -> Bytes:
-        """The message type of each tuple that is not malformed, 0 for heartbeats."""
+        """Return the message type of each tuple that is not malformed, 0 for heartbeats."""
         if self._framing is FILE:
             return data.take(at + 2)
         kinds = data.take(at + 3, mode="clip")
@@ -197,7 +197,7 @@ class ItchIndexer(InputFormatIndexer):
         return kinds
 
     def _judge(self, arrays: list[Any], wrong: list[Wrong], places: Integers) -> tuple[Integers, Flags]:
-        """Make NULLs of wrong values where the schema says so; gives their tuples, and the rows that are refused."""
+        """Replace malformed values by NULL where the schema requires it; return their tuples, and the refused rows."""
         refused = np.zeros(len(places), np.bool_)
         nulled = [_NO_PLACES]
         for each in wrong:

@@ -1,4 +1,4 @@
-"""Which lines of a block of JSON are bad, and why: the good ones are read in large parts, the bad ones named."""
+"""Search for the bad lines of a block of JSON and their faults: good ones are read in large parts."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ __all__ = ["FaultSearch", "Found"]
 
 _PARTS: Final = 8
 _FEW_LINES: Final = 256
-"""Refused parts of at most so many lines are looked at line by line."""
+"""Greatest number of lines of a refused part that are judged line by line."""
 _HINTS: Final = 16
-"""How often the reader's word on which line is bad is followed, before the block is cut into parts instead."""
+"""Number of the reader's hints at bad lines that are followed, before the block is cut into parts instead."""
 
 Nulled = frozenset[str]
 
 
 class Found(msgspec.Struct, frozen=True, eq=False):
-    """A block as columns, and what is wrong with it."""
+    """Block as columns, and its faults."""
 
     rows: Any
     """`pyarrow.RecordBatch` of the good lines, in order."""
     kept: Any
-    """int64 array: the line of each row; None if every line has a row."""
+    """int64 array of the line of each row; None if every line has a row."""
     bad: list[tuple[int, str, str, str]]
-    """Of the bad lines: index, field, expected, reason; in order."""
+    """Index, field, expected value and reason of each bad line, in order."""
     nulled: Any
-    """int64 array: for each malformed value that became NULL its line, in order."""
+    """int64 array of the line of each malformed value that became NULL, in order."""
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
     """Lines that are still to be read."""
 
     lines: Any
-    """Their indices, in order."""
+    """Indices of the lines, in order."""
     nulled: Nulled = frozenset()
     """Fields whose values are malformed in all of them, so that they are not read."""
     judged: bool = False
-    """Whether they have been looked at line by line already, and seemed good."""
+    """True if they were judged line by line already, and seemed good."""
 
 
 class FaultSearch:
-    """Reads all lines of a block that can be read.
+    """Reader of all readable lines of a block.
 
-    A good block takes one call of the reader. Of a refused one the reader often says which line it did not like; then
-    the lines before and behind it are read again without it. Else the block is cut into parts, those that are refused
-    once more, and the last ones are looked at line by line. Whether a line is good never depends on its neighbours:
+    A good block takes one call of the reader. If it is refused, the reader often names a line; then the lines before
+    and after it are read again without it. Else the block is cut into parts, refused ones once more,
+    and the last ones are judged line by line. Whether a line is good never depends on its neighbours:
     it is good if the reader takes it alone, without the malformed values of nullable fields.
     """
 
@@ -73,37 +73,37 @@ class FaultSearch:
         self._judge = lru_cache(64)(self._new_judge)
 
     def search(self, lines: Lines) -> Found:
-        """The rows of all good lines."""
+        """Return the rows of all good lines, and the faults."""
         if lines.wrong:
-            return _Search(self, lines).found()
+            return _Search(self, lines).result()
         reading = self._whole.read(lines.text, lines.count)
         if isinstance(reading, Reading) and not reading.wrong:
             return Found(reading.rows, None, [], np.zeros(0, np.int64))
-        return _Search(self, lines).found(reading)
+        return _Search(self, lines).result(reading)
 
     def reader(self, nulled: Nulled) -> JsonReader:
-        """Reads all fields but these."""
+        """Return a reader of all fields but these."""
         return self._reader(nulled) if nulled else self._whole
 
     def judge(self, nulled: Nulled) -> LineJudge:
-        """Looks at all fields but these."""
+        """Return a judge of all fields but these."""
         return self._judge(nulled)
 
     def field(self, name: str) -> Field:
-        """The field of that name."""
+        """Return the field of that name."""
         return self._by_name[name]
 
     def accepts(self, line: bytes, *fields: Field) -> bool:
-        """Whether the reader takes a line if only these fields are asked for."""
+        """Return True if the reader accepts a line when only these fields are read."""
         others = frozenset(self._by_name).difference(field.name for field in fields)
         return isinstance(self.reader(others).read(line, 1), Reading)
 
     def can_be_null(self, field: Field | None) -> bool:
-        """Whether a malformed value becomes NULL instead of making its tuple bad."""
+        """Return True if a malformed value becomes NULL instead of making its tuple bad."""
         return field is not None and field.nullable and self._null_malformed
 
     def without(self, nulled: Nulled) -> list[Field]:
-        """The fields that are left."""
+        """Return the remaining fields."""
         return [field for field in self._fields if field.name not in nulled]
 
     def _new_reader(self, nulled: Nulled) -> JsonReader:
@@ -126,8 +126,8 @@ class _Search:
         self._nulled: list[Any] = []
         self._later: dict[Nulled, list[int]] = {}
 
-    def found(self, whole: Reading | Refusal | None = None) -> Found:
-        """Reads part by part; what was refused comes back as smaller parts. ``whole``: if all was read already."""
+    def result(self, whole: Reading | Refusal | None = None) -> Found:
+        """Read part by part; refused ones come back as smaller parts. ``whole`` is the reading of all, if done."""
         alive = np.ones(self._lines.count, np.bool_)
         alive[list(self._bad)] = False
         indices = np.flatnonzero(alive)
@@ -144,7 +144,7 @@ class _Search:
         return self._joined()
 
     def _dealt(self, part: _Part, reading: Reading | Refusal) -> list[_Part]:
-        """Keeps what was read of a part, or says what to read instead."""
+        """Store what was read of a part, or return the parts to read instead."""
         if isinstance(reading, Reading):
             self._take(part, reading)
             return []
@@ -167,7 +167,7 @@ class _Search:
         return [_Part(np.array(good, np.int64), part.nulled, True)] if good else []
 
     def _convict(self, index: int, nulled: Nulled) -> bool:
-        """Looks at a line of a refused part; whether something is wrong with it."""
+        """Judge a line of a refused part; return True if it has a fault."""
         line = self._lines.line(index)
         faults = [
             fault
@@ -179,7 +179,7 @@ class _Search:
         return bool(faults)
 
     def _refuse(self, index: int, nulled: Nulled, refusal: Refusal) -> None:
-        """The reader refused a single line: finds out which fields it meant."""
+        """Find the fields at fault in a single line that the reader refused."""
         if self._convict(index, nulled):
             return
         line = self._lines.line(index)
@@ -190,7 +190,7 @@ class _Search:
         self._settle(index, nulled, faults or [Fault(None, refusal.reason, certain=True)])
 
     def _settle(self, index: int, nulled: Nulled, faults: list[Fault]) -> None:
-        """The line is bad, or it is read again without the malformed values."""
+        """Note that a line is bad, or to be read again without the malformed values."""
         for fault in faults:
             if not self._owner.can_be_null(fault.field):
                 name, expected = (fault.field.name, fault.field.type) if fault.field else ("", "a JSON object")
@@ -200,7 +200,7 @@ class _Search:
         self._later.setdefault(nulled | more, []).append(index)
 
     def _take(self, part: _Part, reading: Reading) -> None:
-        """Keeps what was read, NULL in the place of what is wrong with it."""
+        """Store a reading, with NULL for malformed values."""
         columns = dict(zip(reading.rows.schema.names, reading.rows.columns, strict=True))
         good = np.ones(len(part.lines), np.bool_)
         for wrong in reading.wrong:
@@ -227,7 +227,7 @@ class _Search:
         self._indices.append(part.lines[good])
 
     def _joined(self) -> Found:
-        """All parts in the order of the lines."""
+        """Return all parts in the order of the lines."""
         rows = self._owner.empty
         indices = np.zeros(0, np.int64)
         if self._batches:

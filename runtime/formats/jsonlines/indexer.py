@@ -87,8 +87,8 @@ class JsonIndexer(InputFormatIndexer):
         lines = Lines(bytes(block.data), self._limits)
         if not lines.count:
             return ParsedBlock(self._empty, 0, lambda: lines.ends)
-        found = self._search.search(lines)
-        rows, kept = found.rows, found.kept
+        result = self._search.search(lines)
+        rows, kept = result.rows, result.kept
         if (mask := self._pushdown.wanted(rows)) is not None:
             places = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
             if len(places) < rows.num_rows:
@@ -99,9 +99,9 @@ class JsonIndexer(InputFormatIndexer):
             lines.count,
             lambda: lines.ends,
             kept,
-            tuple(lines.bad(*fault) for fault in found.bad[: self._limits.described]),
-            np.array([fault[0] for fault in found.bad], np.int64),
-            found.nulled,
+            tuple(lines.bad(*fault) for fault in result.bad[: self._limits.described]),
+            np.array([fault[0] for fault in result.bad], np.int64),
+            result.nulled,
         )
 
     def terminated(self, tail: bytes, state: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the lines of a block of JSON stand, and which of them are bad by their outer shape alone."""
+"""Lines of a block of JSON, and those that are bad by their outer shape alone."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OPENING, _CLOSING, _OPENING_ARRAY, _CLOSING_ARRAY = b"{}[]"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ASCII: Final = 128
 _LOWER: Final = 0x20
-"""The bit that turns a bracket into a brace."""
+"""Bit that turns a bracket into a brace."""
 _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
-"""Which bytes may stand around an object within its line."""
+"""Bytes that may be around an object within its line."""
 
 
 class Lines:
-    """The lines of a block that are not blank, as offsets; `wrong` says why some cannot be a tuple.
+    """Lines of a block that are not blank, as offsets; `wrong` has the reasons of those that cannot be a tuple.
 
     What it makes sure of, `JsonReader` relies on: a line that is not wrong begins with ``{`` and ends with ``}``, so
     that no object spans lines, and is UTF-8, which Arrow's reader does not make sure of.
@@ -40,24 +40,24 @@ class Lines:
         starts[:1], starts[1:] = 0, ends[:-1]
         self.starts, self.ends = starts, ends
         self.wrong: dict[int, tuple[str, str]] = {}
-        """For each line that is wrong what was expected and what was there."""
+        """Expected and actual shape of each wrong line."""
         if len(ends):
             self._examine()
         self.count = len(self.starts)
 
     def bad(self, index: int, field: str, expected: str, reason: str) -> BadTuple:
-        """The description of a bad line."""
+        """Return the description of a bad line."""
         start, stop = int(self.starts[index]), int(self.ends[index]) - 1
         if stop > start and self.text[stop - 1] == _RETURN:
             stop -= 1
         return BadTuple(index, start, stop, field, expected, reason)
 
     def line(self, index: int) -> bytes:
-        """One line with its end."""
+        """Return one line with its end."""
         return self.text[self.starts[index] : self.ends[index]]
 
     def text_of(self, indices: Any) -> Any:
-        """Lines one behind another; no copy if they stand so in the block."""
+        """Return concatenated lines; no copy if they are adjacent in the block."""
         view = memoryview(self.text)
         borders = np.flatnonzero(np.diff(indices) != 1) + 1
         firsts = self.starts[indices[np.concatenate(([0], borders))]].tolist()
@@ -87,14 +87,14 @@ class Lines:
             self.wrong.setdefault(index, (expected, reason))
 
     def _blank_marks(self) -> None:
-        """Byte order marks before a line become blank space: wherever files with one are joined they stand inside."""
+        """Replace byte order marks before lines by blank space: joined files have them inside."""
         if _BYTE_ORDER_MARK in self.text:
             text = self.text.replace(b"\n" + _BYTE_ORDER_MARK, b"\n   ")
             self.text = b"   " + text[3:] if text.startswith(_BYTE_ORDER_MARK) else text
             self._bytes = np.frombuffer(self.text, np.uint8)
 
     def _trimmed(self) -> tuple[Any, Any]:
-        """The first and the last byte of each line that is not blank space; the last before the first in blank ones."""
+        """Return the first and the last byte of each line that is not blank; last before first in blank ones."""
         first, last = self.starts.copy(), self.ends - 2
         for places, step in ((first, 1), (last, -1)):
             todo = np.arange(len(places))
@@ -111,7 +111,7 @@ class Lines:
         return first, last
 
     def _drop_blank(self, first: Any, last: Any) -> tuple[Any, Any]:
-        """Forgets lines of blank space; not those beyond the limit, which nobody may have held in memory."""
+        """Drop blank lines; not those beyond the limit, which may not have been in memory as wholes."""
         filled = (first <= last) | (self.ends - self.starts > self._limits.tuple_bytes)
         if not filled.all():
             self.starts, self.ends = self.starts[filled], self.ends[filled]
@@ -119,11 +119,11 @@ class Lines:
         return first, np.maximum(last, 0)
 
     def _has(self, places: Any) -> Any:
-        """Which lines hold one of these places, which are in order."""
+        """Return which lines contain one of these ascending places."""
         return np.searchsorted(places, self.ends) > np.searchsorted(places, self.starts)
 
     def _is_utf8(self) -> bool:
-        """One pass outside the interpreter lock."""
+        """Return True if the text is UTF-8, with one pass outside the interpreter lock."""
         offsets = pa.py_buffer(np.array([0, len(self.text)], np.int64))
         try:
             pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(self.text)).validate(full=True)
@@ -132,7 +132,7 @@ class Lines:
         return True
 
     def _undecodable(self) -> Any:
-        """Which lines are not UTF-8; only those with a byte beyond ASCII are looked at one by one."""
+        """Return which lines are not UTF-8; only those with a byte beyond ASCII are checked one by one."""
         wrong = self._has(np.flatnonzero(self._bytes >= _ASCII))
         for index in np.flatnonzero(wrong).tolist():
             try:
@@ -143,7 +143,7 @@ class Lines:
         return wrong
 
     def _examine_nesting(self) -> None:
-        """Brackets outside of texts are looked for only where a line has more opening ones than it may be deep."""
+        """Search brackets outside of texts, only if a line has more opening ones than it may be deep."""
         opening = self._bytes == _OPENING
         if b"[" in self.text:
             opening |= self._bytes == _OPENING_ARRAY
@@ -158,7 +158,7 @@ class Lines:
             self._note(np.isin(np.arange(len(self.starts)), deep), f"at most {deepest} levels", "deeper nesting")
 
     def _depths(self, lines: Any) -> Any:
-        """How deep brackets outside of texts stand in each other, in lines that hold some."""
+        """Return the nesting depth of brackets outside of texts, in lines that have some."""
         lower = self._bytes | _LOWER
         marked = (lower == _OPENING) | (lower == _CLOSING) | (self._bytes == _QUOTE)
         places = np.flatnonzero(marked)
@@ -180,7 +180,7 @@ class Lines:
 
 
 def _is_escaped(text: Any, places: Any) -> Any:
-    """Which places have an odd number of backslashes before them."""
+    """Return which places have an odd number of backslashes before them."""
     others = np.concatenate(([-1], np.flatnonzero(text != _BACKSLASH)))
     before = others[np.searchsorted(others, places) - 1]
     return (places - before - 1) % 2 == 1

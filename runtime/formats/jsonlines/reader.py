@@ -1,4 +1,4 @@
-"""Whole lines of JSON as columns: Arrow's reader, and what it lets pass that is no value of a field's type."""
+"""Reader of whole lines of JSON to columns: Arrow's reader, and checks of the values that it wrongly accepts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LONGEST_DECIMAL: Final = 38
 
 
 class Wrong(msgspec.Struct, frozen=True, eq=False):
-    """Values of one field that were read but are none of its type."""
+    """Values of one field that were read but are not of its type."""
 
     field: Field
-    """Which one."""
+    """Field of the values."""
     rows: Any
     """Boolean array, one per row."""
     reason: str
-    """What is wrong with all of them."""
+    """Fault of all of them."""
 
 
 class Reading(msgspec.Struct, frozen=True, eq=False):
@@ -38,22 +38,22 @@ class Reading(msgspec.Struct, frozen=True, eq=False):
     rows: Any
     """`pyarrow.RecordBatch`, one row per line, a column per field."""
     wrong: tuple[Wrong, ...] = ()
-    """What in it is not to be used."""
+    """Values that must not be used."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why lines could not be read: at least one of them is bad."""
+    """Reason for which lines could not be read: at least one of them is bad."""
 
     reason: str
-    """The reader's words."""
+    """Message of the reader."""
     line: int = -1
-    """Which of the lines it was about, -1 if it did not say; a hint only."""
+    """Index of the line, -1 if unknown; a hint only."""
     path: tuple[str, ...] = ()
-    """The keys that lead to the value, if it said so."""
+    """Keys that lead to the value, if known."""
 
 
 def path_of(field: Field) -> tuple[str, ...]:
-    """The keys that lead to a field's value; a dot behind a backslash belongs to its key.
+    """Return the keys that lead to a field's value; a dot after a backslash belongs to its key.
 
     >>> path_of(Field("x", "int64", path=r"order.price\\.usd"))
     ('order', 'price.usd')
@@ -62,14 +62,14 @@ def path_of(field: Field) -> tuple[str, ...]:
 
 
 class JsonReader:
-    """Reads lines for a set of fields. A line may be refused, and then all lines of the call are.
+    """Reader of lines for a set of fields. If one line is refused, all lines of the call are.
 
     Beyond Arrow's own rules a reading is refused if a line holds more than one object, and if a decimal does not fit
     its precision. Arrow reads dates as numbers of days: they are read as texts and converted afterwards.
     """
 
     def __init__(self, fields: Iterable[Field], *, unexpected: str = "ignore") -> None:
-        """``unexpected``: what becomes of keys that no field asks for, ``ignore`` or ``error``."""
+        """``unexpected`` is the policy for keys of no field, ``ignore`` or ``error``."""
         self.fields = tuple(fields)
         self._schema = pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.fields])
         types = [field.parser.arrow_type for field in self.fields]
@@ -86,7 +86,7 @@ class JsonReader:
         )
 
     def _arrow_fields(self, tree: dict[str, Any]) -> list[Any]:
-        """What is asked of Arrow's reader for a part of the tree."""
+        """Return the request to Arrow's reader for a part of the tree."""
         return [
             pa.field(
                 key,
@@ -98,7 +98,7 @@ class JsonReader:
         ]
 
     def read(self, text: Any, lines: int) -> Reading | Refusal:
-        """That many lines, each of which begins with ``{`` and ends with ``}``."""
+        """Read ``lines`` lines, each of which begins with ``{`` and ends with ``}``."""
         options = pajson.ReadOptions(use_threads=False, block_size=len(text) + 1)
         try:
             table = pajson.read_json(pa.BufferReader(text), read_options=options, parse_options=self._options)
@@ -109,7 +109,7 @@ class JsonReader:
             return _refusal(str(error))
 
     def _reading(self, batch: Any) -> Reading:
-        """The fields' columns out of the nested ones; raises `pyarrow.ArrowInvalid` for a value that does not fit."""
+        """Return the fields' columns out of the nested ones; raise `pyarrow.ArrowInvalid` for a misfit."""
         columns = [
             batch.column(place[0]) if len(place) == 1 else pc.struct_field(batch.column(place[0]), place[1:])
             for place in self._places
@@ -139,7 +139,7 @@ class JsonReader:
 
 
 def tree_of(fields: Iterable[Field]) -> dict[str, Any]:
-    """The positions of the fields by their keys, objects as dictionaries; raises `SchemaError` if paths collide."""
+    """Return the positions of the fields by their keys, objects as dictionaries; raise `SchemaError` if two collide."""
     tree: dict[str, Any] = {}
     for position, field in enumerate(fields):
         *parents, last = path_of(field)
@@ -155,7 +155,7 @@ def tree_of(fields: Iterable[Field]) -> dict[str, Any]:
 
 
 def _places(tree: dict[str, Any], place: tuple[int, ...] = ()) -> Iterator[tuple[int, list[int]]]:
-    """For each field its position at each level of the read columns."""
+    """Yield each field with its position at each level of the read columns."""
     for i, node in enumerate(tree.values()):
         if isinstance(node, dict):
             yield from _places(node, (*place, i))
@@ -164,7 +164,7 @@ def _places(tree: dict[str, Any], place: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def _read_as(arrow_type: Any) -> Any:
-    """What is asked of Arrow's reader: it has no dates as texts, and long decimals wrap around when they are scaled."""
+    """Return the type to request from Arrow's reader: it has no dates as texts, and long decimals wrap around."""
     if pa.types.is_date(arrow_type):
         return pa.string()
     if pa.types.is_decimal128(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL:
@@ -178,14 +178,14 @@ def _read_as(arrow_type: Any) -> Any:
 
 
 def _holds(arrow_type: Any, wanted: Any) -> bool:
-    """Whether a type, or a type nested in it, is one of these."""
+    """Return True if a type, or a type nested in it, is one of these."""
     if pa.types.is_nested(arrow_type):
         return any(_holds(arrow_type.field(i).type, wanted) for i in range(arrow_type.num_fields))
     return bool(wanted(arrow_type))
 
 
 def _finite(column: Any) -> Any:
-    """Which values are finite numbers, or None if all are; JSON has no others, and too large ones become infinite."""
+    """Return which values are finite, or None if all are; JSON has no others, and too large ones become infinite."""
     if pa.types.is_nested(column.type):
         if not _all_finite(column):
             raise pa.ArrowInvalid("not a finite number")

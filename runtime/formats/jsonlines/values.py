@@ -1,4 +1,4 @@
-"""One bad line of JSON: which fields are at fault, and why."""
+"""Judge of one bad line of JSON: which fields are at fault, and why."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _TIMESTAMP: Final = re.compile(
 )
 _UNIT_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _LITERALS: Final = (b"NaN", b"Inf")
-"""What Arrow's reader takes for numbers although JSON has none of them."""
+"""Texts that Arrow's reader accepts as numbers although they are not JSON."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with a line."""
+    """Fault of a line."""
 
     field: Field | None
-    """The field at fault, None for the line as a whole."""
+    """Field at fault, None for the line as a whole."""
     reason: str
-    """What was there."""
+    """Actual value."""
     certain: bool
-    """Whether Arrow's reader refuses it for sure; else it must be asked."""
+    """True if Arrow's reader surely refuses it; else it must be tried."""
 
 
 class LineJudge:
-    """Looks at a single line in Python; asked only about lines that stand near one that the reader refused.
+    """Judge of a single line in Python, used only for lines near one that the reader refused.
 
-    What it finds to be good may still be refused by the reader, which is the judge of last resort.
+    The reader may still refuse a line that seems good here; it has the last word.
     """
 
     def __init__(self, fields: Iterable[Field]) -> None:
@@ -66,7 +66,7 @@ class LineJudge:
         ]
 
     def faults(self, line: bytes) -> list[Fault]:
-        """All that can be seen to be wrong with a line; empty if it seems good."""
+        """Return all visible faults of a line; an empty list if it seems good."""
         try:
             record = self._decoder.decode(line)
         except msgspec.ValidationError as error:
@@ -91,7 +91,7 @@ class LineJudge:
         return faults
 
     def _misplaced(self, message: str) -> list[Fault]:
-        """Fields below something that is no object; all of them, if it is not clear which."""
+        """Return fields below a value that is no object; all of them, if it is not clear which."""
         text, _, where = message.partition(" - at `$.")
         below = where.removesuffix("`")
         fields = [f for f, path in zip(self._fields, self._paths, strict=True) if ".".join(path[:-1]).startswith(below)]
@@ -101,7 +101,7 @@ class LineJudge:
 
 
 def _ways(tree: dict[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """For each field the attributes that lead to its value in a `_record`."""
+    """Yield each field with the attributes that lead to its value in a `_record`."""
     for i, node in enumerate(tree.values()):
         if isinstance(node, dict):
             yield from _ways(node, (*way, f"f{i}"))
@@ -110,7 +110,7 @@ def _ways(tree: dict[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[int
 
 
 def _record(tree: dict[str, Any]) -> Any:
-    """A type that keeps the text of each field's value and skips the rest."""
+    """Return a type that keeps the text of each field's value and skips the rest."""
     fields: list[tuple[str, Any, Any]] = [
         (f"f{i}", _record(node) | None, None) if isinstance(node, dict) else (f"f{i}", msgspec.Raw, msgspec.Raw(b""))
         for i, node in enumerate(tree.values())
@@ -123,12 +123,12 @@ def _kind(token: bytes) -> str:
 
 
 def _is_doubtful(arrow_type: Any) -> bool:
-    """Whether the rules of the type are Arrow's own, and only approximated here."""
+    """Return True if the rules of the type are Arrow's own, and only approximated here."""
     return not any(is_type(arrow_type) for is_type in (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string))
 
 
 def _test_of(arrow_type: Any) -> _Test:
-    """Says why a token that is not null is no value of the type, nothing if it seems to be one."""
+    """Return a test that explains why a token is no value of the type, with "" for one that seems to be."""
     if pa.types.is_integer(arrow_type):
         bounds = np.iinfo(arrow_type.to_pandas_dtype())
         return _of_kind("number", partial(_integer_reason, int(bounds.min), int(bounds.max)))

@@ -1,4 +1,4 @@
-"""Fields of native records: how their bytes become Arrow arrays, and which bytes are no value."""
+"""Fields of native records: conversion of their bytes to Arrow arrays, and the malformed ones."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class NativeField(ABC):
-    """One field of a record; immutable."""
+    """Field of a record; immutable."""
 
     expected: str = ""
-    """What must stand there."""
+    """Expected kind of value."""
     reason: str = ""
-    """What stands there where it is wrong."""
+    """Actual kind of a malformed value."""
 
     def __init__(self, field: Field, stored: str, dtype: str) -> None:
         self.name = field.name
         self.nullable = field.nullable
         self.arrow_type = field.parser.arrow_type
         self.stored = np.dtype(stored)
-        """How the bytes are read."""
+        """Type by which the bytes are read."""
         self.dtype = np.dtype(dtype)
-        """What is made of them by copying."""
+        """Type to which they are copied."""
         self.width = self.stored.itemsize
 
     @abstractmethod
     def column(self, values: Any, nulls: Flags | None) -> tuple[Any, Integers]:
-        """The Arrow array of copied values, and the rows whose values are wrong; these and NULLs may be anything."""
+        """Return the Arrow array of copied values, and the rows of malformed ones; these and NULLs may be anything."""
 
 
 def _bitmap(nulls: Flags | None) -> Any:
@@ -56,7 +56,7 @@ def _rows(bad: Flags, nulls: Flags | None) -> Integers:
 
 
 class _Plain(NativeField):
-    """Every bit pattern is a value."""
+    """Field in which every bit pattern is a value."""
 
     def column(self, values: Any, nulls: Flags | None) -> tuple[Any, Integers]:
         return pa.Array.from_buffers(self.arrow_type, len(values), [_bitmap(nulls), pa.py_buffer(values)]), _NONE
@@ -126,7 +126,7 @@ class _Text(NativeField):
 
 
 def _misencoded(raw: Any, base: int) -> list[int]:
-    """Rows that are not UTF-8, found by halves."""
+    """Return rows that are not UTF-8, found by bisection."""
     try:
         raw.cast(pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
@@ -152,7 +152,7 @@ class _Char(_Text):
 
 
 def native_field(field: Field, byte_order: str, padding: str, width: str | None) -> NativeField:
-    """The field of a schema; ``width`` as the layout says it. Raises `SchemaError`."""
+    """Return the field of a schema, with its ``width`` in the layout; raise `SchemaError`."""
     type_ = field.parser.arrow_type
     mark = "<" if byte_order == "little" else ">"
     if field.type == "string":

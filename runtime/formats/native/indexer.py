@@ -52,7 +52,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
     """
 
     byte_order: Literal["little", "big"] = "little"
-    """Of everything but text."""
+    """Byte order of all fields but text."""
     layout: str = ""
     """Where fields stand and how wide texts are, with blanks between: ``name@offset:width``. A field without an offset
     stands behind the one before it in the schema; ``:width`` is for strings, which need one."""
@@ -72,13 +72,13 @@ class NativeFormat(msgspec.Struct, frozen=True):
         return NativeIndexer(self, schema, pushdown)
 
     def places(self, fields: tuple[Field, ...]) -> tuple[list[int], list[int], int]:
-        """Offset and width of each field, and the size of a record; raises `SchemaError`."""
+        """Return offset and width of each field, and the size of a record; raise `SchemaError`."""
         given: dict[str, tuple[str | None, str | None]] = {}
         for word in self.layout.split():
-            found = _PLACE.fullmatch(word)
-            if found is None or found[1] in given or found[1] not in {field.name for field in fields}:
+            match = _PLACE.fullmatch(word)
+            if match is None or match[1] in given or match[1] not in {field.name for field in fields}:
                 raise SchemaError(f"expected name@offset:width of each field at most once in layout, was {word!r}")
-            given[found[1]] = (found[2], found[3])
+            given[match[1]] = (match[2], match[3])
         offsets: list[int] = []
         widths: list[int] = []
         end = (len(fields) + 7) // 8 if self.null_bitmap else 0
@@ -97,7 +97,7 @@ class NativeFormat(msgspec.Struct, frozen=True):
 
 
 class _UnplacedIndex(RunIndex):
-    """A run whose place in its stream is not known: its cut is arithmetic on what of a record it lacks."""
+    """Index of a run of unknown place in its stream: its cut is arithmetic on the missing bytes of a record."""
 
     __slots__ = ("_length", "_size")
 
@@ -109,7 +109,7 @@ class _UnplacedIndex(RunIndex):
 
 
 def _cut(length: int, state: int, size: int) -> Cut:
-    """The cut of so many bytes; ``state`` is how many bytes of the open record stand before them."""
+    """Return the cut of ``length`` bytes; ``state`` is the number of bytes of the open record before them."""
     first = (size - state) % size
     last = length - (length + state) % size
     if not length or first > length:
@@ -140,13 +140,13 @@ class NativeIndexer(InputFormatIndexer):
         self._described = schema.limits.described
 
     def index(self, run: Run) -> RunIndex:
-        """Arithmetic: no byte is looked at."""
+        """Index by arithmetic: no byte is read."""
         if run.offset < 0:
             return _UnplacedIndex(run.length, self._size)
         return SettledIndex(_cut(run.length, run.offset % self._size, self._size))
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """A record that is cut off stays so."""
+        """Return None, as a record that is cut off stays so."""
         del tail, state
         return None
 
@@ -154,7 +154,7 @@ class NativeIndexer(InputFormatIndexer):
         return record_batch([pa.array([], f.type) for f in self._result], self._result, 0)
 
     def parse(self, block: Block) -> ParsedBlock:
-        """One pass over the block for each field that is wanted, into arrays that Arrow takes over."""
+        """Copy the block in one pass for each wanted field, into arrays that Arrow takes over."""
         size = self._size
         count = block.length // size
         tiles = self._tiles(block)
@@ -201,7 +201,7 @@ class NativeIndexer(InputFormatIndexer):
         )
 
     def _tiles(self, block: Block) -> list[tuple[Any, int, int]]:
-        """The block's bytes as places with so many whole records, few enough to stay in the cache for all fields."""
+        """Return the block's bytes as places with numbers of whole records, few enough to stay in the cache."""
         most = max(1, _TILE_BYTES // self._size)
         return [
             (data, first * self._size, min(most, records - first))
@@ -210,7 +210,7 @@ class NativeIndexer(InputFormatIndexer):
         ]
 
     def _chunks(self, block: Block) -> list[tuple[Any, int]]:
-        """The same as pieces of whole records: large ones as they are, those around their borders and small ones
+        """Return pieces of whole records: large ones as they are, those around their borders and small ones
         joined."""
         size, pieces = self._size, block.pieces
         if min(block.length, _TILE_BYTES) < max(_TILE_BYTES, size) or block.length < _LARGE_BYTES * len(pieces):
@@ -234,7 +234,7 @@ class NativeIndexer(InputFormatIndexer):
         return chunks
 
     def _nulls(self, tiles: list[tuple[Any, int, int]], count: int, bit: int) -> Any:
-        """Which records have NULL in the field of this bit."""
+        """Return which records have NULL in the field of this bit."""
         flags = np.empty(count, np.uint8)
         begin = 0
         for data, start, records in tiles:
@@ -246,7 +246,7 @@ class NativeIndexer(InputFormatIndexer):
     def _judge(
         self, arrays: list[Any], wrong: list[tuple[NativeField, npt.NDArray[np.int64]]], count: int
     ) -> tuple[list[Any], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """Make NULLs of wrong values where the schema says so; gives the records that are refused, and those nulled."""
+        """Replace malformed values by NULL where the schema requires it; return the refused and the nulled records."""
         refused = np.zeros(count, np.bool_)
         for field, bad in wrong:
             if not (field.nullable and self._keeps_wrong):

@@ -1,4 +1,4 @@
-"""Arrow columns as int64 words and back, so that keys of any type can be indexed.
+"""Conversion of Arrow columns to int64 words and back, so that keys of any type can be indexed.
 
 Integers, dates, times and booleans are one word; a float is the word of its bits (-0.0 made 0.0, so that equal values
 are equal words); a string is its number in a pool; an int128 is two words; a nullable column has one more word, 1
@@ -32,24 +32,24 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
 
 
 _FEW: Final = 64
-"""Up to so many strings are converted one by one: fewer calls of Arrow, each of which may give up the interpreter."""
+"""Up to this many strings are converted one by one: fewer Arrow calls, which may release the interpreter lock."""
 
 
 class KeyColumn(msgspec.Struct, frozen=True):
     """One column of a key."""
 
     name: str
-    """Its name in Arrow tables."""
+    """Name of the column in Arrow tables."""
     type: str
-    """One of `ARROW_TYPES`."""
+    """Type of the column, one of `ARROW_TYPES`."""
     nullable: bool = False
-    """Whether it may be NULL."""
+    """True if it may be NULL."""
 
 
 class StringPool:
-    """Strings ↔ numbers, counted up from 0 in the order of their first use; a number is never given again.
+    """Bijection of strings and numbers, counted from 0 in the order of first use; a number is never reused.
 
-    The strings of a pool are state of their own: `added_since` gives what a checkpoint has to write.
+    The strings of a pool are state of their own: `added_since` returns those that a checkpoint has to write.
     """
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
@@ -61,7 +61,7 @@ class StringPool:
         return len(self._strings)
 
     def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
-        """The numbers of a string column's values (NULL: -1); a loop over distinct values, or over few."""
+        """Return the numbers of a string column's values (NULL: -1); loops over distinct values, or over few."""
         if len(column) <= _FEW:
             return np.array([-1 if text is None else self._number(text) for text in column.to_pylist()], np.int64)
         encoded = column.dictionary_encode()
@@ -69,8 +69,8 @@ class StringPool:
         numbers[:-1] = [self._number(text) for text in encoded.dictionary.to_pylist()]
         numbers[-1] = -1
         codes = encoded.indices.fill_null(-1) if column.null_count else encoded.indices
-        found: npt.NDArray[np.int64] = numbers.take(codes.to_numpy())
-        return found
+        values: npt.NDArray[np.int64] = numbers.take(codes.to_numpy())
+        return values
 
     def _number(self, text: str) -> int:
         number = self._numbers.get(text)
@@ -80,18 +80,18 @@ class StringPool:
         return number
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
-        """The strings of these numbers (-1: NULL)."""
+        """Return the strings of these numbers (-1: NULL)."""
         if len(numbers) <= _FEW:
             known = self._strings
             return pa.array([known[place] if place >= 0 else None for place in numbers.tolist()], pa.string())
         if len(self._array) != len(self._strings):
-            # Grown by what is new alone: the pool of a shard may be large and is decoded from in every batch.
+            # Extended by the new strings alone: the pool of a shard may be large and is decoded from in every batch.
             self._array = pa.concat_arrays([self._array, pa.array(self._strings[len(self._array) :], pa.string())])
         unknown = numbers < 0
         return self._array.take(pa.array(numbers, mask=unknown) if unknown.any() else pa.array(numbers))
 
     def added_since(self, count: int) -> list[str]:
-        """Strings that were added after the pool had this many."""
+        """Return the strings that were added after the pool had this many."""
         return self._strings[count:]
 
     def extend(self, strings: Iterable[str]) -> None:
@@ -102,12 +102,12 @@ class StringPool:
 
 
 def width_of(columns: Sequence[KeyColumn]) -> int:
-    """Words per key."""
+    """Return the number of words per key."""
     return sum((2 if c.type == "int128" else 1) + c.nullable for c in columns)
 
 
 def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool) -> Words:
-    """Arrow columns as words, shape (rows, width)."""
+    """Return Arrow columns as words, shape (rows, width)."""
     rows = len(arrays[0]) if arrays else 0
     words = np.zeros((rows, width_of(columns)), np.int64)
     place = 0
@@ -141,14 +141,14 @@ def _encode_column(column: KeyColumn, array: pa.Array, pool: StringPool, words: 
 
 
 def _decimal_words(array: pa.Array) -> Words:
-    """Low and high 64 bits of decimal128 values, shape (rows, 2)."""
+    """Return the low and high 64 bits of decimal128 values, shape (rows, 2)."""
     wide = array.cast(pa.decimal128(38, 0))
     raw = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)[wide.offset : wide.offset + len(wide)]
     return np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], raw, 0)
 
 
 def decode_words(columns: Sequence[KeyColumn], words: Words, pool: StringPool) -> list[pa.Array]:
-    """The Arrow columns that gave these words."""
+    """Return the Arrow columns of these words."""
     arrays: list[pa.Array] = []
     place = 0
     for column in columns:

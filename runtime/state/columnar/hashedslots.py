@@ -1,4 +1,4 @@
-"""Keys of any words → slots: a hash table with linear probing, looked into a batch at a time.
+"""Hash table with linear probing from keys of any words to slots, which is looked up a batch at a time.
 
 Every probe is one numpy operation over all keys of the batch that are still unresolved.
 """
@@ -34,7 +34,7 @@ def _hash(words: Words) -> npt.NDArray[np.uint64]:
 
 
 def _equal(some: Words, others: Words) -> npt.NDArray[np.bool_]:
-    """Whether rows are equal, column by column: `all` over so short rows takes longer."""
+    """Return which rows are equal, column by column: `all` over such short rows takes longer."""
     equal = np.ones(len(some), np.bool_)
     for column in range(some.shape[1]):
         equal &= some[:, column] == others[:, column]
@@ -42,17 +42,17 @@ def _equal(some: Words, others: Words) -> npt.NDArray[np.bool_]:
 
 
 class HashedSlots:
-    """A layout of a key index; ``keys`` are those of the index by slot. Its owner is the index's."""
+    """Layout of a key index; ``keys`` are those of the index by slot. Its owner is the index's."""
 
     def __init__(self) -> None:
         self._positions = np.full(_SMALLEST, _EMPTY, np.int64)  # position → slot, _EMPTY or _TOMBSTONE
         self._position_of = np.full(_SMALLEST, _EMPTY, np.int64)  # slot → position, _EMPTY when the slot is free
-        self._held = 0
+        self._live = 0
         self._tombstones = 0
 
     def lookup(self, wanted: Words, keys: Words) -> Slots:
-        """The slot of each wanted key, -1 where there is none."""
-        found = np.full(len(wanted), -1, np.int64)
+        """Return the slot of each wanted key, -1 for a missing one."""
+        slots = np.full(len(wanted), -1, np.int64)
         mask = len(self._positions) - 1
         position = (_hash(wanted) & np.uint64(mask)).view(np.int64)
         pending = np.arange(len(wanted))
@@ -60,26 +60,26 @@ class HashedSlots:
             slot = self._positions[position[pending]]
             match = slot >= 0
             match[match] = _equal(keys[slot[match]], wanted[pending[match]])
-            found[pending[match]] = slot[match]
+            slots[pending[match]] = slot[match]
             pending = pending[~match & (slot != _EMPTY)]
             position[pending] = (position[pending] + 1) & mask
-        return found
+        return slots
 
     def enter(self, slots: Slots, keys: Words) -> None:
-        """Take slots in whose keys are known to be absent."""
+        """Insert slots whose keys are known to be absent."""
         self._reserve(len(slots), keys)
         self._place(slots, keys)
-        self._held += len(slots)
+        self._live += len(slots)
 
     def leave(self, slots: Slots) -> None:
-        """Forget these slots, which must be live."""
+        """Remove these slots, which must be live."""
         self._positions[self._position_of[slots]] = _TOMBSTONE
         self._position_of[slots] = _EMPTY
-        self._held -= len(slots)
+        self._live -= len(slots)
         self._tombstones += len(slots)
 
     def _place(self, slots: Slots, keys: Words) -> None:
-        """Where two slots want one position, one of them moves on."""
+        """Place slots; where two collide on a position, one of them moves on."""
         mask = len(self._positions) - 1
         position = (_hash(keys[slots]) & np.uint64(mask)).view(np.int64)
         pending = np.arange(len(slots))
@@ -91,7 +91,7 @@ class HashedSlots:
             won = self._positions[position[free]] == slots[free]
             self._position_of[slots[free[won]]] = position[free[won]]
             lost = free[~won]
-            # A tombstone that two slots wanted was counted off twice.
+            # A tombstone on which two slots collided was subtracted twice.
             if len(lost):
                 self._tombstones += int(np.isin(lost, pending[there == _TOMBSTONE]).sum())
             pending = np.concatenate([pending[there >= 0], lost])
@@ -102,10 +102,10 @@ class HashedSlots:
             position_of = np.full(len(keys), _EMPTY, np.int64)
             position_of[: len(self._position_of)] = self._position_of
             self._position_of = position_of
-        if 2 * (self._held + self._tombstones + count) <= len(self._positions):
+        if 2 * (self._live + self._tombstones + count) <= len(self._positions):
             return
         size = _SMALLEST
-        while size < 4 * (self._held + count):
+        while size < 4 * (self._live + count):
             size *= 2
         self._positions = np.full(size, _EMPTY, np.int64)
         self._tombstones = 0
@@ -114,6 +114,6 @@ class HashedSlots:
     def _check(self, live: Slots) -> None:
         """Assert every invariant, given all live slots; for tests."""
         assert (self._positions[self._position_of[live]] == live).all()
-        assert int((self._positions >= 0).sum()) == len(live) == self._held
+        assert int((self._positions >= 0).sum()) == len(live) == self._live
         assert int((self._position_of >= 0).sum()) == len(live)
         assert int((self._positions == _TOMBSTONE).sum()) == self._tombstones

@@ -1,10 +1,10 @@
-"""An index from keys to slots that is looked up and changed a batch at a time.
+"""Index from keys to slots that is looked up and changed a batch at a time.
 
-Keys are rows of int64 words; a slot is a small integer under which a caller keeps what belongs to the key. A call is a
-fixed number of numpy operations, so that its cost follows the batch and not the number of keys held.
+Keys are rows of int64 words; a slot is a small integer under which a caller stores the data of the key. A call is a
+fixed number of numpy operations, so that its cost follows the batch and not the number of live keys.
 
 Tried and rejected: a Python dict (a loop per key, 10 times slower at batches of 10,000) and sorted arrays with
-`searchsorted` (a merge of everything held for each batch).
+`searchsorted` (a merge of all keys for each batch).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALLEST: Final = 64
 
 
 class KeyIndex:
-    """Keys of ``width`` words → slots; freed slots are used again.
+    """Index from keys of ``width`` words to slots; freed slots are reused.
 
     Not thread-safe: one owner at a time.
     """
@@ -35,7 +35,7 @@ class KeyIndex:
         self._keys = np.zeros((_SMALLEST, width), np.int64)  # slot → key
         self._is_live = np.zeros(_SMALLEST, np.bool_)  # by slot
         self._used = 0  # slots handed out so far, live or free
-        self._free = np.zeros(_SMALLEST, np.int64)  # a stack of freed slots, to be used again
+        self._free = np.zeros(_SMALLEST, np.int64)  # a stack of freed slots, to be reused
         self._free_count = 0
         self._layout = HashedSlots()
 
@@ -44,27 +44,27 @@ class KeyIndex:
 
     @property
     def capacity(self) -> int:
-        """One more than the highest slot that may be handed out without growing; callers size their columns by it."""
+        """One more than the highest slot that may be allocated without growing; callers size their columns by it."""
         return len(self._keys)
 
     def keys_of(self, slots: Slots) -> Words:
-        """The keys of live slots, shape (n, width)."""
+        """Return the keys of live slots, shape (n, width)."""
         return self._keys.take(slots, axis=0)
 
     def live_slots(self) -> Slots:
-        """All live slots, ascending."""
+        """Return all live slots, ascending."""
         return np.flatnonzero(self._is_live[: self._used])
 
     def live_slots_in(self, start: int, stop: int) -> Slots:
-        """The live slots of a range, ascending; there are none from `capacity` on."""
+        """Return the live slots of a range, ascending; there are none from `capacity` on."""
         return np.flatnonzero(self._is_live[start : min(stop, self._used)]) + start
 
     def lookup(self, keys: Words) -> Slots:
-        """The slot of each key, -1 where there is none; keys may repeat."""
+        """Return the slot of each key, -1 for a missing one; keys may repeat."""
         return self._layout.lookup(keys, self._keys)
 
     def insert(self, keys: Words) -> tuple[Slots, npt.NDArray[np.bool_]]:
-        """The slot of each key, made where there was none, and which were made; keys must not repeat."""
+        """Return the slot of each key, allocated if missing, and which were allocated; keys must not repeat."""
         slots = self.lookup(keys)
         made = slots < 0
         if made.any():
@@ -72,7 +72,7 @@ class KeyIndex:
         return slots, made
 
     def add(self, keys: Words) -> Slots:
-        """A slot for each of these keys, which must not be held and must not repeat."""
+        """Return a new slot for each of these keys, which must be missing and must not repeat."""
         slots = self._take_slots(len(keys))
         self._keys[slots] = keys
         self._is_live[slots] = True
@@ -80,7 +80,7 @@ class KeyIndex:
         return slots
 
     def remove(self, slots: Slots) -> None:
-        """Forget the keys of these live slots; slots must not repeat."""
+        """Remove the keys of these live slots; slots must not repeat."""
         is_live = self._is_live.take(slots)
         if not is_live.all():
             raise KeyError(f"expected live slots, was {slots[~is_live][:5].tolist()}")

@@ -1,8 +1,8 @@
-"""A keyed table of integers: the columnar dictionary in which operators and views keep their state.
+"""Keyed table of integers: the columnar dictionary in which operators and views keep their state.
 
-Keys are int64 words (`columns.py`), values are int64 columns, and every call takes a whole batch. What was touched
-since the last save is tracked by slot, so that a differential checkpoint writes a *run*: the present value of every
-touched key and the keys that are gone. A table is its runs, applied in order.
+Keys are int64 words (`columns.py`), values are int64 columns, and every call takes a whole batch. Changes since the
+last save are tracked by slot, so that a differential checkpoint writes a *run*: the present value of every changed
+key and the deleted keys. A table is its runs, applied in order.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Words = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int64]
 
 _CHANGED: Final = np.uint8(1)
-"""Touched since the last save."""
+"""Mark of a slot that changed since the last save."""
 _STORED: Final = np.uint8(2)
-"""Held by what was saved so far, or may be."""
+"""Mark of a slot that is, or may be, in the saved state."""
 _NONE: Final = np.zeros(0, np.int64)
 
 
 class KeyedTable:
-    """Keys of ``width`` words → one int64 per value column.
+    """Table from keys of ``width`` words to one int64 per value column.
 
     Not thread-safe: one owner at a time. A batch's keys, or slots, must not repeat where a method changes the table.
     """
@@ -41,8 +41,8 @@ class KeyedTable:
         self._index = KeyIndex(width)
         self._values = np.zeros((len(self._names), self._index.capacity), np.int64)
         self._marks = np.zeros(self._index.capacity, np.uint8)  # by slot: _CHANGED, _STORED; 0 where it is free
-        self._changed: list[Slots] = []  # since the last save; those without a mark are not any more
-        self._gone: list[Words] = []  # stored keys that were taken away since then
+        self._changed: list[Slots] = []  # since the last save; those without a mark are obsolete
+        self._gone: list[Words] = []  # stored keys that were deleted since then
         self._in_flight: tuple[Slots, Words] | None = None  # what the last save wrote: changed slots and gone keys
 
     def __len__(self) -> int:
@@ -50,32 +50,32 @@ class KeyedTable:
 
     @property
     def width(self) -> int:
-        """Words per key."""
+        """Number of words per key."""
         return self._width
 
     @property
     def dirty(self) -> bool:
-        """Whether anything was touched since the last save."""
+        """True if anything changed since the last save."""
         return bool(self._changed or self._gone)
 
     def lookup(self, keys: Words) -> Slots:
-        """The slot of each key, -1 where there is none; keys may repeat."""
+        """Return the slot of each key, -1 for a missing one; keys may repeat."""
         return self._index.lookup(keys)
 
     def get(self, slots: Slots) -> Words:
-        """Values of live slots, shape (value columns, n); undefined where a slot is -1."""
+        """Return the values of live slots, shape (value columns, n); undefined for a slot of -1."""
         return self._values.take(slots, axis=1)
 
     def keys_of(self, slots: Slots) -> Words:
-        """Keys of live slots, shape (n, width)."""
+        """Return the keys of live slots, shape (n, width)."""
         return self._index.keys_of(slots)
 
     def live_slots(self) -> Slots:
-        """Slots of all keys held."""
+        """Return the slots of all keys."""
         return self._index.live_slots()
 
     def put(self, keys: Words, values: Words) -> None:
-        """Set the values (shape (value columns, n)) of these keys, made where they were not there."""
+        """Set the values (shape (value columns, n)) of these keys, and insert missing keys."""
         if not len(keys):
             return
         slots, _ = self._index.insert(keys)
@@ -89,7 +89,7 @@ class KeyedTable:
         self._change(slots)
 
     def delete(self, keys: Words) -> None:
-        """Take away these keys, which must be held."""
+        """Delete these keys, which must exist."""
         if not len(keys):
             return
         slots = self._index.lookup(keys)
@@ -98,7 +98,7 @@ class KeyedTable:
         self.delete_at(slots)
 
     def delete_at(self, slots: Slots) -> None:
-        """Take away the keys of live slots. One that came after the last save leaves no trace in the next."""
+        """Delete the keys of live slots. A key inserted after the last save leaves no trace in the next."""
         stored = slots.compress(self._marks.take(slots) & _STORED)
         if len(stored):
             self._gone.append(self._index.keys_of(stored))
@@ -114,19 +114,19 @@ class KeyedTable:
 
     @property
     def held_bytes(self) -> int:
-        """What everything held takes up in a run, less what a run takes up by itself."""
+        """Size of all rows in a run, less the fixed size of a run."""
         return len(self) * 8 * (self._width + len(self._names))
 
     def save(self) -> pa.RecordBatch:
-        """What changed since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
+        """Return the changes since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
-        """What `save` gives and, as if they had changed, the keys of the next slots from ``start`` on.
+        """Return `save` and, as if they had changed, the keys of the next slots from ``start`` on.
 
-        So many slots as ``factor`` times what changed, but ``least`` of them. Gives the slot to go on from, None behind
-        the last. Whoever has come from 0 to the end has runs that together hold everything, whatever happened
-        meanwhile: a key held in the end was swept, or it changed behind the sweep.
+        The number of slots is ``factor`` times the changes, but at least ``least``. Also return the slot to resume
+        from, None after the last. The runs of a complete sweep from 0 to the end have the whole state, whatever changed
+        meanwhile: each key live at the end was swept, or it changed after the sweep passed it.
         """
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
@@ -134,36 +134,36 @@ class KeyedTable:
         return run, stop if stop < self._index.capacity else None
 
     def _take_off(self) -> tuple[Slots, Words]:
-        """The slots that changed and the keys that are gone, in flight from now on."""
+        """Return the changed slots and the deleted keys, which are in flight from now on."""
         if self._in_flight is not None:
             self.on_failed()
         slots = np.concatenate([_NONE, *self._changed])
         slots = slots.compress(self._marks.take(slots) & _CHANGED)
-        if len(self._changed) > 1:  # a slot that was freed and used again stands there twice
+        if len(self._changed) > 1:  # a slot that was freed and reused is in there twice
             slots = _once(slots)
         gone = np.concatenate([np.zeros((0, self._width), np.int64), *self._gone])
         if len(gone):
-            gone = gone.compress(self._index.lookup(gone) < 0, axis=0)  # not those that came back
+            gone = gone.compress(self._index.lookup(gone) < 0, axis=0)  # without keys inserted again
             gone = _distinct(gone)
         self._marks[slots] = _STORED
         self._changed, self._gone, self._in_flight = [], [], (slots, gone)
         return slots, gone
 
     def save_all(self) -> pa.RecordBatch:
-        """Everything held, as one run: the base of a compacted chain."""
+        """Return all rows as one run: the base of a compacted chain."""
         return self._run(self._index.live_slots(), np.zeros((0, self._width), np.int64))
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
         self._in_flight = None
 
     def on_failed(self) -> None:
-        """The last save is lost: its edits go out with the next."""
+        """Note that the last save is lost: its edits go out with the next."""
         if self._in_flight is None:
             return
         slots, gone = self._in_flight
         self._in_flight = None
-        # Marked as stored they stay: one too many is reported gone then, if it is taken away before it is stored.
+        # They stay marked as stored: at worst a key that was never stored is reported as deleted.
         slots = slots.compress(self._marks.take(slots) == _STORED)
         if len(slots):
             self._marks[slots] |= _CHANGED
@@ -172,20 +172,20 @@ class KeyedTable:
             self._gone.append(gone)
 
     def apply_run(self, run: pa.RecordBatch) -> None:
-        """Take over a run written by `save`; leaves nothing dirty."""
-        keys, held = self._rows_of(run)
+        """Restore a run written by `save`; leaves nothing dirty."""
+        keys, is_live = self._rows_of(run)
         values = np.stack([c.to_numpy() for c in run.columns[self._width + 1 :]] or [np.zeros(len(keys), np.int64)])
-        gone = self._index.lookup(keys[~held])
+        gone = self._index.lookup(keys[~is_live])
         gone = gone[gone >= 0]
         self._index.remove(gone)
         self._marks[gone] = 0
-        slots, _ = self._index.insert(keys[held])
+        slots, _ = self._index.insert(keys[is_live])
         self._grow()
-        self._values[:, slots] = values[: len(self._names), held]
+        self._values[:, slots] = values[: len(self._names), is_live]
         self._marks[slots] = _STORED
 
     def _rows_of(self, run: pa.RecordBatch) -> tuple[Words, npt.NDArray[np.bool_]]:
-        """The keys of a run, and which of them are held after it."""
+        """Return the keys of a run, and which of them are live after it."""
         expected = self._schema()
         if not run.schema.equals(expected):
             raise CorruptStateError(f"expected a run of {expected.names}, was {run.schema.names}")
@@ -198,16 +198,16 @@ class KeyedTable:
         )
 
     def _run(self, slots: Slots, gone: Words) -> pa.RecordBatch:
-        """The present values of slots and, behind them, keys that are not held any more."""
+        """Return a run of the present values of slots, followed by deleted keys."""
         keys = self._index.keys_of(slots)
-        held = np.ones(len(slots) + len(gone), np.bool_)
-        held[len(slots) :] = False
+        is_live = np.ones(len(slots) + len(gone), np.bool_)
+        is_live[len(slots) :] = False
         values = self.get(slots)
         if len(gone):
             keys = np.concatenate([keys, gone])
             values = np.concatenate([values, np.zeros((len(values), len(gone)), np.int64)], axis=1)
         arrays = [pa.array(np.ascontiguousarray(keys[:, i])) for i in range(self._width)]
-        arrays.append(pa.array(held))
+        arrays.append(pa.array(is_live))
         arrays += [pa.array(v) for v in values]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema())
 
@@ -238,7 +238,7 @@ def _distinct(keys: Words) -> Words:
 
 
 def _once(words: Words) -> Words:
-    """Each word once, ascending; `np.unique` hashes them first, which takes ten times as long."""
+    """Return each word once, ascending; `np.unique` hashes them first, which takes ten times as long."""
     words = np.sort(words)
     differs = np.ones(len(words), np.bool_)
     np.not_equal(words[1:], words[:-1], out=differs[1:])

@@ -1,10 +1,10 @@
-"""The ten persisted types: Python collections whose edits are known slot by slot.
+"""The ten persisted types: Python collections whose edits are tracked slot by slot.
 
 ```
 PersistedValue, Array, List, Queue, Stack ──▶ Contiguous: slots [head, tail)       ┐
-PersistedLinkedList ──▶ Links: slots that name their neighbours      ┐             ├─ Slots ──save──▶ edits ──▶ Store
+PersistedLinkedList ──▶ Links: slots with links to their neighbours  ┐             ├─ Slots ──save──▶ edits ──▶ Store
 PersistedSet, SortedSet ──▶ Members                                  ├─ Scattered ─┘    ◀──first use, restore──
-PersistedDictionary, SortedDictionary ──▶ Entries                    ┘ (freed slots are used again)
+PersistedDictionary, SortedDictionary ──▶ Entries                    ┘ (freed slots are reused)
 ```
 """
 
@@ -54,4 +54,4 @@ KINDS: Final[dict[str, type[PersistedObject]]] = {
         PersistedSortedDictionary,
     )
 }
-"""The types by what they are called in the index."""
+"""Types by their names in the index."""

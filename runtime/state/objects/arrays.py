@@ -1,4 +1,4 @@
-"""One value, and a fixed number of values."""
+"""Persisted value and persisted array of fixed length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class PersistedValue(PersistedObject, Generic[T]):
-    """One value, `value`."""
+    """Persisted single value, `value`."""
 
     kind: ClassVar[str] = "value"
     _slots: Contiguous
@@ -25,11 +25,11 @@ class PersistedValue(PersistedObject, Generic[T]):
         return Contiguous(home, schema, ())
 
     def begin(self, length: int, initial: object) -> None:
-        self._slots.items.append(self._slots.kept(initial))
+        self._slots.items.append(self._slots.checked(initial))
 
     @property
     def value(self) -> T:
-        """The value; what the object was made with before the first is set."""
+        """The value; the initial one until it is set."""
         value: T = self._slots.value(0)
         return value
 
@@ -42,7 +42,7 @@ class PersistedValue(PersistedObject, Generic[T]):
 
 
 class PersistedArray(Line[T]):
-    """A `collections.abc.Sequence` of fixed length, whose items can be set: ``array[3] = 42``."""
+    """Persisted `collections.abc.Sequence` of fixed length, whose items can be set: ``array[3] = 42``."""
 
     kind: ClassVar[str] = "array"
 
@@ -53,10 +53,10 @@ class PersistedArray(Line[T]):
     def begin(self, length: int, initial: object) -> None:
         if length < 0:
             raise ValueError(f"expected a length of at least 0 for array {self.name}, was {length}")
-        self._slots.items.extend([self._slots.kept(initial)] * length)
+        self._slots.items.extend([self._slots.checked(initial)] * length)
 
     def __setitem__(self, place: int, value: T) -> None:
-        """Raises `IndexError` outside of the array."""
+        """Set an item; raise `IndexError` outside of the array."""
         number = index(place)
         length = len(self)
         if not -length <= number < length:

@@ -1,10 +1,10 @@
-"""Slots that follow one another, [head, tail): what values, arrays, lists, queues and stacks are kept in.
+"""Contiguous slots [head, tail), in which values, arrays, lists, queues and stacks are stored.
 
-What goes out with a save follows from three things: the range that the store may hold, the slot from which on
-everything is new, and single slots changed below it. So adding to an end costs nothing but the item, and an item that
-came and went between two saves is never written.
+The edits of a save follow from three things: the range that the store may have, the slot from which on all are new,
+and single slots changed below it. So adding to an end costs nothing but the item, and an item that was added and
+removed between two saves is never written.
 
-An item that is `bytes` is one that has not been decoded, or a value that is itself `bytes`, which stays encoded.
+An item that is `bytes` is one that was not decoded, or a value that is itself `bytes`, which stays encoded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TAIL: Final = 1
 
 
 class _Flight(msgspec.Struct, frozen=True):
-    """A save whose outcome is open."""
+    """Save whose outcome is open."""
 
     head: int
     tail: int
@@ -42,25 +42,25 @@ class _Flight(msgspec.Struct, frozen=True):
 class Contiguous(Slots):
     """Items in slots [head, head + number of items). Not thread-safe: one owner at a time."""
 
-    _held = "items"
+    _loaded = "items"
 
     def __init__(self, home: Home, schema: Schema, metadata: tuple[int, ...], *, is_queue: bool = False) -> None:
-        """``metadata``: the entries that say how many there are; without any it is always one item."""
+        """``metadata`` are the entries with the ends; without any there is always one item."""
         super().__init__(home, schema)
         self._entries = metadata
         self._is_queue = is_queue
         self.head = 0
         self.new_from = 0
-        """Items in this slot and above go out with the next save, whatever happened to them."""
+        """Items in this slot and above go out with the next save, changed or not."""
         self.changed: set[int] = set()
-        """Slots below that which were changed."""
-        self._stored = (0, 0)  # what the store may hold
+        """Changed slots below that."""
+        self._stored = (0, 0)  # range that the store may have
         self._stored_metadata: dict[int, int] = {}
         self._flight: _Flight | None = None
 
     @cached_property
     def items(self) -> MutableSequence[Any]:
-        """The items, encoded or not: a list, or a deque where they come and go at both ends."""
+        """Items, encoded or not: a list, or a deque for a queue."""
         stored = self.metadata()
         head, tail = self._ends(stored)
         items = self._made(self._read(head, tail))
@@ -70,7 +70,7 @@ class Contiguous(Slots):
 
     @property
     def tail(self) -> int:
-        """The slot behind the last."""
+        """Slot after the last."""
         length = len(self.items)  # which may have to be read, and the head with it
         return self.head + length
 
@@ -78,7 +78,7 @@ class Contiguous(Slots):
         self.items = self._made(())
 
     def value(self, place: int) -> Any:
-        """The item at a place (from 0), decoded for good."""
+        """Return the item at a place (from 0), and keep it decoded."""
         item = self.items[place]
         if type(item) is bytes:
             item = self.codec.decode(item)
@@ -87,32 +87,32 @@ class Contiguous(Slots):
         return item
 
     def values(self) -> Iterator[Any]:
-        """All items, decoded."""
+        """Yield all items, decoded."""
         decode = self.codec.decode
         for item in self.items:
             yield decode(item) if type(item) is bytes else item
 
-    def kept(self, value: object) -> object:
-        """A value as an item; raises `TypeError` or `ValueError` for one that could not be saved."""
+    def checked(self, value: object) -> object:
+        """Return a value as an item; raise `TypeError` or `ValueError` for one that could not be saved."""
         if type(value) is bytes:
             return self.codec.encode(value)
         self.codec.check(value)
         return value
 
     def change(self, place: int, value: object) -> None:
-        """Put a value at a place (from 0)."""
-        self.items[place] = self.kept(value)
+        """Set the value at a place (from 0)."""
+        self.items[place] = self.checked(value)
         slot = self.head + place
         if slot < self.new_from:
             self.changed.add(slot)
 
     def renew(self, place: int) -> None:
-        """Everything from this place on has moved."""
+        """Mark all items from this place on as moved."""
         self.new_from = min(self.new_from, self.head + place)
 
     def migrate(self, version: int, migrate: Callable[[int, Any], Any]) -> None:
         decode = Codec(Any, self.home.name).decode
-        self.items = self._made([self.kept(migrate(version, decode(item))) for item in self.items])
+        self.items = self._made([self.checked(migrate(version, decode(item))) for item in self.items])
         self.new_from = self.head
 
     def on_saved(self) -> None:
@@ -128,7 +128,7 @@ class Contiguous(Slots):
         self._flight = None
         self.new_from = min(self.new_from, flight.new_from)
         self.changed |= flight.changed
-        # The store may have committed and failed to say so: whatever it may hold is deleted once it is gone.
+        # The store may have committed without reporting it: the range that it may have is deleted once it is removed.
         low, high = self._stored
         self._stored = (min(low, flight.head), max(high, flight.tail)) if low < high else (flight.head, flight.tail)
         self._stored_metadata = {k: v for k, v in self._stored_metadata.items() if flight.metadata.get(k) == v}
@@ -180,7 +180,7 @@ class Contiguous(Slots):
         self.home.expect(expected == tail, f"items in slots {head} to {tail - 1}", f"none in slot {expected}")
 
     def _described(self, head: int, tail: int) -> dict[int, int]:
-        """The metadata of these ends."""
+        """Return the metadata of these ends."""
         if not self._entries:
             return {}
         return {HEAD: head, TAIL: tail} if self._is_queue else {LENGTH: tail}

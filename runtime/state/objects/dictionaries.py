@@ -1,4 +1,4 @@
-"""A dictionary, and one that is kept in order."""
+"""Persisted dictionary and sorted dictionary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class _AnyDictionary(PersistedObject, MutableMapping[K, V]):
-    """What both have: `collections.abc.MutableMapping`."""
+    """Base of both: `collections.abc.MutableMapping`."""
 
     _slots: Entries
 
@@ -52,7 +52,7 @@ class _AnyDictionary(PersistedObject, MutableMapping[K, V]):
 
 
 class PersistedDictionary(_AnyDictionary[K, V]):
-    """A `dict`; its keys keep the order in which they came, also over a restart."""
+    """Persisted `dict`; its keys keep their insertion order, also over a restart."""
 
     kind: ClassVar[str] = "dictionary"
 
@@ -61,7 +61,7 @@ class PersistedDictionary(_AnyDictionary[K, V]):
         return Entries(home, schema, is_sorted=False)
 
     def popitem(self) -> tuple[K, V]:
-        """Take away the key that came last; raises `KeyError` if there is none."""
+        """Remove and return the newest entry; raise `KeyError` if there is none."""
         if not self._slots.slot_of:
             raise KeyError(f"expected an entry in dictionary {self.name}, was empty")
         key: K = next(reversed(self._slots.slot_of))
@@ -69,7 +69,7 @@ class PersistedDictionary(_AnyDictionary[K, V]):
 
 
 class PersistedSortedDictionary(_AnyDictionary[K, V]):
-    """A `sortedcontainers.SortedDict` without a key function: its keys by order, and by their place in it."""
+    """Persisted `sortedcontainers.SortedDict` without a key function: keys by order, and by their place in it."""
 
     kind: ClassVar[str] = "sorted_dictionary"
 
@@ -82,29 +82,29 @@ class PersistedSortedDictionary(_AnyDictionary[K, V]):
         return self._slots.slot_of
 
     def peekitem(self, place: int = -1) -> tuple[K, V]:
-        """The entry at a place, the last if none is said; raises `IndexError`."""
+        """Return the entry at a place, by default the last; raise `IndexError` if there is none."""
         key: Any = self._sorted.keys()[place]
         return key, self[key]
 
     def popitem(self, place: int = -1) -> tuple[K, V]:
-        """Take away the entry at a place, the last if none is said; raises `KeyError` if there is none."""
+        """Remove and return the entry at a place, by default the last; raise `KeyError` if there is none."""
         if not self._slots.slot_of:
             raise KeyError(f"expected an entry in sorted dictionary {self.name}, was empty")
         key, _ = self.peekitem(place)
         return key, self.pop(key)
 
     def index(self, key: K, start: int | None = None, stop: int | None = None) -> int:
-        """The place of a key; raises `ValueError` if it is not in the range."""
-        found: int = self._sorted.index(key, start, stop)
-        return found
+        """Return the place of a key; raise `ValueError` if it is not in the range."""
+        place: int = self._sorted.index(key, start, stop)
+        return place
 
     def bisect_left(self, key: K) -> int:
-        """The place of the first key that is not below this one."""
+        """Return the place of the first key that is not below this one."""
         place: int = self._sorted.bisect_left(key)
         return place
 
     def bisect_right(self, key: K) -> int:
-        """The place of the first key above this one."""
+        """Return the place of the first key above this one."""
         place: int = self._sorted.bisect_right(key)
         return place
 
@@ -115,11 +115,11 @@ class PersistedSortedDictionary(_AnyDictionary[K, V]):
         inclusive: tuple[bool, bool] = (True, True),
         reverse: bool = False,
     ) -> Iterator[K]:
-        """The keys of a range of values."""
-        found: Iterator[K] = self._sorted.irange(minimum, maximum, inclusive, reverse)
-        return found
+        """Yield the keys of a range of values."""
+        keys: Iterator[K] = self._sorted.irange(minimum, maximum, inclusive, reverse)
+        return keys
 
     def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[K]:
-        """The keys of a range of places."""
-        found: Iterator[K] = self._sorted.islice(start, stop, reverse)
-        return found
+        """Yield the keys of a range of places."""
+        keys: Iterator[K] = self._sorted.islice(start, stop, reverse)
+        return keys

@@ -1,4 +1,4 @@
-"""Slots that are found by a key: what sets and dictionaries are kept in.
+"""Slots that are looked up by a key, in which sets and dictionaries are stored.
 
 In memory a key costs its place in a dict, its slot and, in a dictionary, its value, which stays encoded until it is
 first read; some 150 bytes an entry of small values.
@@ -24,13 +24,13 @@ __all__ = ["Entries", "Members"]
 
 _ENTRY: Final = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw, msgspec.Raw])
 _THREE: Final = b"\x93"
-"""What a MessagePack array of three begins with."""
+"""First byte of a MessagePack array of three."""
 
 
 class _Keyed(Scattered):
-    """Keys and their slots."""
+    """Base of slots by key."""
 
-    _held = "slot_of"
+    _loaded = "slot_of"
 
     def __init__(self, home: Home, schema: Schema, *, is_sorted: bool) -> None:
         super().__init__(home, schema)
@@ -39,50 +39,50 @@ class _Keyed(Scattered):
     def _mapping(self) -> Any:
         return SortedDict() if self._is_sorted else {}
 
-    def _enter(self, found: MutableMapping[Any, int], key: Any, slot: int) -> None:
+    def _enter(self, slots: MutableMapping[Any, int], key: Any, slot: int) -> None:
         try:
-            if found.setdefault(key, slot) == slot:
+            if slots.setdefault(key, slot) == slot:
                 return
         except TypeError as error:
             raise CorruptStateError(
                 f"object {self.home.name}: expected a key in slot {slot}, was {key!r}: {error}"
             ) from None
         raise CorruptStateError(
-            f"object {self.home.name}: expected keys that differ, was {key!r} in slots {found[key]} and {slot}"
+            f"object {self.home.name}: expected keys that differ, was {key!r} in slots {slots[key]} and {slot}"
         )
 
 
 class Members(_Keyed):
-    """The members of a set, each in a slot. Not thread-safe: one owner at a time."""
+    """Members of a set, each in a slot. Not thread-safe: one owner at a time."""
 
     @cached_property
     def slot_of(self) -> Any:
-        """Member → slot; a `SortedDict` in a sorted set."""
-        found = self._mapping()
+        """Slot of each member; a `SortedDict` in a sorted set."""
+        slots = self._mapping()
         for slot, data in self.scan():
-            self._enter(found, self.codec.decode(data), slot)
-        self.free.restore(sorted(found.values()))
-        return found
+            self._enter(slots, self.codec.decode(data), slot)
+        self.free.restore(sorted(slots.values()))
+        return slots
 
     def begin(self) -> None:
         self.slot_of = self._mapping()
 
     def add(self, member: object) -> None:
-        """Add one that is not there."""
+        """Add a missing member."""
         data = self.codec.encode(member)
         slots = self.slot_of
-        slots[member] = -1  # raises for what cannot be a member before anything is changed
+        slots[member] = -1  # raises for an invalid member before anything is changed
         slot = slots[member] = self.free.take()
         self.changes.put(slot, data, is_new=True)
 
     def discard(self, member: object) -> None:
-        """Take one away; raises `KeyError`."""
+        """Remove a member; raise `KeyError` if it is missing."""
         slot = self.slot_of.pop(member)
         self.free.give_back(slot)
         self.changes.drop(slot)
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all members."""
         for slot in sorted(self.slot_of.values()):
             self.changes.drop(slot)
         self.slot_of.clear()
@@ -114,19 +114,19 @@ class Members(_Keyed):
 
 
 class Entries(_Keyed):
-    """The entries of a dictionary, each in a slot, in the order in which their keys came. One owner at a time."""
+    """Entries of a dictionary, each in a slot, in insertion order of their keys. One owner at a time."""
 
     def __init__(self, home: Home, schema: Schema, *, is_sorted: bool) -> None:
         super().__init__(home, schema, is_sorted=is_sorted)
         self.key_codec = Codec(schema.key, home.name)
-        self._keys: list[Any] = []  # by slot; an equal key that is given later does not take its place
-        self._values: list[Any] = []  # by slot, encoded where it is bytes
-        self._stamps = array("q")  # by slot: the later a key came, the higher
+        self._keys: list[Any] = []  # by slot; an equal key that is set later does not replace it
+        self._values: list[Any] = []  # by slot, encoded if it is bytes
+        self._stamps = array("q")  # by slot: the newer a key, the higher
         self._stamp = 0
 
     @cached_property
     def slot_of(self) -> Any:
-        """Key → slot; a `SortedDict` in a sorted dictionary, else in the order in which the keys came."""
+        """Slot of each key; a `SortedDict` in a sorted dictionary, else in insertion order of the keys."""
         keys: list[Any] = []
         values: list[Any] = []
         stamps = array("q")
@@ -141,13 +141,13 @@ class Entries(_Keyed):
             values.append(value)
             stamps.append(stamp)
             taken.append(slot)
-        found = self._mapping()
+        slots = self._mapping()
         for slot in taken if self._is_sorted else sorted(taken, key=stamps.__getitem__):
-            self._enter(found, keys[slot], slot)
+            self._enter(slots, keys[slot], slot)
         self._keys, self._values, self._stamps = keys, values, stamps
         self._stamp = max(stamps, default=-1) + 1
         self.free.restore(taken)
-        return found
+        return slots
 
     def _parts(self, slot: int, data: bytes) -> tuple[int, Any, bytes]:
         try:
@@ -162,7 +162,7 @@ class Entries(_Keyed):
         self.slot_of = self._mapping()
 
     def value(self, key: object) -> Any:
-        """The value of a key, decoded for good; raises `KeyError`."""
+        """Return the value of a key, and keep it decoded; raise `KeyError` if it is missing."""
         slot = self.slot_of[key]
         value = self._values[slot]
         if type(value) is bytes:
@@ -180,7 +180,7 @@ class Entries(_Keyed):
         is_new = slot is None
         if is_new:
             self.key_codec.check(key)
-            slots[key] = -1  # raises for what cannot be a key before anything is changed
+            slots[key] = -1  # raises for an invalid key before anything is changed
             slot = slots[key] = self.free.take()
             if slot == len(self._keys):
                 self._keys.append(key)
@@ -197,14 +197,14 @@ class Entries(_Keyed):
         return _THREE + stamp + self.key_codec.encode(self._keys[slot]) + data
 
     def remove(self, key: object) -> None:
-        """Take an entry away; raises `KeyError`."""
+        """Remove an entry; raise `KeyError` if it is missing."""
         slot = self.slot_of.pop(key)
         self._keys[slot] = self._values[slot] = None
         self.free.give_back(slot)
         self.changes.drop(slot)
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all entries."""
         for slot in sorted(self.slot_of.values()):
             self.changes.drop(slot)
         self.slot_of.clear()

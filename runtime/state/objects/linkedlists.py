@@ -1,4 +1,4 @@
-"""A linked list."""
+"""Persisted linked list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LinkedNode(Generic[T]):
-    """A place in a linked list; raises `ValueError` once the node has been removed. Two of one node are equal."""
+    """Node of a linked list; raises `ValueError` once it has been removed. Two objects of one node are equal."""
 
     __slots__ = ("_birth", "_links", "number")
 
@@ -23,11 +23,11 @@ class LinkedNode(Generic[T]):
         self._links = links
         self._birth = links.birth(number)
         self.number = number
-        """By which the list finds it again, also after a restart; given to another once the node is removed."""
+        """Number by which the list finds the node, also after a restart; reused after the node is removed."""
 
     @property
     def value(self) -> T:
-        """What stands there."""
+        """Value of the node."""
         value: T = self._links.value(self._slot())
         return value
 
@@ -37,13 +37,13 @@ class LinkedNode(Generic[T]):
 
     @property
     def previous(self) -> LinkedNode[T] | None:
-        """The node before it, None at the first."""
+        """Node before it, None at the first."""
         return self._node(self._links.before(self._slot()))
 
     @property
     def next(self) -> LinkedNode[T] | None:
-        """The node behind it, None at the last."""
-        return self._node(self._links.behind(self._slot()))
+        """Node after it, None at the last."""
+        return self._node(self._links.after(self._slot()))
 
     def _node(self, slot: int) -> LinkedNode[T] | None:
         return None if slot == NONE else LinkedNode(self._links, slot)
@@ -63,7 +63,7 @@ class LinkedNode(Generic[T]):
 
 
 class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
-    """Values in a line, added and removed anywhere at the same cost: a `collections.deque` with places.
+    """Persisted linked list: values are added and removed anywhere at the same cost, and nodes are references.
 
     Adding or removing writes the node and its two neighbours.
     """
@@ -93,22 +93,22 @@ class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
 
     @property
     def first(self) -> LinkedNode[T] | None:
-        """The node at the beginning, None in an empty list."""
+        """First node, None in an empty list."""
         return LinkedNode(self._slots, self._slots.first) if self else None
 
     @property
     def last(self) -> LinkedNode[T] | None:
-        """The node at the end, None in an empty list."""
+        """Last node, None in an empty list."""
         return LinkedNode(self._slots, self._slots.last) if self else None
 
     def node(self, number: int) -> LinkedNode[T]:
-        """The node of a number; raises `KeyError` if there is none."""
+        """Return the node of a number; raise `KeyError` if there is none."""
         if self._slots.birth(number) < 0:
             raise KeyError(number)
         return LinkedNode(self._slots, number)
 
     def find(self, value: object) -> LinkedNode[T] | None:
-        """The first node of this value, None if there is none."""
+        """Return the first node of this value, None if there is none."""
         for slot in self._slots.walk():
             own = self._slots.value(slot)
             if own is value or own == value:
@@ -116,51 +116,51 @@ class PersistedLinkedList(PersistedObject, Collection[T], Reversible[T]):
         return None
 
     def append(self, value: T) -> LinkedNode[T]:
-        """Add at the end."""
+        """Append a value."""
         last = self._slots.last if self else NONE
         return LinkedNode(self._slots, self._slots.insert(value, last, NONE))
 
     def appendleft(self, value: T) -> LinkedNode[T]:
-        """Add at the beginning."""
+        """Prepend a value."""
         first = self._slots.first if self else NONE
         return LinkedNode(self._slots, self._slots.insert(value, NONE, first))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Add at the end, one after the other."""
+        """Append values, one after the other."""
         for value in list(values):
             self.append(value)
 
     def insert_before(self, node: LinkedNode[T], value: T) -> LinkedNode[T]:
-        """Add before a node; raises `ValueError` if it is not of this list."""
+        """Insert before a node; raise `ValueError` if it is not of this list."""
         slot = self._slot(node)
         return LinkedNode(self._slots, self._slots.insert(value, self._slots.before(slot), slot))
 
     def insert_after(self, node: LinkedNode[T], value: T) -> LinkedNode[T]:
-        """Add behind a node; raises `ValueError` if it is not of this list."""
+        """Insert after a node; raise `ValueError` if it is not of this list."""
         slot = self._slot(node)
-        return LinkedNode(self._slots, self._slots.insert(value, slot, self._slots.behind(slot)))
+        return LinkedNode(self._slots, self._slots.insert(value, slot, self._slots.after(slot)))
 
     def remove_node(self, node: LinkedNode[T]) -> None:
-        """Take a node out; raises `ValueError` if it is not of this list."""
+        """Remove a node; raise `ValueError` if it is not of this list."""
         self._slots.remove(self._slot(node))
 
     def remove(self, value: T) -> None:
-        """Take out the first node of this value; raises `ValueError` if there is none."""
+        """Remove the first node of this value; raise `ValueError` if there is none."""
         node = self.find(value)
         if node is None:
             raise ValueError(f"expected a value of linked list {self.name}, was {value!r}")
         self.remove_node(node)
 
     def pop(self) -> T:
-        """Take from the end; raises `IndexError` if there is nothing."""
+        """Remove and return the last value; raise `IndexError` if the list is empty."""
         return self._taken(self.last)
 
     def popleft(self) -> T:
-        """Take from the beginning; raises `IndexError` if there is nothing."""
+        """Remove and return the first value; raise `IndexError` if the list is empty."""
         return self._taken(self.first)
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all nodes."""
         self._slots.clear()
 
     def _taken(self, node: LinkedNode[T] | None) -> T:

@@ -1,4 +1,4 @@
-"""Slots that name the slots before and behind them: what linked lists are kept in."""
+"""Slots with links to their neighbours, in which linked lists are stored."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from runtime.state.objects.slots import Home, Schema
 __all__ = ["NONE", "Links"]
 
 NONE: Final = -1
-"""No slot: before the first node and behind the last."""
+"""Absent neighbour: before the first node and after the last."""
 _NODE: Final = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw])
 _THREE: Final = b"\x93"
-"""What a MessagePack array of three begins with."""
+"""First byte of a MessagePack array of three."""
 _FREE: Final = -2
 
 
 class Links(Scattered):
-    """Nodes in a line; a node's item is the slots of its neighbours and its value. One owner at a time."""
+    """Nodes of a list; a node's item is the slots of its neighbours and its value. One owner at a time."""
 
-    _held = "values"
+    _loaded = "values"
 
     def __init__(self, home: Home, schema: Schema) -> None:
         super().__init__(home, schema)
@@ -35,28 +35,28 @@ class Links(Scattered):
         self.last = NONE
         self.count = 0
         self._before = array("q")  # slot → slot, _FREE where there is no node
-        self._behind = array("q")
+        self._after = array("q")
         self._births = array("q")  # slot → a number that no other node has, in this process
         self._born = 0
 
     @cached_property
     def values(self) -> list[Any]:
-        """By slot, encoded where it is bytes. Raises `CorruptStateError` unless the nodes make one line."""
+        """Values by slot, encoded if they are bytes. Raises `CorruptStateError` unless the nodes make one list."""
         values: list[Any] = []
-        before, behind = array("q"), array("q")
+        before, after = array("q"), array("q")
         taken = []
         for slot, data in self.scan():
             for _ in range(slot - len(values)):
                 values.append(None)
                 before.append(_FREE)
-                behind.append(_FREE)
+                after.append(_FREE)
             previous, following, value = self._parts(slot, data)
             before.append(previous)
-            behind.append(following)
+            after.append(following)
             values.append(value)
             taken.append(slot)
-        first, last = self._expect_line(taken, before, behind)
-        self._before, self._behind, self.first, self.last, self.count = before, behind, first, last, len(taken)
+        first, last = self._expect_line(taken, before, after)
+        self._before, self._after, self.first, self.last, self.count = before, after, first, last, len(taken)
         self._births = array("q", range(self._born, self._born + len(values)))
         self._born += len(values)
         self.free.restore(taken)
@@ -71,83 +71,83 @@ class Links(Scattered):
             ) from None
         return previous, following, bytes(value)
 
-    def _expect_line(self, taken: list[int], before: array[int], behind: array[int]) -> tuple[int, int]:
-        """The ends of the one line that all nodes stand in."""
+    def _expect_line(self, taken: list[int], before: array[int], after: array[int]) -> tuple[int, int]:
+        """Return the ends of the one list of all nodes."""
         slot = first = next((slot for slot in taken if before[slot] == NONE), NONE)
         last, seen = NONE, 0
         while slot != NONE:
             is_node = 0 <= slot < len(before) and before[slot] != _FREE
             self.home.expect(is_node, f"a node behind slot {last}", f"slot {slot}, which is free")
             self.home.expect(before[slot] == last, f"slot {last} before slot {slot}", f"slot {before[slot]}")
-            last, slot, seen = slot, behind[slot], seen + 1
+            last, slot, seen = slot, after[slot], seen + 1
         self.home.expect(seen == len(taken), f"{len(taken)} nodes in one line", f"{seen} of them from slot {first}")
         return first, last
 
     def begin(self) -> None:
         self.values = []
 
-    def insert(self, value: object, before: int, behind: int) -> int:
-        """A new node between two neighbours, of which either may be `NONE`; gives its slot."""
+    def insert(self, value: object, before: int, after: int) -> int:
+        """Insert a node between two neighbours, of which either may be `NONE`; return its slot."""
         data = self.codec.encode(value)
         values = self.values
         slot = self.free.take()
         if slot == len(values):
             values.append(None)
-            for links in (self._before, self._behind, self._births):
+            for links in (self._before, self._after, self._births):
                 links.append(_FREE)
         values[slot] = data if type(value) is bytes else value
-        self._before[slot], self._behind[slot] = before, behind
+        self._before[slot], self._after[slot] = before, after
         self._births[slot] = self._born
         self._born += 1
         self.changes.put(slot, self._node(slot, data), is_new=True)
-        self._link(before, slot, behind)
+        self._link(before, slot, after)
         self.count += 1
         return slot
 
     def remove(self, slot: int) -> None:
-        """Take a node out."""
-        before, behind = self._before[slot], self._behind[slot]
-        self._before[slot] = self._behind[slot] = _FREE
+        """Remove a node."""
+        before, after = self._before[slot], self._after[slot]
+        self._before[slot] = self._after[slot] = _FREE
         self._births[slot] = _FREE
         self.values[slot] = None
         self.changes.drop(slot)
         self.free.give_back(slot)
         self.count -= 1
         if before == NONE:
-            self.first = behind
+            self.first = after
         else:
-            self._behind[before] = behind
+            self._after[before] = after
             self._changed(before)
-        if behind == NONE:
+        if after == NONE:
             self.last = before
         else:
-            self._before[behind] = before
-            self._changed(behind)
+            self._before[after] = before
+            self._changed(after)
 
     def clear(self) -> None:
-        """Take all nodes out."""
+        """Remove all nodes."""
         for slot in sorted(self.walk()):
             self.changes.drop(slot)
         self.values.clear()
         self.free.clear()
-        self._before, self._behind, self._births = array("q"), array("q"), array("q")
+        self._before, self._after, self._births = array("q"), array("q"), array("q")
         self.first = self.last = NONE
         self.count = 0
 
-    def _link(self, before: int, slot: int, behind: int) -> None:
+    def _link(self, before: int, slot: int, after: int) -> None:
         if before == NONE:
             self.first = slot
         else:
-            self._behind[before] = slot
+            self._after[before] = slot
             self._changed(before)
-        if behind == NONE:
+        if after == NONE:
             self.last = slot
         else:
-            self._before[behind] = slot
-            self._changed(behind)
+            self._before[after] = slot
+            self._changed(after)
 
     def value(self, slot: int) -> Any:
-        """The value of a node, decoded for good."""
+        """Return the value of a node, and keep it decoded."""
         value = self.values[slot]
         if type(value) is bytes:
             value = self.codec.decode(value)
@@ -162,23 +162,23 @@ class Links(Scattered):
         self.changes.put(slot, self._node(slot, data), is_new=False)
 
     def before(self, slot: int) -> int:
-        """The neighbour, or `NONE`."""
+        """Return the slot before, or `NONE`."""
         return self._before[slot]
 
-    def behind(self, slot: int) -> int:
-        """The neighbour, or `NONE`."""
-        return self._behind[slot]
+    def after(self, slot: int) -> int:
+        """Return the slot after, or `NONE`."""
+        return self._after[slot]
 
     def birth(self, slot: int) -> int:
-        """A number of the node in this slot that no other node has or had; below 0 where there is none."""
+        """Return a number that no other node has or had; below 0 if the slot is free."""
         return self._births[slot] if 0 <= slot < len(self.values) and self._before[slot] != _FREE else _FREE
 
     def walk(self) -> Iterator[int]:
-        """The slots of all nodes in order."""
+        """Yield the slots of all nodes in order."""
         slot = self.first if self.values else NONE  # the values are read first, and the ends with them
         while slot != NONE:
             yield slot
-            slot = self._behind[slot]
+            slot = self._after[slot]
 
     def encoded(self) -> Iterator[tuple[int, bytes]]:
         for slot in sorted(self.walk()):
@@ -195,8 +195,8 @@ class Links(Scattered):
             return
         taken = [slot for slot, before in enumerate(self._before) if before != _FREE]
         self.free.check(set(taken))
-        assert len(self.values) == len(self._before) == len(self._behind) == len(self._births) == self.free.end
-        assert self._expect_line(taken, self._before, self._behind) == (self.first, self.last)
+        assert len(self.values) == len(self._before) == len(self._after) == len(self._births) == self.free.end
+        assert self._expect_line(taken, self._before, self._after) == (self.first, self.last)
         assert self.count == len(taken)
 
     def _changed(self, slot: int) -> None:
@@ -207,5 +207,5 @@ class Links(Scattered):
         return self._node(slot, value if type(value) is bytes else self.codec.encode(value))
 
     def _node(self, slot: int, data: bytes) -> bytes:
-        ends = msgspec.msgpack.encode(self._before[slot]), msgspec.msgpack.encode(self._behind[slot])
+        ends = msgspec.msgpack.encode(self._before[slot]), msgspec.msgpack.encode(self._after[slot])
         return _THREE + ends[0] + ends[1] + data

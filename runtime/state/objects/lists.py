@@ -1,4 +1,4 @@
-"""A list."""
+"""Persisted list."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class PersistedList(PersistedObject, MutableSequence[T]):
-    """A `list`: everything but an order (`<`), copies and ``*``.
+    """Persisted `list`, with all but an order (`<`), copies and ``*``.
 
-    An item stands in the slot of its place, so that an insertion or a removal writes everything behind it anew.
+    An item is in the slot of its place, so that an insertion or a removal writes all items after it again.
     """
 
     kind: ClassVar[str] = "list"
@@ -32,7 +32,7 @@ class PersistedList(PersistedObject, MutableSequence[T]):
         return len(self._slots.items)
 
     def __iter__(self) -> Iterator[T]:
-        """As of a list: what is appended meanwhile comes too."""
+        """Iterate as a list does, over items appended meanwhile too."""
         place = 0
         while place < len(self._slots.items):
             yield self._slots.value(place)
@@ -44,7 +44,7 @@ class PersistedList(PersistedObject, MutableSequence[T]):
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
-            return [self._slots.value(one) for one in range(*place.indices(len(self)))]
+            return [self._slots.value(number) for number in range(*place.indices(len(self)))]
         value: T = self._slots.value(place)
         return value
 
@@ -56,13 +56,13 @@ class PersistedList(PersistedObject, MutableSequence[T]):
         slots = self._slots
         if isinstance(place, slice):
             places = range(*place.indices(len(self)))
-            kept = [slots.kept(item) for item in value]
+            checked = [slots.checked(item) for item in value]
             before = len(self)
-            slots.items[place] = kept
-            if len(self) != before or len(kept) != len(places):
+            slots.items[place] = checked
+            if len(self) != before or len(checked) != len(places):
                 slots.renew(places.start)
             else:
-                slots.changed.update(slots.head + one for one in places if slots.head + one < slots.new_from)
+                slots.changed.update(slots.head + number for number in places if slots.head + number < slots.new_from)
             return
         slots.change(self._place(place, "assignment"), value)
 
@@ -73,23 +73,23 @@ class PersistedList(PersistedObject, MutableSequence[T]):
                 del self._slots.items[place]
                 self._slots.renew(min(places))
             return
-        found = self._place(place, "deletion")
-        del self._slots.items[found]
-        self._slots.renew(found)
+        number = self._place(place, "deletion")
+        del self._slots.items[number]
+        self._slots.renew(number)
 
     def insert(self, place: int, value: T) -> None:
         length = len(self)
         number = index(place)
         number = max(0, number + length) if number < 0 else min(number, length)
-        self._slots.items.insert(number, self._slots.kept(value))
+        self._slots.items.insert(number, self._slots.checked(value))
         self._slots.renew(number)
 
     def append(self, value: T) -> None:
-        self._slots.items.append(self._slots.kept(value))
+        self._slots.items.append(self._slots.checked(value))
 
     def extend(self, values: Iterable[T]) -> None:
-        """All of the values, or none if one of them cannot be kept."""
-        self._slots.items.extend([self._slots.kept(value) for value in values])
+        """Append all of the values, or none if one of them cannot be stored."""
+        self._slots.items.extend([self._slots.checked(value) for value in values])
 
     def clear(self) -> None:
         self._slots.items.clear()
@@ -100,9 +100,9 @@ class PersistedList(PersistedObject, MutableSequence[T]):
         self._slots.renew(0)
 
     def sort(self, *, key: Callable[[T], Any] | None = None, reverse: bool = False) -> None:
-        """Stable, as of a list; raises `TypeError`, and changes nothing, for items without an order."""
+        """Sort stably, as a list does; raise `TypeError`, and change nothing, for items without an order."""
         ordered: list[Any] = sorted(self, key=key, reverse=reverse)
-        kept = [self._slots.kept(value) for value in ordered]
+        kept = [self._slots.checked(value) for value in ordered]
         self._slots.items[:] = kept
         self._slots.renew(0)
 

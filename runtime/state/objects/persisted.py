@@ -1,4 +1,4 @@
-"""Base classes of persisted objects: what all of them are, and what arrays, queues and stacks share."""
+"""Base classes of persisted objects, and of arrays, queues and stacks."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ T = TypeVar("T")
 
 
 class PersistedObject(ABC):
-    """A named object of an object space: made and got there, and saved with it.
+    """Named object of an object space, by which it is created, returned and saved.
 
-    Values are taken as they are when they are given: one that can be changed in place (a list) must be given again
-    after it was. Not thread-safe: one owner at a time, the object space's.
+    Values are stored as they are when they are set: one that can be changed in place (a list) must be set again
+    afterwards. Not thread-safe: one owner at a time, the object space's.
     """
 
     kind: ClassVar[str]
-    """What it is called in the index."""
+    """Name of the type in the index."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
 
     @property
     def name(self) -> str:
-        """Its name in the object space."""
+        """Name of the object in the object space."""
         return self._slots.home.name
 
     @classmethod
     @abstractmethod
     def slots_of(cls, home: Home, schema: Schema) -> Slots:
-        """The slots that an object of this kind is kept in."""
+        """Return the slots of an object of this kind."""
 
     def begin(self, length: int, initial: object) -> None:  # noqa: B027 (most begin empty)
-        """Fill a new object; arrays and values alone take something."""
+        """Fill a new object; only arrays and values use the arguments."""
 
     def _check(self) -> None:
         """Assert every invariant; for tests."""
@@ -46,7 +46,7 @@ class PersistedObject(ABC):
 
 
 class Line(PersistedObject, Sequence[T]):
-    """Items in contiguous slots, read by place; how they change is the matter of each kind."""
+    """Base of items in contiguous slots, read by place; each kind defines how they change."""
 
     _slots: Contiguous
 
@@ -62,7 +62,7 @@ class Line(PersistedObject, Sequence[T]):
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
-            return [self._slots.value(one) for one in range(*place.indices(len(self)))]
+            return [self._slots.value(number) for number in range(*place.indices(len(self)))]
         value: T = self._slots.value(place)
         return value
 

@@ -1,4 +1,4 @@
-"""A queue and a stack."""
+"""Persisted queue and stack."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class _Ends(Line[T]):
-    """A line that is changed at its ends alone."""
+    """Base of lines that change only at their ends."""
 
     def _add(self, values: Iterable[T]) -> None:
-        self._slots.items.extend([self._slots.kept(value) for value in values])
+        self._slots.items.extend([self._slots.checked(value) for value in values])
 
     def _expect_items(self) -> None:
         if not self._slots.items:
@@ -26,9 +26,9 @@ class _Ends(Line[T]):
 
 
 class PersistedQueue(_Ends[T]):
-    """First in, first out: a `collections.deque` that is added to at the end and taken from at the front.
+    """Persisted queue, first in, first out: a `collections.deque` that is appended to and popped from the front.
 
-    Slots are numbered from the first item that ever was; their numbers only grow.
+    Slots are numbered from the first item ever; the numbers only grow.
     """
 
     kind: ClassVar[str] = "queue"
@@ -38,35 +38,35 @@ class PersistedQueue(_Ends[T]):
         return Contiguous(home, schema, (HEAD, TAIL), is_queue=True)
 
     def enqueue(self, value: T) -> None:
-        """Add at the end."""
-        self._slots.items.append(self._slots.kept(value))
+        """Append a value."""
+        self._slots.items.append(self._slots.checked(value))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Add at the end, all of them or none."""
+        """Append all of the values, or none."""
         self._add(values)
 
     def dequeue(self) -> T:
-        """Take from the front; raises `IndexError` if there is nothing."""
+        """Remove and return the front item; raise `IndexError` if the queue is empty."""
         value = self.peek()
         del self._slots.items[0]
         self._slots.head += 1
         return value
 
     def peek(self) -> T:
-        """The item at the front, left there; raises `IndexError` if there is nothing."""
+        """Return the front item without removing it; raise `IndexError` if the queue is empty."""
         self._expect_items()
         value: T = self._slots.value(0)
         return value
 
     def clear(self) -> None:
-        """Take everything."""
+        """Remove all items."""
         tail = self._slots.tail
         self._slots.items.clear()
         self._slots.head = tail
 
 
 class PersistedStack(_Ends[T]):
-    """Last in, first out: a `list` that is added to and taken from at its end, read from the bottom up."""
+    """Persisted stack, last in, first out: a `list` that changes at its end, read from the bottom up."""
 
     kind: ClassVar[str] = "stack"
 
@@ -75,27 +75,27 @@ class PersistedStack(_Ends[T]):
         return Contiguous(home, schema, (LENGTH,))
 
     def push(self, value: T) -> None:
-        """Put on top."""
-        self._slots.items.append(self._slots.kept(value))
+        """Push a value."""
+        self._slots.items.append(self._slots.checked(value))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Put on top, one after the other, all of them or none."""
+        """Push values, one after the other, all of them or none."""
         self._add(values)
 
     def pop(self) -> T:
-        """Take from the top; raises `IndexError` if there is nothing."""
+        """Remove and return the top item; raise `IndexError` if the stack is empty."""
         value = self.peek()
         self._slots.items.pop()
         self._slots.renew(len(self._slots.items))
         return value
 
     def peek(self) -> T:
-        """The item on top, left there; raises `IndexError` if there is nothing."""
+        """Return the top item without removing it; raise `IndexError` if the stack is empty."""
         self._expect_items()
         value: T = self._slots.value(len(self._slots.items) - 1)
         return value
 
     def clear(self) -> None:
-        """Take everything."""
+        """Remove all items."""
         self._slots.items.clear()
         self._slots.renew(0)

@@ -1,6 +1,6 @@
-"""Slots of which any may be free: what linked lists, sets and dictionaries are kept in. Freed slots are used again.
+"""Slots of which any may be free, in which linked lists, sets and dictionaries are stored. Freed slots are reused.
 
-What changed is kept as the bytes that are to be written, so that a value is saved as it was when it was given.
+Changes are stored as the bytes to be written, so that a value is saved as it was when it was set.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ __all__ = ["Changes", "FreeSlots", "Scattered"]
 
 
 class FreeSlots:
-    """Hands out slots, the lowest free one first. Not thread-safe: one owner at a time."""
+    """Allocator of slots, the lowest free one first. Not thread-safe: one owner at a time."""
 
     def __init__(self) -> None:
         self.end = 0
-        """One more than the highest slot that was ever taken."""
+        """One more than the highest slot ever allocated."""
         self._free: list[int] = []  # a heap
 
     def take(self) -> int:
-        """A free slot."""
+        """Return a free slot, which is then taken."""
         if self._free:
             return heapq.heappop(self._free)
         self.end += 1
         return self.end - 1
 
     def give_back(self, slot: int) -> None:
-        """A slot is free from now on."""
+        """Free a slot."""
         heapq.heappush(self._free, slot)
 
     def clear(self) -> None:
-        """All are free."""
+        """Free all slots."""
         self.end, self._free = 0, []
 
     def restore(self, taken: Iterable[int]) -> None:
-        """These alone are taken; they ascend."""
+        """Mark exactly these slots as taken; they ascend."""
         self.clear()
         for slot in taken:
             self._free += range(self.end, slot)
@@ -54,26 +54,26 @@ class FreeSlots:
 
 
 class Changes:
-    """Slots that changed since the last save: what is to be written there, or None for one that is gone.
+    """Slots that changed since the last save, with the bytes to write there, or None for a removed one.
 
-    A slot that was taken and freed again without having been stored is forgotten. What a save whose outcome is open
-    has of a slot is settled when that is known: until then the slot counts as stored. Not thread-safe: one owner at a
-    time, the slots'.
+    A slot that was taken and freed again without having been stored is dropped. A save whose outcome is open settles
+    its slots when the outcome is known: until then they count as stored. Not thread-safe: one owner at a time, that of
+    the slots.
     """
 
     def __init__(self) -> None:
         self._changed: dict[int, bytes | None] = {}
-        self._absent: set[int] = set()  # changed slots that the store surely does not hold
+        self._absent: set[int] = set()  # changed slots that the store surely lacks
         self._flight: dict[int, bytes | None] | None = None
 
     def put(self, slot: int, data: bytes, *, is_new: bool) -> None:
-        """Write a slot; ``is_new``: it was free."""
+        """Write a slot; ``is_new`` if it was free."""
         if is_new and slot not in self._changed and slot not in (self._flight or ()):
             self._absent.add(slot)
         self._changed[slot] = data
 
     def drop(self, slot: int) -> None:
-        """A slot is free."""
+        """Note that a slot was freed."""
         if slot in self._absent:
             self._absent.discard(slot)
             del self._changed[slot]
@@ -81,20 +81,20 @@ class Changes:
             self._changed[slot] = None
 
     def take_off(self) -> list[tuple[int, bytes | None]]:
-        """The changes for a save, by slot; they are in flight from now on."""
+        """Return the changes for a save, by slot; they are in flight from now on."""
         self._flight, self._changed = self._changed, {}
         self._absent = set()
         return sorted(self._flight.items())
 
     def on_saved(self) -> None:
-        """They have arrived."""
+        """Note that the changes in flight are durable."""
         flight, self._flight = self._flight or {}, None
         for slot in list(self._changed.keys() & flight.keys()):
             if flight[slot] is None:
                 self._not_stored(slot)
 
     def on_failed(self) -> None:
-        """They have not, or nobody knows: a slot that was to be written may be there."""
+        """Note that the changes in flight are lost or unknown: a slot among them may be stored."""
         flight, self._flight = self._flight or {}, None
         self._changed = flight | self._changed
 
@@ -115,10 +115,10 @@ class Scattered(Slots):
 
     @abstractmethod
     def encoded(self) -> Iterator[tuple[int, bytes]]:
-        """All slots that are taken, by ascending slot, as they are to be stored."""
+        """Yield all taken slots in ascending order, as they are to be stored."""
 
     def renew(self) -> None:
-        """Everything is saved next."""
+        """Mark all slots as changed."""
         for slot, data in self.encoded():
             self.changes.put(slot, data, is_new=False)
 

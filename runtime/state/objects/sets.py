@@ -1,4 +1,4 @@
-"""A set, and one that is kept in order."""
+"""Persisted set and sorted set."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class _AnySet(PersistedObject, MutableSet[T]):
-    """What both have: `collections.abc.MutableSet` and the methods of `set` that change it.
+    """Base of both: `collections.abc.MutableSet` and the methods of `set` that change it.
 
-    Operators that make a new set make one that is not persisted.
+    Operators that return a new set return one that is not persisted.
     """
 
     _slots: Members
@@ -43,7 +43,7 @@ class _AnySet(PersistedObject, MutableSet[T]):
             self._slots.discard(value)
 
     def remove(self, value: T) -> None:
-        """Raises `KeyError` if it is not there."""
+        """Remove a member; raise `KeyError` if it is missing."""
         self._slots.discard(value)
 
     def clear(self) -> None:
@@ -56,44 +56,44 @@ class _AnySet(PersistedObject, MutableSet[T]):
                 self.add(member)
 
     def difference_update(self, *others: Iterable[T]) -> None:
-        """Take away all members of the others."""
+        """Remove all members of the others."""
         for other in others:
             for member in list(other):
                 self.discard(member)
 
     def intersection_update(self, *others: Iterable[T]) -> None:
-        """Keep what is in all the others."""
+        """Keep the members that are in all the others."""
         kept = set(self).intersection(*others)
         for member in [member for member in self if member not in kept]:
             self.discard(member)
 
     def symmetric_difference_update(self, other: Iterable[T]) -> None:
-        """Keep what is in one of the two."""
+        """Keep the members that are in exactly one of the two."""
         for member in set(other):
             self.discard(member) if member in self else self.add(member)
 
     def union(self, *others: Iterable[T]) -> AbstractSet[T]:
-        """A set, not persisted, of the members of all."""
+        """Return a set, not persisted, of the members of all."""
         return self._from_iterable(set(self).union(*others))
 
     def intersection(self, *others: Iterable[T]) -> AbstractSet[T]:
-        """A set, not persisted, of what is in all."""
+        """Return a set, not persisted, of the members that are in all."""
         return self._from_iterable(set(self).intersection(*others))
 
     def difference(self, *others: Iterable[T]) -> AbstractSet[T]:
-        """A set, not persisted, of what is in none of the others."""
+        """Return a set, not persisted, of the members that are in none of the others."""
         return self._from_iterable(set(self).difference(*others))
 
     def symmetric_difference(self, other: Iterable[T]) -> AbstractSet[T]:
-        """A set, not persisted, of what is in one of the two."""
+        """Return a set, not persisted, of the members of exactly one of the two."""
         return self._from_iterable(set(self).symmetric_difference(other))
 
     def issubset(self, other: Iterable[T]) -> bool:
-        """Whether the other has every member."""
+        """Return True if the other has every member."""
         return set(self).issubset(other)
 
     def issuperset(self, other: Iterable[T]) -> bool:
-        """Whether every member of the other is here."""
+        """Return True if every member of the other is here."""
         return all(member in self for member in other)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class _AnySet(PersistedObject, MutableSet[T]):
 
 
 class PersistedSet(_AnySet[T]):
-    """A `set`."""
+    """Persisted `set`."""
 
     kind: ClassVar[str] = "set"
 
@@ -114,7 +114,7 @@ class PersistedSet(_AnySet[T]):
         return set(it)
 
     def pop(self) -> T:
-        """Take any away; raises `KeyError` if there is none."""
+        """Remove and return any member; raise `KeyError` if there is none."""
         if not self._slots.slot_of:
             raise KeyError(f"expected a member in set {self.name}, was empty")
         member: T = next(reversed(self._slots.slot_of))
@@ -123,7 +123,7 @@ class PersistedSet(_AnySet[T]):
 
 
 class PersistedSortedSet(_AnySet[T], Sequence[T]):
-    """A `sortedcontainers.SortedSet` without a key function: its members by order, and by their place in it."""
+    """Persisted `sortedcontainers.SortedSet` without a key function: members by order, and by their place in it."""
 
     kind: ClassVar[str] = "sorted_set"
 
@@ -144,39 +144,39 @@ class PersistedSortedSet(_AnySet[T], Sequence[T]):
     @overload
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
-        found: T | list[T] = self._sorted.keys()[place]
-        return found
+        members: T | list[T] = self._sorted.keys()[place]
+        return members
 
     def __delitem__(self, place: int | slice) -> None:
-        found = self[place] if isinstance(place, slice) else [self[place]]
-        for member in found:
+        members = self[place] if isinstance(place, slice) else [self[place]]
+        for member in members:
             self._slots.discard(member)
 
     def __reversed__(self) -> Iterator[T]:
         return iter(reversed(self._sorted))
 
     def pop(self, place: int = -1) -> T:
-        """Take the one at a place away, the last if none is said; raises `IndexError`."""
+        """Remove and return the member at a place, by default the last; raise `IndexError` if there is none."""
         member = self[place]
         self._slots.discard(member)
         return member
 
     def index(self, value: T, start: int | None = None, stop: int | None = None) -> int:
-        """The place of a member; raises `ValueError` if it is not in the range."""
-        found: int = self._sorted.index(value, start, stop)
-        return found
+        """Return the place of a member; raise `ValueError` if it is not in the range."""
+        place: int = self._sorted.index(value, start, stop)
+        return place
 
     def count(self, value: T) -> int:
-        """1 for a member, else 0."""
+        """Return 1 for a member, else 0."""
         return int(value in self)
 
     def bisect_left(self, value: T) -> int:
-        """The place of the first member that is not below the value."""
+        """Return the place of the first member that is not below the value."""
         place: int = self._sorted.bisect_left(value)
         return place
 
     def bisect_right(self, value: T) -> int:
-        """The place of the first member above the value."""
+        """Return the place of the first member above the value."""
         place: int = self._sorted.bisect_right(value)
         return place
 
@@ -187,11 +187,11 @@ class PersistedSortedSet(_AnySet[T], Sequence[T]):
         inclusive: tuple[bool, bool] = (True, True),
         reverse: bool = False,
     ) -> Iterator[T]:
-        """The members of a range of values."""
-        found: Iterator[T] = self._sorted.irange(minimum, maximum, inclusive, reverse)
-        return found
+        """Yield the members of a range of values."""
+        members: Iterator[T] = self._sorted.irange(minimum, maximum, inclusive, reverse)
+        return members
 
     def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[T]:
-        """The members of a range of places."""
-        found: Iterator[T] = self._sorted.islice(start, stop, reverse)
-        return found
+        """Yield the members of a range of places."""
+        members: Iterator[T] = self._sorted.islice(start, stop, reverse)
+        return members

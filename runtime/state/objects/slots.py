@@ -1,4 +1,4 @@
-"""What all persisted objects have in common: a home in a store, and slots that know which of them changed."""
+"""Base of all persisted objects' storage: a home in a store, and slots that track their changes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["PLAIN", "Home", "Schema", "Slots"]
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """What an object's items are, and the version of that."""
+    """Types of an object's items, and the version of these."""
 
     value: Any = Any
     """Type of the values; `typing.Any` for plain Python values."""
     key: Any = Any
     """Type of a dictionary's keys."""
     version: int = 1
-    """Stored with the object; one that was stored with a lower version is migrated when it is got."""
+    """Version stored with the object; one of a lower version is migrated when it is read."""
     migrate: Callable[[int, Any], Any] | None = None
-    """(stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. Plain Python
-    values go in, as the old types are gone."""
+    """Function (stored version, item) → item of this version; an item of a dictionary is a (key, value) pair. It gets
+    plain Python values, as the old types do not exist any more."""
 
 
 PLAIN: Final = Schema()
-"""Plain Python values."""
+"""Schema of plain Python values."""
 
 
 class Home:
-    """An object's place: its name, and its metadata table and items table in a store.
+    """Place of an object: its name, and its metadata table and items table in a store.
 
-    Owned by the object space, whose store may change.
+    The object space owns it, and may change its store.
     """
 
     def __init__(self, name: str, store: Store) -> None:
@@ -52,21 +52,21 @@ class Home:
             raise CorruptStateError(f"object {self.name}: expected {expected}, was {was}")
 
     def raw(self) -> Iterator[Edit]:
-        """All that is stored, as edits."""
+        """Yield all that is stored, as edits."""
         for table in (self.metadata, self.items):
             for slot, data in self.store.scan(table):
                 yield Edit(table, slot, data)
 
 
 class Slots(ABC):
-    """An object's slots: read from the store when they are first used, and saved by what changed.
+    """Slots of an object: read from the store when they are first used, and saved by their changes.
 
-    A subclass keeps what it holds in cached properties, which `begin` sets and a restore computes; until then an
+    A subclass stores its content in cached properties, which `begin` sets and a restore computes; until then an
     object costs nothing. Not thread-safe: one owner at a time, the object space's.
     """
 
-    _held: str
-    """The cached property that is there when the slots are in memory."""
+    _loaded: str
+    """Name of the cached property that is set when the slots are in memory."""
 
     def __init__(self, home: Home, schema: Schema) -> None:
         self.home = home
@@ -75,65 +75,65 @@ class Slots(ABC):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the slots have been read, or made."""
-        return self._held in self.__dict__
+        """True if the slots have been read, or created."""
+        return self._loaded in self.__dict__
 
     @abstractmethod
     def begin(self) -> None:
-        """A new object: nothing of it is stored."""
+        """Initialize a new object, of which nothing is stored."""
 
     @abstractmethod
     def migrate(self, version: int, migrate: Callable[[int, Any], Any]) -> None:
-        """Change every item over from this version; all are saved next."""
+        """Migrate every item from this version; all are saved next."""
 
     @abstractmethod
     def _edits(self, full: bool) -> list[Edit]:
-        """What changed, or all that is held and what is gone; remembered as in flight."""
+        """Return the edits of the changes, or of the whole content with removals; they are then in flight."""
 
     @abstractmethod
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Note that the last save is durable."""
 
     @abstractmethod
     def on_failed(self) -> None:
-        """The last save is lost, or nobody knows: its edits go out with the next."""
+        """Note that the last save is lost or unknown: its edits go out with the next."""
 
     @abstractmethod
     def check(self) -> None:
         """Assert every invariant; for tests."""
 
     def save(self, *, full: bool = False) -> list[Edit]:
-        """The edits since the last save, or everything; `on_saved` or `on_failed` must follow before the next."""
+        """Return the edits since the last save, or all; `on_saved` or `on_failed` must follow before the next."""
         if self.is_in_memory:
             return self._edits(full)
         return list(self.home.raw()) if full else []
 
     def forget(self) -> None:
-        """The object is deleted: whoever still has it is told so."""
+        """Mark the object as deleted, so that later uses raise."""
         self.home.is_deleted = True
-        self.__dict__.pop(self._held, None)
+        self.__dict__.pop(self._loaded, None)
 
     def scan(self) -> Iterator[tuple[int, bytes]]:
-        """The items as stored, by ascending slot."""
+        """Yield the items as stored, by ascending slot."""
         if self.home.is_deleted:
             raise StateError(f"expected object {self.home.name} to exist, was deleted")
         return self.home.store.scan(self.home.items)
 
     def metadata(self) -> dict[int, int]:
-        """The metadata as stored: whole numbers."""
+        """Return the metadata as stored: whole numbers."""
         if self.home.is_deleted:
             raise StateError(f"expected object {self.home.name} to exist, was deleted")
-        found = {}
+        entries = {}
         for slot, data in self.home.store.scan(self.home.metadata):
             try:
-                found[slot] = msgspec.msgpack.decode(data, type=int)
+                entries[slot] = msgspec.msgpack.decode(data, type=int)
             except msgspec.DecodeError as error:
                 raise CorruptStateError(
                     f"object {self.home.name}: expected a whole number in metadata {slot}, was {data[:40]!r}: {error}"
                 ) from None
-        return found
+        return entries
 
     def item_edits(self, slots: Iterable[tuple[int, bytes | None]]) -> list[Edit]:
-        """Edits of items."""
+        """Return edits of items."""
         table = self.home.items
         return [Edit(table, slot, data) for slot, data in slots]

@@ -1,4 +1,4 @@
-"""Where state becomes durable.
+"""Stores, in which state becomes durable.
 
 ```
 edits ──▶ Store ──┬── MemoryStore: tests, state that need not outlive the process

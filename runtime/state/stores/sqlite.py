@@ -1,11 +1,11 @@
-"""State in an SQLite database: the embedded default.
+"""State in an SQLite database, the embedded default.
 
 Measured against LMDB (py-lmdb 3.0; 10 M values of 24 bytes, checksums in both, an fsync each commit, 2 shared cores;
 medians of commits in ms, SQLite / LMDB): 10 scattered edits 0.26 / 0.71, 1,000 scattered 13 / 24, 100,000 scattered
 1,730 / 740; 10 appended 0.19 / 0.30, 1,000 appended 4.1 / 2.8, 100,000 appended 258 / 124. All values are read at
-0.89 / 0.94 M a second, one in 6.5 / 4.5 µs; 454 / 1,088 MB on disk in the end. SQLite is the quicker one at the small
-commits of an epoch, comes with Python, needs no bound on its size said beforehand, and is half as large. LMDB's
-strengths, commits of 100,000 edits and single reads, are not our load; so it is not shipped.
+0.89 / 0.94 M a second, one in 6.5 / 4.5 µs; 454 / 1,088 MB on disk in the end. SQLite is faster at the small
+commits of an epoch, comes with Python, needs no bound on its size in advance, and is half as large. LMDB's
+strengths, commits of 100,000 edits and single reads, are not this load; so it is not shipped.
 
 Pages of 1 to 8 KiB were tried: commits of scattered edits cost the same within the noise, appended ones too.
 """
@@ -25,23 +25,23 @@ __all__ = ["SqliteStore", "check_store"]
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
 _FORMAT: Final = 3
-"""In format 1 rows that leave again were in tables, which `runtime.relations.retention` takes over; in format 2 their
-runs began with a base. A version that knows an earlier format alone would not find them, or miss what is gone."""
+"""In format 1 rows that leave again were in tables, which `runtime.relations.retention` converts; in format 2 their
+runs began with a base. A version that knows only an earlier format would not find them, or miss deletions."""
 _OLDEST: Final = 1
 _LOG_PAGES: Final = 16_384
-"""The log is copied into the database when it has so many pages of 4 KiB: a page that many commits write is copied
+"""Length in pages of 4 KiB at which the log is copied into the database: a page that many commits write is copied
 once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy."""
 _CACHE_KIB: Final = 64 * 1024
 _PAGE_ROWS: Final = 64
-"""So many values are read at once; some have megabytes."""
+"""Number of values read at once; some have megabytes."""
 _PUT: Final = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)"
 _DELETE: Final = "DELETE FROM slots WHERE table_id = ? AND key = ?"
 
 
 def check_store(path: Path) -> None:
-    """Read all of a state database that nobody has open, and compare every checksum; its values are not changed.
+    """Read all of a state database that no process has open, and compare every checksum; its values are not changed.
 
-    Raises `StateError` if it cannot be opened, `CorruptStateError` for damage.
+    Raise `StateError` if it cannot be opened, `CorruptStateError` for damage.
     """
     store = SqliteStore(path)
     try:
@@ -60,7 +60,7 @@ class SqliteStore(Store):
     """
 
     def __init__(self, path: Path) -> None:
-        """Open or make it; raises `StateError` for a file that is another's, or of another format."""
+        """Open or create the file; raise `StateError` for a file of another application or format."""
         self._path = path
         self._lock = threading.Lock()
         self._tables: dict[str, tuple[int, int]] = {}  # name → number, seed of its checksums
@@ -110,13 +110,13 @@ class SqliteStore(Store):
         for number, name in run("SELECT id, name FROM tables"):
             self._tables[name] = number, place_seed(name)
         run("COMMIT")
-        # Of a page that is damaged SQLite may read fewer values than there were: what is missing has no checksum.
-        (said,) = run("PRAGMA quick_check(1)").fetchone()
-        if said != "ok":
-            raise CorruptStateError(f"expected a sound database at {self._path}, was: {' '.join(said.split())}")
+        # From a damaged page SQLite may read fewer values than there were, and missing values have no checksum.
+        (verdict,) = run("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise CorruptStateError(f"expected a sound database at {self._path}, was: {' '.join(verdict.split())}")
 
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Raises `StoreError` where the disk is full or fails: then nothing was changed."""
+        """Commit the edits; raise `StoreError` if the disk is full or fails: then nothing was changed."""
         if not edits:
             return
         with self._lock:
@@ -138,7 +138,7 @@ class SqliteStore(Store):
             raise
 
     def _rows(self, edits: Iterable[Edit]) -> Iterator[tuple[bool, list[tuple[Any, ...]]]]:
-        """Edits as rows, puts and deletes apart where their order does not matter: of one place the last alone."""
+        """Yield edits as rows, puts and deletes apart where order does not matter; of several for a place, the last."""
         last: dict[tuple[str, int], bytes | None] = {(edit.table, edit.key): edit.data for edit in edits}
         puts: list[tuple[Any, ...]] = []
         deletes: list[tuple[Any, ...]] = []
@@ -161,8 +161,8 @@ class SqliteStore(Store):
     def get(self, table: str, key: int) -> bytes | None:
         with self._lock:
             number, seed = self._tables.get(table, (0, 0))
-            found = self._read("SELECT data FROM slots WHERE table_id = ? AND key = ?", number, key)
-        return opened(seed, table, key, found[0][0]) if found else None
+            rows = self._read("SELECT data FROM slots WHERE table_id = ? AND key = ?", number, key)
+        return opened(seed, table, key, rows[0][0]) if rows else None
 
     def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
         _, seed = self._tables.get(table, (0, 0))
@@ -174,7 +174,7 @@ class SqliteStore(Store):
             yield key
 
     def _pages(self, columns: str, table: str) -> Iterator[tuple[Any, ...]]:
-        """Rows by ascending key, a page at a time, so that nobody who stops half-way keeps others waiting."""
+        """Yield rows by ascending key, a page at a time, so that a reader that stops half-way does not block others."""
         page = f"SELECT {columns} FROM slots WHERE table_id = ? AND key > ? ORDER BY key LIMIT {_PAGE_ROWS}"
         last = -1 << 63
         first = page.replace("key >", "key >=")
@@ -197,11 +197,11 @@ class SqliteStore(Store):
         self._db.close()
 
     def tables(self) -> list[str]:
-        """The names of the tables that hold something."""
+        """Return the names of the tables that are not empty."""
         return sorted(self._tables)
 
     def _named(self, error: sqlite3.DatabaseError) -> StateError:
-        """SQLite's error with the file's name: the disk's, or of what stands in the file."""
+        """Return SQLite's error with the file's name, as one of the disk or of the file's content."""
         if isinstance(error, sqlite3.OperationalError):
             return StoreError(f"{self._path}: expected a commit or a read to succeed, was: {error}")
         return CorruptStateError(f"{self._path}: expected a sound database, was: {error}")

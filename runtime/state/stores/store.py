@@ -19,55 +19,55 @@ _KEY: Final = struct.Struct("<q")
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """One write, or one delete where ``data`` is None."""
+    """Write, or delete if ``data`` is None."""
 
     table: str
-    """Which table."""
+    """Table of the value."""
     key: int
-    """Which slot of it, of 64 bits."""
+    """Slot of the table, of 64 bits."""
     data: bytes | None
-    """What it holds from now on."""
+    """New value."""
 
 
 class LateEdit(msgspec.Struct, frozen=True, gc=False):
-    """A write whose bytes are made when it is committed, which may be on another thread."""
+    """Write whose bytes are made when it is committed, which may be on another thread."""
 
     table: str
-    """Which table."""
+    """Table of the value."""
     key: int
-    """Which slot of it, of 64 bits."""
+    """Slot of the table, of 64 bits."""
     encode: Callable[[], bytes]
-    """What it holds from now on; it does not change any more."""
+    """Function that returns the new value, which is fixed."""
 
 
 def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
-    """The edits with their bytes."""
+    """Return the edits with their bytes."""
     return [Edit(each.table, each.key, each.encode()) if isinstance(each, LateEdit) else each for each in edits]
 
 
 class Store(ABC):
     """Binary values under (table, key); reads see the last commit only.
 
-    `commit` is all or nothing and returns when the edits would survive a crash of the machine; where it raises it has
-    done nothing, or at worst all, and the same edits can be committed again. A deleted key need not be there. One
-    writer at a time. Reads and commits raise `CorruptStateError` for bytes that are not what was stored, with the
+    `commit` is all or nothing and returns when the edits would survive a crash of the machine; if it raises it has
+    done nothing, or at worst all, and the same edits can be committed again. A deleted key may be missing. One
+    writer at a time. Reads and commits raise `CorruptStateError` for bytes that differ from what was stored, with the
     table and the key, or the file.
     """
 
     @abstractmethod
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Make these edits durable, together; of two for one place the later one holds."""
+        """Make these edits durable, together; of two for one place the later one applies."""
 
     @abstractmethod
     def get(self, table: str, key: int) -> bytes | None:
-        """The value, or None."""
+        """Return the value, or None."""
 
     @abstractmethod
     def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
-        """All (key, value) of a table by ascending key."""
+        """Yield all (key, value) of a table by ascending key."""
 
     def keys(self, table: str) -> Iterator[int]:
-        """All keys of a table, ascending; quicker than a scan where values need not be read."""
+        """Yield all keys of a table, ascending; faster than a scan if values need not be read."""
         for key, _ in self.scan(table):
             yield key
 
@@ -77,7 +77,7 @@ class Store(ABC):
 
 
 class MemoryStore(Store):
-    """For tests, and for state that need not outlive the process. Not thread-safe: one owner at a time."""
+    """Store in memory, for tests and for temporary state. Not thread-safe: one owner at a time."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[int, bytes]] = {}
@@ -101,12 +101,12 @@ class MemoryStore(Store):
 
 
 def place_seed(table: str) -> int:
-    """What the checksums of a table's values begin with; worth keeping over a scan."""
+    """Return the seed of the checksums of a table's values; worth caching over a scan."""
     return zlib.crc32(table.encode())
 
 
 def sealed(seed: int, key: int, data: bytes) -> bytes:
-    """A value with its checksum in front; raises `OverflowError` for a key of more than 64 bits."""
+    """Return a value preceded by its checksum; raise `OverflowError` for a key of more than 64 bits."""
     try:
         place = _KEY.pack(key)
     except struct.error:
@@ -115,10 +115,10 @@ def sealed(seed: int, key: int, data: bytes) -> bytes:
 
 
 def opened(seed: int, table: str, key: int, data: bytes) -> bytes:
-    """The value; raises `CorruptStateError` that names the place."""
+    """Return the value; raise `CorruptStateError` that names the place."""
     value = data[_CHECKSUM.size :]
-    found = zlib.crc32(value, zlib.crc32(_KEY.pack(key), seed))
-    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != found:
+    checksum = zlib.crc32(value, zlib.crc32(_KEY.pack(key), seed))
+    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack_from(data)[0] != checksum:
         raise CorruptStateError(
             f"{table}, key {key}: expected the value that was stored, was {value[:16]!r}… with another checksum"
         )

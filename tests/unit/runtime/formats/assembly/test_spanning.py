@@ -44,7 +44,7 @@ def test_pieces_come_together() -> None:
     assert (body.from_place, body.to_place, body.offset, body.length) == (11, 12, 1_012, 2)
     assert spanning.enter(first, Cut(2, 4)) is not None
     parts: list[Part] = []
-    spanning.found(Found(Span(0, 2), (Span(2, 6),)), parts)
+    spanning.put_together(Found(Span(0, 2), (Span(2, 6),)), parts)
     assert [b"".join(part.pieces or ()) for part in parts] == [b"a\n", b"cdefghi\n"]
     assert [(part.from_place, part.to_place, part.offset, part.position) for part in parts] == [
         (0, 3, 1_000, 1),
@@ -69,7 +69,7 @@ def test_many_tiny_pieces_are_joined() -> None:
     spanning = SpanningTuples(limit=10_000)
     for position in range(1, 1_001):
         spanning.enter(Unit(position, position, Run([b"x"], -1)), Cut(-1, -1))
-        spanning.found(Found(open_first=0, open_last=position), [])
+        spanning.put_together(Found(open_first=0, open_last=position), [])
     pieces = spanning._open[0].pieces
     assert pieces is not None
     assert len(pieces) <= 65
@@ -86,7 +86,7 @@ def test_tiny_pieces_are_joined_and_large_ones_are_not_copied(size: int, most: i
     for number in range(1, 1_001):
         unit = Unit(number, number, Run((b"x" * size,), -1))
         spanning.enter(unit, Cut(-1, -1))
-        spanning.found(Found(open_first=0, open_last=number), [])
+        spanning.put_together(Found(open_first=0, open_last=number), [])
         pieces = spanning._open[0].pieces
         assert pieces is not None
         held.append(len(pieces))
