@@ -4,7 +4,9 @@
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
  ├────▶ dashboard: all of them in a browser
  ├────▶ backtest: recorded flow, the market, views and strategies in one process, and sweeps of it
- └────▶ simulation: the same with background agents in place of recorded flow
+ ├────▶ simulation: the same with background agents in place of recorded flow; gym: learning environments on it
+ ├────▶ audit, backup, repair: checks, copies and repairs of folders        facts: figures of a market
+ └────▶ cluster: the processes of Spark's standalone cluster
 notebook ──▶ backtest, simulation, runtime.client: the calls below
 wire: the message types that these parts share
 ```

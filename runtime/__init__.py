@@ -7,13 +7,15 @@
  engine: task queue, workers, barriers (drives all of the above)          views ◀── compiler (SQL → view program)
  state:  the object space that epochs commit                                │
                                                                             ▼
-                                                       service: control, results, subscriptions ──▶ client
- tuples: queues of items for many queries
+                                             service: lanes, catalogue, results, subscriptions ──▶ client
+ tuples: queues of items for many queries      plan: view programs as data      native: kernels as machine code
+ upstreams: epoch logs of other runtimes, read as inputs
 ```
 
 One idea carries the whole: the epoch. A barrier closes it, its deltas become one immutable segment, and its number is
-the version that results carry. Imports point downwards only: service → spark, engine → views → compiler;
-engine → formats, relations, state, epochs. Nothing here imports `deltabook`, except the messages in `deltabook.wire`.
+the version that results carry. Imports point downwards only: service → engine, spark → relations, sources, tuples,
+upstreams, views → client, compiler, epochs, formats, native, state → plan. Nothing here imports `deltabook`, except the
+messages in `deltabook.wire`.
 """
 
 __all__: list[str] = []

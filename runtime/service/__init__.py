@@ -7,8 +7,8 @@ inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ r
                       rundir/ (state, log, upkeep)              health/ (lag, figures, metrics)
 ```
 
-live.py builds and owns all parts; config.py configures them; listening.py opens ports; interpreter.py tunes Python for
-low latency; scripts/ runs a SQL script to the end of its input without ports.
+parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;
+interpreter.py tunes Python for low latency; scripts/ runs a SQL script to the end of its input without ports.
 """
 
 __all__: list[str] = []

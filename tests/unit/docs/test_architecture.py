@@ -1,4 +1,4 @@
-"""The page on the architecture names what there is."""
+"""The page on the architecture, and those that explain parts of it, name what there is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "architecture.md"
+PAGES = (PAGE, ROOT / "docs" / "engine.md", ROOT / "docs" / "cluster.md")
 PACKAGES = ("algo_engine", "deltabook", "exchange_server", "queries", "runtime", "tests")
 PATHS = sorted(
     {
         path
-        for path in re.findall(r"`([a-z_]+(?:/[\w.]+)*)`", PAGE.read_text())
+        for page in PAGES
+        for path in re.findall(r"`([a-z_]+(?:/[\w.]+)*)`", page.read_text())
         if path.split("/")[0] in PACKAGES and ("/" in path or path in PACKAGES)
     }
 )
@@ -35,9 +37,10 @@ def test_every_link_leads_somewhere(link: str) -> None:
     assert link in anchors
 
 
-def test_diagrams_and_tables_are_whole() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_diagrams_and_tables_are_whole(page: Path) -> None:
     """A fence that is opened is closed, and the rows of a table have as many cells as its head."""
-    lines = PAGE.read_text().splitlines()
+    lines = page.read_text().splitlines()
     assert sum(line.startswith("```") for line in lines) % 2 == 0
     width = 0
     for line in lines:
