@@ -9,6 +9,7 @@ Ctrl-C ends it; the next start with the same folder goes on behind the last whol
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,17 +56,22 @@ def main(hours: float, directory: Path, only: tuple[str, ...], slice_minutes: fl
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 
-    def after_slice(net: Net, outcome: Outcome) -> None:
+    def write_report() -> None:
         page = report(NETS, rotation.state, rotation.before, commit)
         LOCAL_DISK.write(directory / REPORT, [page.encode()])
+
+    def after_slice(net: Net, outcome: Outcome) -> None:
+        write_report()
         state = rotation.state.nets[net.name]
         ended = "ended at its limit" if outcome.code is None else f"exit code {outcome.code}"
         click.echo(f"{net.name}: {ended} after {outcome.seconds:.0f} s, {state.done:,} {net.unit} in all")
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         rotation.run(3600 * hours, after_slice)
     except KeyboardInterrupt:
         click.echo("interrupted; the next start goes on behind the last whole slice")
+    write_report()
     click.echo(f"report: {directory / REPORT}")
     sys.exit(1 if rotation.has_failures else 0)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.endurance.nets import Command, Net
@@ -45,12 +46,21 @@ RunSlice = Callable[[Command, int], Outcome]
 
 
 def run_slice(command: Command, limit_s: int) -> Outcome:
-    """Run a command from the root of the tree; it and what it has started are killed at the limit, or if we are."""
+    """Run a command from the root of the tree; it and what it has started are killed at the limit, or if we are.
+
+    Its temporary files go with it, whatever it leaves.
+    """
     begun = time.monotonic()
+    with TemporaryDirectory(prefix="deltabook-slice-", ignore_cleanup_errors=True) as scratch:
+        code, output = _run(command, limit_s, scratch)
+    return Outcome(code, output, time.monotonic() - begun)
+
+
+def _run(command: Command, limit_s: int, scratch: str) -> tuple[int | None, str]:
     process = subprocess.Popen(
         [sys.executable, *command.arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **command.environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": scratch, **command.environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -76,7 +86,7 @@ def run_slice(command: Command, limit_s: int) -> Outcome:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         reader.join(timeout=10)
-    return Outcome(code, "".join([*first, *last]), time.monotonic() - begun)
+    return code, "".join([*first, *last])
 
 
 def counted(net: Net, output: str) -> int:

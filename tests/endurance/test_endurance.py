@@ -144,11 +144,19 @@ def test_a_damaged_state_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_slice_is_a_process_with_a_limit() -> None:
-    """What it prints is kept, with its standard error; what it has started ends with it."""
+    """What it prints is kept, with its standard error; its temporary files and what it has started go with it."""
+    made = run_slice(Command(("-c", "import tempfile; print(tempfile.mkdtemp())")), 60)
+    assert made.code == 0
+    assert not Path(made.output.strip()).exists()
+    endless = "import threading; threading.Event().wait()"
+    child = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {endless!r}]).pid)"
+    left = run_slice(Command(("-c", child)), 60)
+    commands = Path("/proc") / left.output.strip() / "cmdline"
+    assert not commands.exists() or not commands.read_bytes(), "it has ended, whether anybody has taken note or not"
     code = "import os, sys; print(os.environ['WHICH']); print('bad', file=sys.stderr); sys.exit(3)"
     ended = run_slice(Command(("-c", code), {"WHICH": "this"}), 60)
     assert (ended.code, sorted(ended.output.split())) == (3, ["bad", "this"])
-    assert run_slice(Command(("-c", "import threading; threading.Event().wait()")), 1).code is None
+    assert run_slice(Command(("-c", endless)), 1).code is None
 
 
 def test_every_net_makes_a_command_and_names_what_repeats_it() -> None:

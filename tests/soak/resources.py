@@ -10,12 +10,14 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
+
+import msgspec
 
 from runtime.service.rundir.upkeep import used_bytes
 
@@ -111,10 +113,7 @@ def _median(samples: Sequence[Sample], use: str) -> float | None:
 def read_samples(path: Path) -> list[Sample]:
     """The samples of a CSV file."""
     with path.open(encoding="utf-8", newline="") as file:
-        kinds: Mapping[str, Callable[[str], float]] = {"seconds": float, "age_s": float}
-        return [
-            Sample(**{name: kinds.get(name, int)(text) for name, text in row.items()}) for row in csv.DictReader(file)
-        ]
+        return [msgspec.convert(row, Sample, strict=False) for row in csv.DictReader(file)]
 
 
 class ResourceSampler:
@@ -160,16 +159,15 @@ class ResourceSampler:
                     file.flush()
 
     def _sample(self, pid: int, start: int, started: float) -> Sample:
-        rss, descriptors, threads = _uses(pid)
-        children = [0, 0, 0]
+        own = _uses(pid)
+        rss = descriptors = threads = 0
         for child in _descendants(pid):
             with suppress(OSError):
-                children = [total + use for total, use in zip(children, _uses(child), strict=True)]
+                uses = _uses(child)
+                rss, descriptors, threads = rss + uses[0], descriptors + uses[1], threads + uses[2]
         now = time.monotonic()
-        return Sample(
-            round(now - self._begun, 2), start, round(now - started, 2),
-            rss, descriptors, threads, *children, used_bytes(self._directory),
-        )  # fmt: skip
+        ages = round(now - self._begun, 2), start, round(now - started, 2)
+        return Sample(*ages, *own, rss, descriptors, threads, used_bytes(self._directory))
 
 
 def _uses(pid: int) -> tuple[int, int, int]:
