@@ -146,7 +146,7 @@ class QueryEngine:
         return query is not None and query.grow(part, into)
 
     def counters(self, query_id: str) -> QueryCounters | None:
-        """Return what a query has done so far; None if there is none."""
+        """Return the counters of a query; None if there is none."""
         with self._lock:
             query = self._queries.get(query_id)
         return None if query is None else query.counters()

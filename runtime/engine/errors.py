@@ -6,7 +6,7 @@ __all__ = ["BarrierError", "EngineError", "PlanError"]
 
 
 class EngineError(RuntimeError):
-    """The engine cannot go on; the message says what was expected, what was there, and where."""
+    """The engine cannot continue; the message has what was expected, what was there, and where."""
 
 
 class PlanError(ValueError):
@@ -14,4 +14,4 @@ class PlanError(ValueError):
 
 
 class BarrierError(EngineError):
-    """A barrier that is refused; the message says why and names the node where there is one."""
+    """A barrier is refused; the message has the reason and, if there is one, the node."""

@@ -41,7 +41,7 @@ class CallbackOwner:
 
     @property
     def references(self) -> int:
-        """How many references have not been released."""
+        """Number of references that have not been released."""
         return self._callback.count
 
     def refer(self) -> CallbackReference:

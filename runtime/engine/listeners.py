@@ -186,9 +186,9 @@ class Publisher:
             self._log.failure("the statistics listener failed at {event}", event=type(event).__name__)
 
     def failing(self, query_id: str, reason: str) -> None:
-        """A query is about to be torn down; its listeners hear of it when that is over."""
+        """Log that a query is about to be torn down; its listeners are notified after that."""
         self._log.error("query {query} fails: {reason}", query=query_id, reason=reason)
 
     def broke(self, query_id: str, what: str, reason: str) -> None:
-        """Something went wrong that changes nothing."""
+        """Log an error that has no consequences for the query."""
         self._log.error("query {query}: {what}: {reason}", query=query_id, what=what, reason=reason)

@@ -137,7 +137,7 @@ class Pipeline(ABC):
     takes_turns: bool = False
     """True if a call of a parallel pipeline begins only after the one before has returned or given up its turn."""
     cannot_drain: str = ""
-    """Why a barrier on the plan is refused; empty if it is not."""
+    """Reason why a barrier on the plan is refused; empty if it is not."""
     is_cut_point: bool = False
     """Barriers begin here, and not at the sources before it: it knows where its input may be cut.
 
@@ -157,7 +157,7 @@ class Pipeline(ABC):
         """Nothing new comes on this port: all that fed it have ended. Not called when the query is stopped."""
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:  # noqa: B027
-        """Emit what is held; when this returns, the barrier goes on to the successors. See `is_cut_point`."""
+        """Emit all pending items; when this returns, the barrier is passed to the successors. See `is_cut_point`."""
 
     def stop(self, context: Context) -> None:  # noqa: B027
         """The end, after the end of all inputs or of the query's stop: emit what is held and release everything."""
@@ -213,7 +213,7 @@ class Plan:
     def __init__(self, query_id: str) -> None:
         self.query_id = query_id
         self.nodes: list[Node] = []
-        """In an order in which every node follows what feeds it."""
+        """Nodes in an order in which every node follows those that feed it."""
         self._names: set[str] = set()
 
     def add_source(self, name: str, source: Source) -> Node:

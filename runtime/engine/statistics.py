@@ -57,7 +57,7 @@ class Figures(msgspec.Struct, frozen=True):
     started: int
     """Queries that have run or do."""
     stopped: int
-    """Those that have stopped."""
+    """Queries that have stopped."""
     failed: int
     """Queries that have failed, those included that never ran."""
     tasks: int

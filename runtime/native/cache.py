@@ -52,20 +52,20 @@ _REMEMBERED: Final = 4096
 """Capacity for facts about sources: when the folder was read, why compilation failed."""
 _QUEUED: Final = 1024
 _TRY_AGAIN_S: Final = 60.0
-"""How long after a failure that is not the source's, such as too little memory, it is compiled again."""
+"""Time after which a source is compiled again if its failure had another cause, such as too little memory."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
-    """What `KernelCache.compile_now` did."""
+    """Result of `KernelCache.compile_now`."""
 
     count: int
     """Kernels that this call compiled."""
     present: int
     """Kernels that the cache had."""
     failures: Mapping[str, str]
-    """Name of a source → why it has no compiled kernel."""
+    """Name of a source → reason why it has no compiled kernel."""
     seconds: float
     """Time that the call took."""
     size_bytes: int
@@ -79,7 +79,7 @@ class KernelStatus:
     is_on: bool
     """True if kernels are compiled."""
     reason: str
-    """Why every kernel is interpreted; empty if they are compiled."""
+    """Reason why every kernel is interpreted; empty if they are compiled."""
     llvmlite: str
     """Version of llvmlite; empty if it is not installed."""
     folder: Path
@@ -145,7 +145,7 @@ class KernelCache:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Name of a source → why it stays interpreted, as far as this process knows."""
+        """Name of a source → reason why it stays interpreted, as far as this process knows."""
         with self._changed:
             return dict(self._failures)
 
@@ -170,7 +170,7 @@ class KernelCache:
             return self._load(name, source)
 
     def request(self, sources: Iterable[str]) -> None:
-        """Have sources compiled in the background; those that are compiled, queued or failed are ignored.
+        """Compile sources in the background; those that are compiled, queued or failed are ignored.
 
         Sources beyond the capacity of the queue are dropped; a later request may repeat them.
         """
@@ -296,7 +296,7 @@ class KernelCache:
                 return None
             kernel = link(content)
         except KernelFileError as error:
-            self._compile_anew(name, source, folder, str(error))
+            self._recompile(name, source, folder, str(error))
             return None
         except (ImportError, OSError) as error:
             self._switch_off(str(error))
@@ -315,7 +315,7 @@ class KernelCache:
             if folder.has_code(name):
                 self._fail(name, reason)
 
-    def _compile_anew(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
+    def _recompile(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
         """Drop an object file that cannot be linked and have it made again, once a process."""
         with contextlib.suppress(OSError):  # the folder may be on a read-only file system
             folder.drop(name)
@@ -377,7 +377,7 @@ class KernelCache:
         return self._queue
 
     def _take(self, reply: CompileReply) -> None:
-        """Take a reply in, on the queue's thread."""
+        """Process a reply, on the queue's thread."""
         with self._changed:
             self._pending.discard(reply.name)
             self._read_again_s.pop(reply.name, None)
@@ -416,7 +416,7 @@ def _damage(folder: CacheFolder, name: str) -> str:
 
 
 def _remember(facts: dict[str, _T], name: str, fact: _T) -> None:
-    """Add a fact to a bounded dictionary; the oldest one goes."""
+    """Add a fact to a bounded dictionary; evict the oldest one."""
     facts[name] = fact
     if len(facts) > _REMEMBERED:
         del facts[next(iter(facts))]

@@ -9,8 +9,8 @@ FOLDER/                       mode 0700, one for all versions
    └─ k_HASH.failed           in place of k_HASH.o: why the source cannot be compiled
 ```
 
-What is in a `.o` is executed. A file is read only if this user owns it and nobody else may write it, and the same holds
-for both folders. A file that does not fit is compiled again; a folder that does not fit is not used at all. Files are
+The content of a `.o` is executed. A file is read only if it belongs to this user and no other user may write it, as for
+both folders. A file that is not safe is compiled again; a folder that is not safe is not used at all. Files are
 written under another name and renamed, so that a reader sees a whole file or none.
 """
 

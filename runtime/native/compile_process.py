@@ -28,7 +28,7 @@ from runtime.native.tiers import kernel_name
 __all__ = ["FOREGROUND", "CompileReply", "CompileRequest", "main"]
 
 FOREGROUND: Final = "foreground"
-"""Last argument of a process that somebody waits for: it has the priority of its parent."""
+"""Last argument of a process whose results are waited for: it has the priority of its parent."""
 _LOWEST_PRIORITY: Final = 19
 _REASON_CHARACTERS: Final = 4000
 
@@ -39,20 +39,20 @@ class CompileRequest(msgspec.Struct, frozen=True):
     source: str
     """Kernel source."""
     again: bool = False
-    """Compile also if the cache says that the source cannot be compiled."""
+    """True to compile also if the cache has a failure of the source."""
 
 
 class CompileReply(msgspec.Struct, frozen=True):
-    """What became of a request."""
+    """Reply to a request."""
 
     name: str
     """Name of the source."""
     outcome: Literal["compiled", "present", "failed"]
     """`present`: another process had compiled it."""
     reason: str = ""
-    """Why the source cannot be compiled; empty unless it failed."""
+    """Reason why the source cannot be compiled; empty unless it failed."""
     is_lasting: bool = True
-    """True if it is the source that cannot be compiled, not this machine that could not at the time."""
+    """True if the failure is due to the source; False if it is due to the state of this machine."""
 
 
 def main() -> None:

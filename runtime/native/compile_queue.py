@@ -147,7 +147,7 @@ class CompileQueue:
 
 
 class _CompileProcess:
-    """A running compile process. Only `end` may be called by another thread than the one that asks."""
+    """A running compile process. Only `end` may be called by another thread than the one that calls `ask`."""
 
     def __init__(self, command: Sequence[str], cwd: Path) -> None:
         root = str(Path(__file__).parents[2])

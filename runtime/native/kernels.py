@@ -1,4 +1,4 @@
-"""Compiled kernels as their users ask for them, and how long it is worth while to wait for them."""
+"""Interface to compiled kernels for their users, and the wait for them that is worth while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_WAIT_S: Final = 60.0
 
 
 class Kernels(Protocol):
-    """Where compiled kernels come from: see `runtime.native.cache.KernelCache`."""
+    """Provider of compiled kernels: see `runtime.native.cache.KernelCache`."""
 
     def get(self, source: str) -> MachineKernel | None:
         """Return the compiled kernel of a source, or None."""

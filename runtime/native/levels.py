@@ -33,7 +33,7 @@ class Levels(Structure):
         self.put(kernel.ROOTS, np.zeros(0, np.int64))
 
     def __len__(self) -> int:
-        """Keys that have a total."""
+        """Return the number of keys that have a total."""
         return len(self.records)
 
     def reserve(self, groups: int, keys: int) -> None:

@@ -30,7 +30,7 @@ class Members(RecordStructure):
         self._extend_links()
 
     def __len__(self) -> int:
-        """Records."""
+        """Return the number of records."""
         return len(self.records)
 
     def make_room(self) -> None:

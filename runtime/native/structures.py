@@ -37,11 +37,11 @@ class NullablePlace(NamedTuple):
     """
 
     place: int
-    """Where its first word stands."""
+    """Place of its first word."""
     flag: int = -1
-    """Where a word stands that is 1 if the value is NULL; -1: no such word exists."""
+    """Place of a word that is 1 if the value is NULL; -1: no such word exists."""
     presence: int = -1
-    """Where a word stands that is positive unless the value is NULL; -1: no such word exists."""
+    """Place of a word that is positive unless the value is NULL; -1: no such word exists."""
     words: int = 1
     """Words of the value."""
 
@@ -66,11 +66,11 @@ class Structure:
         self.views: list[Any] = [None] * places
         """The table as the plain tier sees it."""
         self.address = self.addresses.ctypes.data
-        """Where the table is."""
+        """Address of the table."""
         self._arrays: list[Words | Structure | None] = [None] * places
 
     def place_name(self, place: int) -> str:
-        """Return what a place is called in generated source."""
+        """Return the name of a place in generated source."""
         names = self.place_names
         return names[place] if place < len(names) else f"c{place - len(names)}"
 
@@ -309,7 +309,7 @@ class HashTable(RecordStructure):
         self._index(self._live(), key)
 
     def _index(self, slots: npt.NDArray[np.intp], key: int | None = None) -> None:
-        """Make the index anew over these slots; direct if the keys, and this one, allow it."""
+        """Rebuild the index over these slots; direct if the keys, and this one, allow it."""
         meta, room = self._meta, int(self._meta[hashing.ROOM])
         keys = self.records()[slots, : self.key_words]
         if self._is_direct:

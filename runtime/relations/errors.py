@@ -6,7 +6,7 @@ __all__ = ["AdaptorError", "FeedGapError"]
 
 
 class AdaptorError(ValueError):
-    """An adaptor cannot be made or cannot go on."""
+    """An adaptor cannot be made or cannot continue."""
 
 
 class FeedGapError(AdaptorError):

@@ -61,7 +61,7 @@ _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
 _FEW: Final = 64
-"""Attributions of up to so many messages are looked up one by one."""
+"""Number of messages up to which attributions are looked up one by one."""
 
 
 def _codes(letters: Mapping[str, int]) -> Codes:
@@ -80,8 +80,8 @@ _SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """How an instrument's prices and shares become ticks and lots; what is not a whole one is cut off
-    and counted as ``off_scale``."""
+    """Units of an instrument's prices and shares in ticks and lots; a fraction is cut off and the row
+    is counted as ``off_scale``."""
 
     tick_units: int = 1
     """Units of 0.0001 in a tick."""

@@ -35,7 +35,7 @@ class LiveOrders:
         self.table = HashTable(1, kernel.WORDS - 1, is_result=True)
         """Order → its words, for the kernel."""
         self.edits = Structure(4)
-        """What changed since the last save, for the kernel."""
+        """Changes since the last save, for the kernel."""
         self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of those that are gone, run by run
         self.wants_base = False
         """True if the content of the runs is unknown."""
@@ -85,11 +85,11 @@ class LiveOrders:
         return 8 * kernel.WORDS * len(self.table)
 
     def save(self) -> Run:
-        """Return what changed since the last save."""
+        """Return the changes since the last save."""
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return what `save` gives and, as if they had changed, the orders of the next slots."""
+        """Return the run of `save` with, as if they had changed, the orders of the next slots."""
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
         room = len(self.table.records())

@@ -169,7 +169,7 @@ class OrderBookAdaptor:
             kernels.request([KERNEL_SOURCE])
 
     def __len__(self) -> int:
-        """Live orders."""
+        """Return the number of live orders."""
         return len(self._orders)
 
     @property

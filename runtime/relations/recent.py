@@ -50,7 +50,7 @@ class RecentRows(Adaptor):
 
     @property
     def pushdown(self) -> Pushdown:
-        """What the formatter has to parse."""
+        """Columns that the formatter has to parse."""
         return self._rows.pushdown
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:

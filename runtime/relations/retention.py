@@ -31,7 +31,7 @@ _MINUTE_NS: Final = 60 * 1_000_000_000
 _KEPT: Final = b"kept"
 """Metadata of a run: how many of the rows of the runs before it are still held."""
 _JOINED: Final = 32
-"""So many batches that were added are joined at once, so that few are left when an epoch ends."""
+"""Number of added batches that are joined at once, so that few are left when an epoch ends."""
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ class Retained:
         return self._count
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows that were inserted, whatever columns they have besides."""
+        """Take rows that were inserted; further columns are ignored."""
         self._added.append(rows.select(self._schema.names))
         self._count += rows.num_rows
         if len(self._added) - self._joined >= _JOINED:
@@ -120,7 +120,7 @@ class Retained:
 
     @property
     def runs_in_use(self) -> int:
-        """How many of the newest runs have rows that are held, or are the newest."""
+        """Number of the newest runs that have held rows, the newest run included."""
         behind = sum(self._runs)
         while len(self._runs) > 1 and (behind := behind - self._runs[0]) >= self._count:
             self._runs.popleft()

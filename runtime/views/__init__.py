@@ -1,4 +1,4 @@
-"""Executes a view program, whatever hosts it.
+"""Executor of view programs, independent of its host.
 
 ```
 segment ──▶ preaggregate ──▶ routing ──payloads──▶ ShardState.step ──▶ changes per view (rows -/+)

@@ -1,4 +1,4 @@
-"""Checksum of a view's rows: what two lanes compare to find out whether they keep the same view.
+"""Checksum of a view's rows, by which two lanes find out if their states of the view are equal.
 
 The checksum of a multiset of rows is the sum of their hashes, each times its weight, modulo 2^64. It does not depend on
 the order of the rows, and that of a view at a version is that of the version before plus that of the changes: nobody

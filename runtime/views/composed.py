@@ -58,7 +58,7 @@ lock waits 5 ms to get it back."""
 
 
 def _address(kernel: Any) -> int:
-    """Return where the code of a kernel is; 0: unknown, as it was not compiled by `KernelCache`."""
+    """Return the address of a kernel's code; 0: unknown, as it was not compiled by `KernelCache`."""
     try:
         return ctypes.cast(kernel, ctypes.c_void_p).value or 0
     except ctypes.ArgumentError:
@@ -115,7 +115,7 @@ class NodeSequence(Structure):
                 self._active[place] = not failed or not node.views <= self._failed
 
     def run(self, *, is_brief: bool) -> dict[str, Exception]:
-        """Run all nodes; view → why it cannot go on. ``is_brief``: there are few rows, see `_BRIEF`."""
+        """Run all nodes; return view → reason for its failure. ``is_brief``: there are few rows, see `_BRIEF`."""
         kernel = self._run_briefly if is_brief else self._run
         errors: dict[str, Exception] = {}
         while kernel(self._argument):
@@ -181,12 +181,12 @@ class EventLoop(Structure):
 
     @property
     def event(self) -> int:
-        """How many events have been taken in."""
+        """Number of events that have been processed."""
         return int(self._numbers[steps.EVENT])
 
     @property
     def rows(self) -> int:
-        """How many rows views have changed by, removed and added ones, those that were not watched included."""
+        """Number of rows removed from and added to views, those that are not watched included."""
         return int(self._numbers[steps.ROWS])
 
     def begin(

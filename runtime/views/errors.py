@@ -1,4 +1,4 @@
-"""What can go wrong while a view program runs."""
+"""Errors of a running view program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ViewError", "ViewOverflowError", "reason_of"]
 
 
 class ViewError(RuntimeError):
-    """A view cannot be kept up to date any more; other views go on."""
+    """A view cannot be kept up to date any more; other views are not affected."""
 
 
 class ViewOverflowError(ViewError, ArithmeticError):

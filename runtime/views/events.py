@@ -1,4 +1,4 @@
-"""Rows that a shard takes in one by one."""
+"""Events: rows that a shard processes one by one."""
 
 from __future__ import annotations
 

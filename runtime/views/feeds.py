@@ -1,4 +1,4 @@
-"""Where nodes read rows from: changes of rows in one step, as the kernel of a consumer reads them (`Rows`).
+"""Feeds of nodes: changes of rows in one step, as the kernel of a consumer reads them (`Rows`).
 
 A map's deltas (`Feed`) are either computed in the kernel from the rows of its relation (in one process), or arrive
 added up by key (on Spark, whose source adds them up). A node is written once for both: `Rows.open` writes the loop over
@@ -187,7 +187,7 @@ class ColumnBatch(Batch):
 
 
 _MISFITS: Final = (TypeError, ValueError, OverflowError, AttributeError, IndexError)
-"""What a value raises that its column cannot hold."""
+"""Errors for a value that its column cannot hold."""
 
 
 def _first_column(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -271,7 +271,7 @@ class Rows(ABC):
     filters: bool = False
     """True if `row` may skip rows."""
     batches: tuple[ColumnBatch, ...]
-    """Where the rows come from."""
+    """Batches that the rows come from."""
 
     @contextmanager
     def open(

@@ -38,7 +38,7 @@ S = TypeVar("S", bound=RecordStructure)
 
 
 class Runnable(Protocol):
-    """What runs once a step: a node, or something that calls DuckDB."""
+    """Unit that runs once a step: a node, or a caller of DuckDB."""
 
     views: frozenset[str]
     """The views that fail with it."""
@@ -48,7 +48,7 @@ class Runnable(Protocol):
 
 
 class ViewOutput(msgspec.Struct):
-    """Where a view's changes are after a step."""
+    """Changes of a view after a step."""
 
     batches: list[ColumnBatch]
     """Its changes, in one or more batches."""
@@ -57,7 +57,7 @@ class ViewOutput(msgspec.Struct):
 
 
 class _Turn(msgspec.Struct):
-    """What runs for one map."""
+    """Nodes that run for one map."""
 
     before: list[Runnable] = msgspec.field(default_factory=list)
     update: list[Runnable] = msgspec.field(default_factory=list)
@@ -343,6 +343,6 @@ class Graph:
             meta[0] = 0
 
     def renumber(self) -> None:
-        """Strings were numbered anew."""
+        """Update constants and order words after strings were renumbered."""
         for node in self.nodes:
             node.resolve()

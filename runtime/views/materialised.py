@@ -28,7 +28,7 @@ class MaterialisedView:
     """The rows of one view at its version, with their multiplicities. One owner at a time.
 
     A multiplicity is below 0 while a row has been removed that is yet to come, as of relations whose deletions may
-    come first; such a row is kept, not shown. Changes wait until somebody reads the rows or calls `settle`.
+    come first; such a row is kept, not shown. Changes wait until the rows are read or `settle` is called.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class MaterialisedView:
         return self.table.total
 
     def apply(self, changes: pa.Table | None, version: int) -> None:
-        """Take a version's changes (None: there were none); they wait until somebody reads the rows."""
+        """Take a version's changes (None: there were none); they are applied when the rows are read."""
         self.version = version
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
@@ -89,7 +89,7 @@ class MaterialisedView:
         return self._decoded(*self.table.dump())
 
     def shown(self) -> pa.Table:
-        """Return the same without rows that are not shown."""
+        """Return columns and ``weight`` without rows that are not shown."""
         rows = self.rows()
         return rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0))
 

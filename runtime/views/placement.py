@@ -1,4 +1,4 @@
-"""Which shard keeps which part of a view program.
+"""Placement of the parts of a view program in shards.
 
 A view is spread over all shards if every map of it carries a key by which its rows meet: all keys of its maps for a
 linear view, one key of each map for a join whose sides are equal in it or a graph of operators that all keep to it. Any
@@ -22,13 +22,13 @@ R = TypeVar("R")
 
 
 class Memo(Generic[T, R]):
-    """A function of an object that never changes, computed once for each; it keeps the last objects alive.
+    """Memo of a function of immutable objects, computed once for each; it keeps the last objects alive.
 
-    They are known by their identity: to hash a map or a program takes longer than to look it up.
+    Objects are looked up by identity, as to hash a map or a program takes longer.
     """
 
     def __init__(self, function: Callable[[T], R], most: int = 1024) -> None:
-        """``most``: how many results are kept."""
+        """``most``: number of results that are kept."""
         self._function, self._most = function, most
         self._results: dict[int, tuple[T, R]] = {}
 
@@ -47,9 +47,9 @@ class Part(msgspec.Struct, frozen=True, order=True):
     map: int
     """Map id."""
     whole: bool
-    """True: all of its keys; False: those of the shard."""
+    """True for all of its keys; False for those of the shard."""
     column: int = -1
-    """Which key says the shard of a row, by number; -1: all of them together."""
+    """Number of the key that determines the shard of a row; -1 for all of them together."""
 
     @property
     def code(self) -> int:
@@ -83,7 +83,7 @@ def is_spread(program: Program, view: View) -> bool:
 
 
 def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
-    """Map → number of the key that says its shard (see `Body.shard_keys`); None where the view cannot be spread."""
+    """Return map → number of the key that determines its shard (see `Body.shard_keys`); None if all is in one shard."""
     keys = _shard_keys(program)[view.name]
     if keys is None:
         return None

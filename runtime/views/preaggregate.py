@@ -34,9 +34,9 @@ from runtime.views.strings import Strings
 __all__ = ["Preaggregation"]
 
 _KEPT_RECORDS: Final = 1 << 15
-"""A table keeps its room for so many records between two batches."""
+"""Number of records for which a table keeps its room between two batches."""
 _KEPT_STRINGS: Final = 1 << 16
-"""More strings than these are forgotten between two batches."""
+"""Number of strings above which all are dropped between two batches."""
 
 Words = npt.NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""Which function lowers which plan record."""
+"""Functions that lower plan records, by type of record."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = ["RESULT_KERNEL_SOURCE", "ResultRows"]
 Words = npt.NDArray[np.int64]
 
 RESULT_KERNEL_SOURCE: Final = inspect.getsource(kernel)
-"""Adds changes to a result."""
+"""Source of the kernel that adds changes to a result."""
 _NONE: Final = np.zeros(0, np.int64)
 
 
@@ -93,7 +93,7 @@ class ResultRows:
         return 8 * (self._width + 1) * len(self)
 
     def save(self) -> pa.RecordBatch:
-        """Return what changed since the last save, as a run."""
+        """Return the changes since the last save, as a run."""
         slots = self._edits.array(kernel.EDITED)[: self._counts[kernel.EDITED_COUNT]]
         gone = self._edits.array(kernel.GONE)[: self._counts[kernel.GONE_COUNT] * self._width].reshape(-1, self._width)
         records = self._table.records()[slots]

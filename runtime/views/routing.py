@@ -1,4 +1,4 @@
-"""From segments of relation deltas to what each shard has to add to its maps."""
+"""Routing of segments of relation deltas to the shards that add them to their maps."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Delivery(msgspec.Struct, frozen=True):
     shard: int
     """Number of the shard."""
     part: Part
-    """Which map, and whether the shard keeps all of it."""
+    """The map, and if the shard keeps all of it."""
     deltas: pa.Table | str
-    """One row per key, see `rows.payload_schema`; or why there are none: the views over the part fail."""
+    """One row per key, see `rows.payload_schema`; or the reason why the views over the part fail."""
     view: str | None = None
-    """Set: everything that the part holds before the version, for this view, which is new; None: the version's own."""
+    """Name of a new view, for which the rows are all of the part before the version; None for those of the version."""
 
 
 def deliveries(
@@ -76,7 +76,7 @@ def payload_sources(program: Program) -> list[str]:
 
 
 class _Routes:
-    """What is the same for all versions of a program."""
+    """Routes of a program, the same for all of its versions."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

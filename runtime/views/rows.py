@@ -32,7 +32,7 @@ Words = npt.NDArray[np.int64]
 WEIGHT: Final = "weight"
 _SET: Final = b"\1"
 _FEW_ROWS: Final = 512
-"""Up to so many rows of a view are added up as words: Arrow's aggregation takes as long as it does for hundreds."""
+"""Number of rows of a view up to which they are added up as words, as Arrow's aggregation takes that long anyway."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
 _INT64: Final = pa.int64()
 _COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float64", "timestamp")}

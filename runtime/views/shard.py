@@ -39,24 +39,24 @@ from runtime.views.strings import Strings
 __all__ = ["Change", "DrivenGraph", "Kernels", "ShardState", "Step"]
 
 Inputs = Literal["payloads", "relations"]
-"""What a shard is given: payloads of maps, or deltas of relations."""
+"""Input of a shard: payloads of maps, or deltas of relations."""
 Change = tuple[str, tuple[Any, ...], int]
-"""View, row, and how many of it came (+) or went (-)."""
+"""View, row, and the number of copies that were added (+) or removed (-)."""
 Words = npt.NDArray[np.int64]
 _Delivered = Iterable[tuple[Part, pa.Table | str]]
 
 _SPARE_STRINGS: Final = 4096
-"""Strings are numbered anew with a base if there are more than twice as many as are held, and so many besides."""
+"""Strings beyond twice those in use, above which they are renumbered with a base."""
 _WORD_BYTES: Final = 8
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What one version changed."""
+    """Changes of one version."""
 
     changes: dict[str, pa.Table]
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: dict[str, str]
-    """View → why it cannot go on; it emits nothing from now on."""
+    """View → reason for its failure; it emits nothing from now on."""
 
 
 class DrivenGraph:
@@ -146,8 +146,8 @@ class ShardState:
                 errors[view.name] = reason_of(error)
         self._graph: Graph = builder.build(errors)
         self._names = names = {view.name for view in self._views}
-        self._unsaid = {name: why for name, why in errors.items() if name not in self._failed}
-        self._failed = {name: why for name, why in self._failed.items() if name in names} | self._unsaid
+        self._unpublished = {name: why for name, why in errors.items() if name not in self._failed}
+        self._failed = {name: why for name, why in self._failed.items() if name in names} | self._unpublished
         self._schemas = {view.name: change_schema(view.columns) for view in self._views}
         self._recomputed = {
             name: node for node in self._graph.order if isinstance(node, Recompute) for name in node.views
@@ -194,7 +194,7 @@ class ShardState:
 
     @property
     def failed(self) -> dict[str, str]:
-        """View → why it cannot go on."""
+        """View → reason for its failure."""
         return dict(self._failed)
 
     @property
@@ -332,7 +332,7 @@ class ShardState:
         """Remember which views have failed; the next step that gives tables names them."""
         for name, error in errors.items():
             if name not in self._failed:
-                self._failed[name] = self._unsaid[name] = reason_of(error)
+                self._failed[name] = self._unpublished[name] = reason_of(error)
 
     def _put_payloads(self, by_part: Mapping[Part, Sequence[pa.Table]]) -> dict[str, str]:
         errors: dict[str, str] = {}
@@ -372,8 +372,8 @@ class ShardState:
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()
-        failed = {**self._unsaid, **failed}
-        self._unsaid = {}
+        failed = {**self._unpublished, **failed}
+        self._unpublished = {}
         for name, error in self._graph.run(self._failed).items():
             if name not in self._failed:
                 self._failed[name] = failed[name] = reason_of(error)
@@ -468,11 +468,11 @@ class ShardState:
     # --- checkpoints
 
     def save(self) -> bytes:
-        """Return what `capture` gives, as bytes."""
+        """Return the run of `capture`, as bytes."""
         return self.capture().encode()
 
     def save_all(self) -> bytes:
-        """Return what `capture_all` gives, as bytes."""
+        """Return the run of `capture_all`, as bytes."""
         return self.capture_all().encode()
 
     def forget_taken(self) -> None:
@@ -578,7 +578,7 @@ class ShardState:
                 words = decode_words(records.words, records.count * records.width)
                 self._graph.structures[name].load(words.reshape(records.count, records.width))
         self._failed = run.failed
-        self._unsaid = {}
+        self._unpublished = {}
         self._graph.renumber()
 
     def _put_read(self, tables: Mapping[str, pa.Table]) -> None:
@@ -598,7 +598,7 @@ class ShardState:
 
 
 class _PayloadFill:
-    """Gives a new view's own state the payloads that fill it."""
+    """Fills a new view's own state from payloads."""
 
     def __init__(self, program: Program, name: str, delivered: Sequence[tuple[Part, pa.Table | str]]) -> None:
         _, self._numbers = only_view(program, name)

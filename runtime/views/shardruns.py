@@ -1,6 +1,6 @@
-"""What a shard writes into a checkpoint: everything it holds, or what it has taken in since.
+"""Runs of a shard in a checkpoint: its whole state, or its input since the run before.
 
-What is to be written is taken off at once and encoded later, on whatever thread, while the shard goes on.
+The content of a run is taken off at once and encoded later, on any thread, while the shard continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.views.encoding import encode_table, encode_words
 __all__ = ["RUN_FORMAT", "Base", "ShardRun", "TakenIn", "decode_shard_run"]
 
 RUN_FORMAT: Final = 4
-"""Format of what is written here."""
+"""Format of runs."""
 
 
 class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
@@ -33,22 +33,22 @@ class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ShardRun(msgspec.Struct, frozen=True, array_like=True):
-    """A base (with records), or what was taken in since the run before."""
+    """A base (with records), or the rows that were added since the run before."""
 
     format: int
     is_base: bool
     strings: list[str]
     structures: dict[str, HeldRecords]
     results: dict[str, bytes]
-    """Recomputed view → its rows, or what changed in them."""
+    """Recomputed view → its rows, or their changes."""
     taken: list[tuple[str, bytes]]
-    """Relation or code of a part, and rows of it, in order."""
+    """Relation or code of a part, each with its rows, in order."""
     failed: dict[str, str]
     begun: list[str]
 
 
 class TakenIn(msgspec.Struct, frozen=True):
-    """What was taken in since the run before."""
+    """Rows that were added since the run before."""
 
     failed: Mapping[str, str]
     begun: set[str]
@@ -80,7 +80,7 @@ class TakenIn(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """Everything held: a run that stands alone, the same bytes for the same content."""
+    """Whole state of a shard: a run that stands alone, the same bytes for the same content."""
 
     failed: Mapping[str, str]
     begun: set[str]

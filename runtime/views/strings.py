@@ -1,4 +1,4 @@
-"""Strings as numbers, with what kernels need to know of them: their order, and whether they pass a test.
+"""Strings as numbers, with arrays for kernels: the order of strings, and the results of tests.
 
 Kernels only ever see numbers. Equal strings are equal numbers; for order a kernel reads ranks, labels that grow with
 the string; for LIKE it reads one array per pattern, for IN one per list. The arrays follow the pool as it grows.
@@ -26,14 +26,14 @@ Words = npt.NDArray[np.int64]
 _LEAST: Final = 64
 _GAP: Final = 1 << 32
 _FEW: Final = 64
-"""Up to so many values are converted one by one: fewer calls of Arrow, each of which may give up the interpreter."""
+"""Number of values up to which they are converted one by one: calls of Arrow may release the interpreter lock."""
 _STRING: Final = pa.string()
 _MANY: Final = 8
-"""New strings are ranked one by one unless they are more than one in so many."""
+"""Number of strings per new one, below which all are ranked again instead of each new one by itself."""
 
 
 class _PerString(Structure):
-    """An array with a number for every string, and how often all of these numbers were replaced."""
+    """Array with a number for every string, and the count of replacements of all these numbers."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -42,7 +42,7 @@ class _PerString(Structure):
 
 
 class _Tested(_PerString):
-    """Array that says which strings pass a test: those LIKE a pattern, or those of a list."""
+    """Array of flags of the strings that pass a test: those LIKE a pattern, or those of a list."""
 
     def __init__(self, test: str | frozenset[str]) -> None:
         """``test``: a pattern of LIKE, or the strings of a list."""

@@ -107,7 +107,7 @@ class Results:
             closed.rows()
 
     def save(self, *, is_base: bool) -> ResultsRun:
-        """Return what changed since the last save that was followed by `on_saved`, or everything."""
+        """Return the changes since the last save that was followed by `on_saved`, or everything."""
         self.settle()
         first = 0 if is_base else self._saved_strings
         if is_base:

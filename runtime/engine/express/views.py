@@ -65,7 +65,7 @@ class ExpressViews:
     ) -> None:
         """At the end of this epoch, whose cuts are given; ``now_s`` is the ingest's clock.
 
-        ``is_compared``: epochs say the checksums of the views, for another lane that keeps them too.
+        ``is_compared``: epochs have the checksums of the views, for another lane that keeps them too.
         """
         self._now_s = now_s
         self._state = state
@@ -91,7 +91,7 @@ class ExpressViews:
 
     @property
     def state(self) -> ExpressState:
-        """What is saved."""
+        """State that is saved."""
         return self._state
 
     def rows(self) -> dict[str, pa.Table]:
@@ -108,7 +108,7 @@ class ExpressViews:
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None], *, is_open: bool = False) -> None:
         """Step over deltas as if they were one, and publish what changes.
 
-        ``is_open``: the epoch goes on behind deltas that close it, up to `end`.
+        ``is_open``: the epoch continues after deltas that close it, up to `end`.
         """
         tables: dict[str, list[pa.RecordBatch]] = {}
         for each in deltas:

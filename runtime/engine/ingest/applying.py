@@ -29,7 +29,7 @@ __all__ = ["Applying", "ApplyingConfig", "OpenEpoch", "StreamsNode"]
 
 _MOST_INPUTS: Final = 256
 _JOINED_TUPLES: Final = 1 << 14
-"""Up to so many are joined, so that an adaptor takes them as one; it costs more to copy larger ones."""
+"""Number of tuples up to which batches are joined for an adaptor; it costs more to copy larger ones."""
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
 _TOUCHES: Final = TOUCHES.name
@@ -67,21 +67,21 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
 
 
 class Applying(Pipeline):
-    """Puts batches into the order of their streams, lets the adaptors make deltas of them, and cuts.
+    """Puts batches into the order of their streams, has the adaptors make deltas of them, and cuts.
 
-    A barrier that is requested begins at once: between two calls every origin stands where it may be cut. One that a
-    count of messages asks for begins in the middle of what a formatter has completed; the rest follows when the barrier
-    has completed, and so does all that came meanwhile and waits.
+    A barrier that is requested begins at once: between two calls every origin is at a place where it may be cut. A
+    barrier for a number of messages begins in the middle of the result of a formatter; the rest follows when the
+    barrier has completed, and so does all input that came meanwhile.
 
-    An origin that fails, whether its source gives up, its bytes cannot be decoded or a malformed tuple is not allowed,
-    fails alone: what stands before is applied, the others go on to their ends, all of that is sealed, and then the
-    ingest fails with the reasons, for what it has read is not all. If no other is left it fails at once. What an
-    adaptor raises fails the ingest right there: its state may be half changed. Of an origin that is on its own, see
-    `Origin.is_own`, nobody waits for the end and nobody hears of a failure but the listener; an `AdaptorError`, which
-    comes before anything has changed, is one of those.
+    An origin that fails, because of its source, of bytes that cannot be decoded or of a malformed tuple, fails alone:
+    its earlier input is applied, the others continue to their ends, all of that is sealed, and then the ingest fails
+    with the reasons, as its input is not complete. If no other origin is left it fails at once. An error of an adaptor
+    fails the ingest immediately, as its state may be half changed. The end of an origin that is on its own, see
+    `Origin.is_own`, is not waited for, and its failure is reported to the listener alone; so is its `AdaptorError`,
+    which is raised before anything has changed.
 
-    A `Turnover` is made where its barrier cuts. Of an upstream whole epochs come, deltas already: there is nothing to
-    put into order or to adapt, and an epoch may end behind each.
+    A `Turnover` is made where its barrier cuts. An upstream brings whole epochs, which are deltas already: there is
+    nothing to put into order or to adapt, and an epoch may end after each.
 
     Everything here, origins and adaptors too, belongs to the worker that makes the call; there is one at a time.
     """
@@ -378,7 +378,7 @@ def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatc
 class OpenEpoch:
     """Counts what is in the open epoch, and gathers what has been applied since the last `Deltas`.
 
-    Small batches are joined, of ten thousand small origins say, and large ones never copied. At most some ten thousand
+    Small batches, such as those of many small origins, are joined, large ones never copied. At most some ten thousand
     malformed tuples of an epoch are described.
     """
 
@@ -438,13 +438,13 @@ class OpenEpoch:
         self._cuts[origin] = cut
 
     def take(self) -> Deltas | None:
-        """Return what was gathered; None if that is nothing."""
+        """Return the gathered deltas; None if there are none."""
         if not (self._count or self._set_aside or self._batches):
             return None
         return self._taken(self._cuts, -1)
 
     def close(self, epoch: int, cuts: Mapping[str, Cut]) -> Deltas:
-        """Return what was gathered, as the last of the epoch; the next one is open then."""
+        """Return the gathered deltas as the last of the epoch, and open the next one."""
         deltas = self._taken(cuts, epoch)
         self.messages = self._malformed = self._described = 0
         self._has_changes = False

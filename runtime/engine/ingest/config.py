@@ -27,9 +27,9 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     admitted: int = 65_536
     """Raw buffers of all origins."""
     epoch_messages: int = 0
-    """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
+    """Messages at which an epoch is closed, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
-    """Close an epoch at the first place behind so many messages, whatever the time."""
+    """Messages after which an epoch is closed at the first place where it may be cut, whatever the time."""
 
     def __post_init__(self) -> None:
         if self.workers < 1 or not 1 <= self.in_flight <= _MOST_IN_FLIGHT:
@@ -40,22 +40,22 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestListener:
-    """What the owner of an ingest hears, on a worker's thread; override what matters."""
+    """Listener of an ingest, called on a worker's thread; every method does nothing unless it is overridden."""
 
     def on_running(self) -> None:
-        """Everything is started, and the origins that are read first are open."""
+        """Called when everything is started, and the origins that are read first are open."""
 
     def on_finished(self) -> None:
-        """Every origin has ended and everything is in an epoch."""
+        """Called when every origin has ended and all input is in an epoch."""
 
     def on_failed(self, reason: str) -> None:
-        """The ingest cannot go on, or what it has read is not all; the last committed epoch stands."""
+        """Called when the ingest cannot continue, or has not read all input; the last committed epoch is valid."""
 
     def on_failed_origin(self, origin_id: int, reason: str) -> None:
-        """An origin has failed; the ingest goes on with the others, and fails once they have ended."""
+        """Called when an origin has failed; the ingest continues with the others, and fails once they have ended."""
 
     def on_failed_view(self, name: str, reason: str) -> None:
-        """A view's pipeline has raised; the ingest goes on without it."""
+        """Called when a view's pipeline has raised; the ingest continues without it."""
 
     def on_lost(self, origin_id: int, reason: str) -> None:
-        """An origin's connection broke; the ingest has asked it to reconnect."""
+        """Called when an origin's connection broke; the ingest has asked it to reconnect."""

@@ -1,9 +1,9 @@
 """Malformed tuples: counted and described in stream order, and written as dead letters with their epoch.
 
-Lines are written before their epoch commits, which says how long the file is then and its checksum; what a crash leaves
-of an epoch that did not commit is cut off at the next start, and the tuple comes again with the input that is read
-again. A file that does not hold what was committed is damaged: no answer depends on it and nothing can make it again,
-so it is set aside, and a new one is begun.
+Lines are written before their epoch commits, with the length of the file and its checksum; lines of an epoch that did
+not commit before a crash are cut off at the next start, and the tuple comes again with the input that is read again.
+A file without its committed content is damaged: no result depends on it and it cannot be made again, so it is set
+aside, and a new file is begun.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class LettersMark(msgspec.Struct, frozen=True, array_like=True):
-    """What of the file belongs to committed epochs."""
+    """Length and checksum of the part of the file that belongs to committed epochs."""
 
     size: int = 0
     """Bytes from its beginning."""
@@ -72,7 +72,7 @@ class EpochDeadLetters:
     ) -> None:
         """``committed`` is the `mark` of the last committed epoch, ``counted`` are the malformed tuples until then.
 
-        None: it did not say, as those of earlier releases; then the file is taken as it is.
+        If ``committed`` is None, as with epochs of earlier releases, the file is taken as it is.
         """
         self._path = path
         self._disk = disk
@@ -81,7 +81,7 @@ class EpochDeadLetters:
         self.mark = self._as_it_is() if committed is None else committed
         self._is_full = False
         if why := self._damage():
-            self._begin_anew(why)
+            self._begin_file(why)
         else:
             self._cut_off()
 
@@ -124,7 +124,7 @@ class EpochDeadLetters:
             )
         return ""
 
-    def _begin_anew(self, why: str) -> None:
+    def _begin_file(self, why: str) -> None:
         kept = ""
         if self._disk.exists(self._path):
             aside = aside_name(self._path, self._disk.exists)
@@ -172,34 +172,34 @@ def _line(epoch: int, total: int, letter: DeadLetter) -> _Line:
 
 
 class _Bad(msgspec.Struct, frozen=True, eq=False):
-    """Those of one batch."""
+    """Malformed tuples of one batch."""
 
     offsets: Any
-    """int64 array: where each of them starts, in order; not empty."""
+    """int64 array: the offset at which each of them starts, ascending; not empty."""
     letters: tuple[DeadLetter, ...]
-    """Those of them that are described."""
+    """Descriptions of malformed tuples; not every one has a description."""
     more: int = 0
-    """So many stand behind them, nobody knows where: too many wait."""
+    """Number of later malformed tuples of which the offsets are not kept, as too many wait."""
     until: int = 0
-    """Then also: none of these starts behind this offset."""
+    """Offset after which none of these starts."""
 
 
 class Passed(msgspec.Struct, frozen=True):
     """Malformed tuples that a cut has passed."""
 
     letters: tuple[DeadLetter, ...] = ()
-    """Those that are described."""
+    """Descriptions of malformed tuples; not every one has a description."""
     count: int = 0
-    """How many they are."""
+    """Number of malformed tuples."""
     until: int = 0
-    """None of them starts behind this offset."""
+    """Offset after which none of them starts."""
 
 
 class MalformedTuples:
     """Malformed tuples in stream order that wait for a cut to pass them: before that, a restart reads them again.
 
-    Each is told once, with the epoch whose cut is the first behind it. At most some thousand are described; of those
-    beyond the first million that wait, as where nothing well-formed comes, only the number is known.
+    Each is reported once, with the epoch whose cut is the first after it. At most some thousand are described; of those
+    beyond the first million that wait, as in input without well-formed tuples, only the number is known.
     """
 
     def __init__(self) -> None:
@@ -209,13 +209,13 @@ class MalformedTuples:
 
     @property
     def first_described(self) -> int | None:
-        """Where the first one starts that waits and is described; None if there is none."""
+        """Offset at which the first pending tuple with a description starts; None if there is none."""
         if not self._letters:
             return None
         return next(bad.letters[0].byte_offset for bad in self._waiting if bad.letters)
 
     def add(self, offsets: Any, letters: tuple[DeadLetter, ...], end_offset: int) -> None:
-        """Those of the next batch, which ends at this offset: where each starts, and those that are described."""
+        """Add the malformed tuples of the next batch, which ends at this offset: their offsets and descriptions."""
         if self._waiting and self._counted + len(offsets) > _MOST_COUNTED:
             last = self._waiting.pop()
             self._waiting.append(msgspec.structs.replace(last, more=last.more + len(offsets), until=end_offset))

@@ -22,18 +22,18 @@ __all__ = ["Completed", "Deltas", "Mark", "MarkKind", "Sections"]
 
 
 class Deltas(msgspec.Struct, frozen=True, eq=False):
-    """What some messages changed, in the order in which they are to be applied; never empty of everything.
+    """Changes that some messages made, in the order in which they are to be applied; never empty of everything.
 
-    Deltas of one epoch come from the step that applies one after another and then one that `closes` it, directly in
-    front of its barrier. An epoch that holds nothing is not closed: then a barrier comes without such deltas, and there
-    is nothing to save. What derived streams add to an epoch may come behind that, in `Deltas` that do not close.
+    The step that applies emits the deltas of an epoch one after another, and at last one that `closes` it, directly
+    before its barrier. An epoch without content is not closed: then a barrier comes without such deltas, and there is
+    nothing to save. The rows of derived streams may follow after that, in `Deltas` that do not close.
     """
 
     relations: Mapping[str, pa.RecordBatch]
     """By relation: rows with their column ``weight``; none of them is empty. Relations that do not change are left
     out."""
     messages: int = 0
-    """So many well-formed messages are inside."""
+    """Number of well-formed messages in these deltas."""
     cuts: Mapping[str, Cut] = {}
     """Origin → the last message inside; of those origins that have moved, at the end of an epoch of all of them."""
     letters: tuple[DeadLetter, ...] = ()
@@ -64,39 +64,39 @@ class Sections(msgspec.Struct, frozen=True, eq=False):
     checksums: Callable[[], Mapping[str, int]] | None = None
     """Gives by view the checksum of its rows at the end of the epoch; called after ``batches``, on the same thread."""
     attributes: Mapping[str, str] = {}
-    """What the segment's footer says beside that, such as why a view has failed; by a name that nobody else gives."""
+    """Further attributes of the segment's footer, such as the reason for a view's failure; their names are unique."""
 
 
 class MarkKind(Enum):
-    """What has become of an origin."""
+    """State of an origin that a mark reports."""
 
     ENDED = "ended"
     """Its stream is over."""
     LOST = "lost"
-    """Its connection broke; it waits for the position to go on from."""
+    """Its connection broke; it waits for the position to resume at."""
     FAILED = "failed"
-    """It gives up."""
+    """It has failed."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Stands in a stream behind everything that its origin has brought and that is formatted and applied."""
+    """Marker in a stream, after everything of its origin that is formatted and applied."""
 
     origin_id: int
-    """Which origin."""
+    """Number of the origin."""
     kind: MarkKind
-    """What has become of it."""
+    """State of the origin."""
     reason: str = ""
-    """Why it gives up."""
+    """Reason for its failure."""
 
 
 class Completed(msgspec.Struct, frozen=True, eq=False):
-    """What one call of a formatter has made of its inputs, of any origins."""
+    """Result of one call of a formatter on inputs of any origins."""
 
     batches: list[FormattedBatch]
     """The parts of streams that it completed."""
     raws: list[RawBuffer]
-    """The raw buffers that are done with."""
+    """The raw buffers that are completely formatted."""
     failed: tuple[tuple[int, str], ...] = ()
-    """Origins whose bytes could not be formatted, and why."""
+    """Origins whose bytes could not be formatted, each with the reason."""
     marks: tuple[Mark, ...] = ()
     """Marks that have come; what the end of a stream has completed is among the batches."""

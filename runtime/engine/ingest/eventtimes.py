@@ -23,7 +23,7 @@ __all__ = ["OVER", "EpochTime", "EventTimes", "largest_integer", "largest_time",
 OVER: Final = (1 << 63) - 1
 """The watermark of a relation of which no further row comes."""
 _MESSAGE_TIMES: Final = ("time_ns", "timestamp")
-"""The column of a feed's messages that says when they are of, by format."""
+"""Names, by format, of the column with the times of a feed's messages."""
 _UNITS_NS: Final = {pa.timestamp("us"): 1_000, pa.date32(): 86_400_000_000_000}
 _NAME: Final = "epoch/time"
 _SCHEMA: Final = pa.schema(
@@ -34,8 +34,8 @@ _SCHEMA: Final = pa.schema(
 class EventTimes:
     """The latest time of each origin, by relation; owned by the step that applies.
 
-    A feed of a market is as far as its last message, whatever it was about, so that a quiet relation does not hold
-    back the others. Any other relation is as far as the largest time that it has brought.
+    The latest time of a market's feed is that of its last message of any kind, so that a quiet relation does not hold
+    back the others. The latest time of any other relation is the largest time of its rows.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def largest_integer(column: pa.Array) -> int | None:
 
 
 def message_time(rows: pa.RecordBatch) -> str | None:
-    """Return the column that says when the messages of a market's feed are of; None for messages of anything else."""
+    """Return the column with the times of the messages of a market's feed; None for other messages."""
     names = rows.schema.names
     return next((name for name in _MESSAGE_TIMES if name in names), None) if "sequence" in names else None
 
@@ -117,9 +117,9 @@ def largest_time(column: pa.Array) -> int | None:
 class EpochTime:
     """The largest event time that was applied; owned by the step that applies.
 
-    It is that of the messages of a market's feed, whatever they are about, that of the epochs of an upstream, and that
-    of the time columns that the ingest was given. It never goes back, and does not pass without input. What it was at
-    the last cut is in the object space, so that a restart goes on from there.
+    It is the largest of the times of messages of a market's feed, of epochs of an upstream, and of the time columns
+    that the ingest was given. It never goes back, and does not pass without input. Its value at the last cut is in the
+    object space, so that a restart resumes with it.
     """
 
     def __init__(self, space: ObjectSpace, times: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatt
 __all__ = ["CODEC_WEIGHT", "Formatting"]
 
 CODEC_WEIGHT: Final = 8
-"""What a byte of compressed text counts as: it decodes to some eight times as much."""
+"""Number of bytes that a byte of compressed text counts as: it decodes to some eight times as much."""
 _CODEC_SHARE: Final = (
     4  # a task's share of compressed bytes, in blocks: text decodes to some four to eight times as much
 )
@@ -49,7 +49,7 @@ class Formatting(Pipeline):
         return type(self.formatter.schema.format).__name__
 
     def repeats(self, origin_id: int) -> int:
-        """Return how many buffers of an origin had to be repeated, over all its streams."""
+        """Return the number of buffers of an origin that were repeated, over all its streams."""
         return self._repeats[origin_id]
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:

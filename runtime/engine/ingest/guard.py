@@ -1,4 +1,4 @@
-"""A view's pipeline inside an ingest: whatever it raises, the ingest goes on without it."""
+"""Guard of a view's pipeline inside an ingest: whatever the pipeline raises, the ingest continues without it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["GuardedView"]
 
 
 class GuardedView(Pipeline):
-    """Hands everything on to a view's pipeline until that raises, and from then on drops what comes.
+    """Passes every call on to a view's pipeline until that raises, and drops later input.
 
-    The epoch in which it has failed says so, by the name ``express/failed/NAME`` in its segment's attributes. Belongs
-    to the worker that makes the call; a view takes one call at a time.
+    The epoch in which it has failed has the attribute ``express/failed/NAME`` in its segment. Owned by the worker that
+    makes the call; a view takes one call at a time.
     """
 
     def __init__(self, name: str, view: Pipeline, on_failed: Callable[[str, str], None]) -> None:
-        """``on_failed`` hears the view's name and the reason, once, on a worker."""
+        """``on_failed`` is called with the view's name and the reason, once, on a worker."""
         self._name = name
         self._view = view
         self._on_failed = on_failed

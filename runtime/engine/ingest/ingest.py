@@ -6,8 +6,8 @@ source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──
  thread)          an origin  coalescing, ×n    └────────────────────┴────────┘
 ```
 
-Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; the engine's workers run the rest. What belongs to
-whom is said by each pipeline.
+Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; the engine's workers run the rest. The docstring of
+each pipeline names the owner of its state.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ class Ingest(BufferSink):
     def seal_control(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 
-        ``on_sealed`` hears its number on a worker's thread; it hears nothing if the ingest ends first. Before the
-        ingest runs the record waits for that.
+        ``on_sealed`` is called with its number on a worker's thread, unless the ingest ends first. A record that comes
+        before the ingest runs waits for that.
         """
         self._seal(record, on_sealed)
 
@@ -255,17 +255,17 @@ class Ingest(BufferSink):
 
     @property
     def barrier_durations(self) -> Durations:
-        """How long barriers took, from request until what the epoch holds is taken off; of the query that runs."""
+        """Durations of barriers of the current query, from request until the content of the epoch is taken off."""
         counters = None if self._engine is None else self._engine.counters(INGEST)
         return Durations() if counters is None else counters.barrier_durations
 
     @property
     def commit_durations(self) -> Durations:
-        """How long commits took that succeeded, from what was taken off until it is durable and visible."""
+        """Durations of successful commits, from taking the content off until it is durable and visible."""
         return self._writer.commit_durations
 
     def counters(self) -> dict[str, OriginCounters]:
-        """Return what became of each origin's tuples so far, by name."""
+        """Return the counters of each origin's tuples, by name."""
         return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
@@ -323,7 +323,7 @@ class Ingest(BufferSink):
             self._listener.on_failed(reason)
 
     def _terminate(self) -> bool:
-        """Nobody hears of the end from now on; True for the one call that brought it about."""
+        """Suppress later notices of the end; return True for the first call."""
         with self._lock:
             ended, self._ended = self._ended, True
             return not ended

@@ -1,4 +1,4 @@
-"""How an origin's buffers come into the plan: one source of the engine for each origin."""
+"""Inlets of origins' buffers to the plan: one source of the engine for each origin."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Inlet(Source):
         self._is_open = False
         self._is_over = False
         self._is_ending = False
-        self._on_the_way = 0
+        self._in_flight = 0
         self._on_drained: list[Callable[[], None]] = []
         self._mark: Mark | None = None  # it was refused, and waits for room
         self._rooms = 0  # how often there was room again
@@ -43,7 +43,7 @@ class Inlet(Source):
     @property
     def on_the_way(self) -> int:
         """Raw buffers that have been taken and are not applied yet."""
-        return self._on_the_way
+        return self._in_flight
 
     # From the engine
 
@@ -79,7 +79,7 @@ class Inlet(Source):
             emit = self._emit
             if emit is None or self._is_over:
                 return False
-            self._on_the_way += 1  # before it is, so that it has not left before it is counted
+            self._in_flight += 1  # before it is, so that it has not left before it is counted
         if emit.offer(raw, len(raw.data) * self._weight):
             return True
         self.left(1)
@@ -110,25 +110,25 @@ class Inlet(Source):
         self._open_source()
 
     def left(self, count: int) -> None:
-        """So many buffers have been applied, or were not taken."""
+        """Count off buffers that have been applied, or were not taken."""
         calls: list[Callable[[], None]] = []
         with self._lock:
-            self._on_the_way -= count
-            if not self._on_the_way and self._on_drained:
+            self._in_flight -= count
+            if not self._in_flight and self._on_drained:
                 calls, self._on_drained = self._on_drained, calls
         for call in calls:
             call()
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Call this once nothing of the origin is on its way any more."""
+        """Make a call once no buffer of the origin is in flight any more."""
         with self._lock:
-            if self._on_the_way:
+            if self._in_flight:
                 self._on_drained.append(call)
                 return
         call()
 
     def close_source(self) -> None:
-        """Take nothing more; what was taken goes on."""
+        """Take no more buffers; those that were taken are still applied."""
         with self._lock:
             self._is_over = True
             was_open, self._is_open = self._is_open, False

@@ -26,14 +26,14 @@ _ALL: Final = Pushdown()
 
 
 class OriginCounters(msgspec.Struct, frozen=True):
-    """What became of an origin's tuples since the runtime started; what was read twice counts twice."""
+    """Counters of an origin's tuples since the runtime started; tuples that were read twice count twice."""
 
     tuples: int = 0
     """Tuples in stream order: good, bad and filtered out."""
     bad: int = 0
     """Malformed tuples, which have no row."""
     skipped: int = 0
-    """Those of them that no dead letter describes, because the policy is to skip them."""
+    """Malformed tuples without a dead letter, because the policy is to skip them."""
     nulled: int = 0
     """Malformed values that became NULL."""
     filtered: int = 0
@@ -45,13 +45,13 @@ class OriginCounters(msgspec.Struct, frozen=True):
     held_bytes: int = 0
     """Bytes that wait in the formatter for the rest of their tuple."""
     failure: str = ""
-    """Why the origin has failed, empty if it has not."""
+    """Reason for the failure of the origin, empty if it has not failed."""
 
 
 class Origin:
-    """What the ingest knows of one source.
+    """State of one source in the ingest.
 
-    It belongs to the worker that runs the step which applies messages. Others call `open` and `defer`, before anything
+    It is owned by the worker that runs the step which applies messages. Others call `open` and `defer`, before anything
     of the origin has been applied, and read the counters, each of which is replaced as a whole.
     """
 
@@ -103,11 +103,11 @@ class Origin:
 
     @property
     def weight(self) -> int:
-        """What a byte of its buffers counts as."""
+        """Number of bytes that a byte of its buffers counts as."""
         return 1 if self.source.codec_at(self._start) is None else CODEC_WEIGHT
 
     def attach(self, formatting: Formatting) -> None:
-        """Where its buffers are formatted; once, before `open`."""
+        """Set the step that formats its buffers; called once, before `open`."""
         self._formatting = formatting
 
     def open(self, sink: BufferSink) -> None:
@@ -116,7 +116,7 @@ class Origin:
         self.source.open(sink, self._start)
 
     def _begin(self, position: Position) -> None:
-        """Everybody hears that the stream begins at this position, with buffer 1."""
+        """Notify formatter and adaptor that the stream begins at this position, with buffer 1."""
         if self._formatting is None:
             raise EngineError(f"expected origin {self.name} to be attached to a formatter, was none")
         codec = self.source.codec_at(position)
@@ -124,7 +124,7 @@ class Origin:
         self.adaptor.opened(position.sequence)
 
     def counters(self) -> OriginCounters:
-        """Return what became of its tuples."""
+        """Return the counters of its tuples."""
         if self._formatting is None:
             return self._counted
         formatter = self._formatting.formatter.counters(self.origin_id)
@@ -137,7 +137,7 @@ class Origin:
         )
 
     def in_order(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
-        """Batches that have become the next part of the stream."""
+        """Return the batches that are now the next part of the stream."""
         return self._order.add(batches)
 
     def counted_on(self, letter: DeadLetter) -> DeadLetter:
@@ -146,9 +146,9 @@ class Origin:
         return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 
     def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
-        """Malformed tuples that start before this offset: those described, and how many; each is told once.
+        """Return malformed tuples that start before this offset: descriptions and number; each is reported once.
 
-        The adaptor hears that so many messages are missing, until `applied` has passed the last of them.
+        The adaptor tolerates so many missing messages, until `applied` has passed the last of them.
         """
         passed = self._bad.passed(end_offset)
         if not passed.count:
@@ -271,7 +271,7 @@ class Origin:
             forget()
 
     def cut(self) -> Cut:
-        """Return where the origin's input is cut if the epoch closes now."""
+        """Return the cut of the origin's input if the epoch closes now."""
         return self._cut
 
     def session(self) -> str:

@@ -20,20 +20,20 @@ whose edits are of the epoch that closes there, and gives deltas that are of thi
 
 
 class Turnover(msgspec.Struct, frozen=True, eq=False):
-    """What a barrier brings with it: origins before it are others than behind it."""
+    """Change of origins at a barrier: those before it differ from those after it."""
 
     at_cut: AtCut
-    """What is kept of the change."""
+    """Saves the change at the cut."""
     begins: Callable[[], tuple[Origin, Inlet]] | None = None
     """Makes an origin that is in every cut from this one on; it is opened once the epoch is committed."""
     ends: str = ""
-    """The name of one that is in no cut from this one on; what it had brought and was not applied is forgotten."""
+    """Name of an origin that is in no cut from this one on; its pending input is dropped."""
 
 
 class OriginTable:
-    """The origins of an ingest and how their buffers come in, by their numbers.
+    """Origins and inlets of an ingest, by their numbers.
 
-    Changed by the step that applies messages, looked at by anybody: each change makes new mappings.
+    It is changed by the step that applies messages, and read by any thread: each change makes new mappings.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class OriginTable:
         shared: SharedOrigins | None = None,
     ) -> None:
         self.origins: Mapping[int, Origin] = dict(origins)
-        """Those that are cut."""
+        """Origins that are cut."""
         self.inlets: Mapping[int, Inlet] = dict(inlets)
-        """One for each."""
+        """Inlet of each origin."""
         self.upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] = dict(upstreams or {})
-        """Those whose epochs come in whole, and how; the same as long as the ingest runs."""
+        """Upstreams, whose epochs come in whole, with their inlets; the same as long as the ingest runs."""
         self._shared = shared
 
     def cuts(self) -> dict[str, Cut]:

@@ -25,7 +25,7 @@ from runtime.upstreams import Follower, UpstreamEpoch, UpstreamPosition, Upstrea
 __all__ = ["FEED_ORIGIN", "SharedOrigins", "Upstream", "UpstreamInlet", "kept_names", "kept_position"]
 
 FEED_ORIGIN: Final = "feed"
-"""What every runtime calls the origin that is the exchange's feed."""
+"""Name, in every runtime, of the origin that is the exchange's feed."""
 _PREFIX: Final = "upstream/"
 _SYMBOLS: Final = "upstreams/symbols"
 _MOST_SYMBOLS: Final = 1_000_000
@@ -80,7 +80,7 @@ class SharedOrigins:
             )
 
     def take_symbols(self, origin: str, symbols: tuple[str, ...]) -> None:
-        """These symbols come from an origin; raise `EngineError` if they come from another one, too."""
+        """Record that these symbols come from an origin; raise `EngineError` if they also come from another one."""
         for symbol in symbols:
             owner = self._owners.get(symbol)
             if owner is None:
@@ -96,7 +96,7 @@ class SharedOrigins:
 
 
 class Upstream:
-    """What the ingest knows of one upstream; belongs to the worker that applies, but for the follower."""
+    """State of one upstream in the ingest; owned by the worker that applies, except the follower."""
 
     def __init__(self, follower: Follower, space: ObjectSpace, shared: SharedOrigins) -> None:
         self.follower = follower
@@ -129,7 +129,7 @@ class Upstream:
         self._position, self._cuts = epoch.position, epoch.cuts
 
     def cuts(self) -> Mapping[str, Cut]:
-        """Return where it and its own origins are cut if the epoch closes now."""
+        """Return the cuts of the upstream and its own origins if the epoch closes now."""
         return self._cuts
 
     def at_cut(self) -> None:

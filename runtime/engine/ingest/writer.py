@@ -6,8 +6,8 @@ epoch; a crash after it leaves all of it. Once the sections are made, the edits 
 written and synced: they are values of the barrier's moment, which neither depend on the segment nor are stored before
 the transaction.
 
-Closing takes off what the epoch holds; a committer may make it durable while the next epoch fills. There is one commit
-under way at most: the next epoch is closed when the one before is durable.
+Closing takes off the content of the epoch; a committer may make it durable while the next epoch fills. There is at most
+one commit at a time: the next epoch is closed when the one before is durable.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ _TABLE: Final = "epochs"
 _TERM: Final = 1
 """The key of the claim's term in that table; the epoch's record is 0."""
 TERM: Final = "term"
-"""The attribute of a segment that says in which term of the directory it was written."""
+"""Attribute of a segment with the term of the directory in which it was written."""
 _MOST_LETTERS: Final = 10_000
 _JOINED_BATCHES: Final = 64
 """Small batches of a relation become one when there are this many."""
 _SMALL_ROWS: Final = 4_096
 Commit = Callable[[], None]
-"""Makes one epoch durable; what goes wrong it keeps to itself."""
+"""Makes one epoch durable; it never raises, but keeps its error."""
 T = TypeVar("T")
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What the last committed epoch says."""
+    """State of the last committed epoch."""
 
     record: CommitRecord
     """The epoch and its segment's checksum."""
     cuts: dict[str, Cut]
-    """Where to go on, by origin."""
+    """Cut at which to resume, by origin."""
     messages: int
     """Messages of all epochs."""
     dead_letters: int = 0
@@ -142,8 +142,8 @@ class _RelationRows:
 class EpochWriter:
     """Owns a runtime's state database, object space and epoch log; one per directory, held by the database's lock.
 
-    Not thread-safe: one owner at a time. While an ingest runs that is its sink, between two barriers; nobody else
-    touches the writer then, but for `settle`, and `recovered`, `epoch` and `dead_letters`, which may be looked at.
+    Not thread-safe: one owner at a time. While an ingest runs the owner is its sink, between two barriers; others then
+    call `settle` alone, and may read `recovered`, `epoch` and `dead_letters`.
     If a commit fails the writer must be closed and opened again: only then is it known whether the epoch is committed.
     """
 
@@ -159,7 +159,7 @@ class EpochWriter:
         committer: Committer | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``now_ns`` is the clock of epochs; ``on_epoch`` hears each one once it is committed, from the committer.
+        """``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each one after its commit.
 
         Without a ``committer`` epochs are committed as they are closed. ``now_s`` times commits.
 
@@ -302,7 +302,7 @@ class EpochWriter:
 
     @property
     def commit_durations(self) -> Durations:
-        """How long commits took that succeeded; may be looked at by others."""
+        """Durations of successful commits; may be read by others."""
         return self._took
 
     def _try_commit(self, closed: _Closed) -> None:
@@ -499,5 +499,5 @@ class CommitterThread(Committer):
             try:
                 commit()
             finally:
-                del commit  # an epoch is let go now, not while the next one waits for it
+                del commit  # an epoch is freed now, not while the next one waits for it
                 self._is_idle.set()

@@ -69,7 +69,7 @@ def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def type_of(field: pa.Field) -> Type:
-    """Return what a column means in SQL; lists are of kind ``other``."""
+    """Return the SQL type of a column; lists are of kind ``other``."""
     kind, types = field.type, pa.types
     if types.is_decimal(kind):
         return Type("int", kind.scale, True, field.nullable)
@@ -214,7 +214,7 @@ def decimal_words(array: pa.Array) -> Integers:
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the same unscaled integers under another scale."""
+    """Return unscaled integers as decimals of another scale."""
     if array.type.equals(kind):
         return array
     return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)

@@ -8,7 +8,7 @@ __all__ = ["HeldTooMuchError", "OperatorError", "OtherPlanError", "PlanError"]
 
 
 class OperatorError(EngineError):
-    """An operator cannot go on; the message says what it expected and what was there."""
+    """An operator cannot continue; the message has what it expected and what was there."""
 
 
 class HeldTooMuchError(OperatorError):

@@ -127,7 +127,7 @@ def _divide(expr: Call, args: list[Any]) -> pa.Array:
 
 
 def _operand(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | pa.Scalar:
-    """Return what a function is given: computed by itself, so that only what overflows is slow."""
+    """Return the arguments of a function, computed by themselves, so that only those that overflow are slow."""
     return _typed(expr, columns, rows) if isinstance(expr, Lit) else evaluate(expr, columns, rows)
 
 
@@ -215,7 +215,7 @@ _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-    """Return the same with Python integers, row by row."""
+    """Return the value of the expression with Python integers, row by row."""
     values = _exact_list(expr, dict.fromkeys(columns), columns, rows)
     if isinstance(expr, Call) and expr.op in _TRUTHS:
         return pa.array(values, pa.bool_())

@@ -82,7 +82,7 @@ class KeyedRows:
 
 
 def _state_column(field: pa.Field) -> KeyColumn:
-    """Return how the state keeps a column; raise `PlanError` for one that it cannot."""
+    """Return the layout of a column in the state; raise `PlanError` for one that it cannot keep."""
     if pa.types.is_decimal(field.type):
         return KeyColumn(field.name, "int128", field.nullable)
     if pa.types.is_timestamp(field.type):

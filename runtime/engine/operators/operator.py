@@ -63,7 +63,7 @@ class Operator(ABC):
         return bound
 
     def held_rows(self) -> int:
-        """Return how many rows, or groups, are held for later output."""
+        """Return the number of rows, or groups, that are held for later output."""
         return 0
 
 

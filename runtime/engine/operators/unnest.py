@@ -79,7 +79,7 @@ class Unnest(Operator):
 
 
 def _places(column: pa.ListArray) -> tuple[Integers, Integers]:
-    """Return where each list begins among the values, and its length, 0 for NULL."""
+    """Return the place of each list among the values, and its length, 0 for NULL."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     lengths = np.diff(offsets)
     if column.null_count:

@@ -1,4 +1,4 @@
-"""Where barriers come to a pipeline: its producers, and which of them have passed the barrier on."""
+"""Gate of a pipeline for barriers: its producers, and those of them that have passed the barrier on."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class RunningNode:
     # Which call is due
 
     def _due(self) -> int:
-        """Return how many more tasks are needed; counts them as planned."""
+        """Count the further tasks that are needed as planned, and return their number."""
         if self._is_over or self._is_exclusive or self._gate.is_resting:
             return 0
         most = self._concurrency - self._running - self._planned

@@ -349,7 +349,7 @@ class RunningQuery:
     # For observers
 
     def counters(self) -> QueryCounters:
-        """Return what it has done so far."""
+        """Return the counters of the query."""
         with self._lock:
             durations = self._cycle.durations
             return QueryCounters(

@@ -154,7 +154,7 @@ class RunningSource(Emitter):
         return is_refused
 
     def resume(self) -> None:
-        """What the barrier held back may come."""
+        """Resume the source after the barrier."""
         self._on_room()
 
     # On workers

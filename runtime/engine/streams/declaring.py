@@ -115,7 +115,7 @@ def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:
 
 
 def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
-    """Return what `DerivedQuery` is told of relations."""
+    """Return relations as inputs of `DerivedQuery`."""
     return {each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table) for each in inputs}
 
 

@@ -43,7 +43,7 @@ class StreamsPipeline(StreamsNode):
 
     @property
     def times(self) -> Mapping[str, str]:
-        """Those of which watermarks are to be given → the column that says when a row is of."""
+        """Relations of which watermarks are needed → the column with the time of a row."""
         return self.streams.times
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:

@@ -27,16 +27,16 @@ __all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
 _NAME: Final = "streams"
 _MOST_PENDING_ROWS: Final = 1 << 14
-"""Rows that are gathered before the queries get them: a call costs as much as a hundred rows."""
+"""Rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
-"""A watermark below this says nothing."""
+"""Lower limit of known watermarks."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
-    """How a derived stream is, as of the end of an epoch."""
+    """Figures of a derived stream, as of the end of an epoch."""
 
     rows: int = 0
-    """Rows that are in it."""
+    """Number of its rows."""
     held_rows: int = msgspec.field(default=0, name="held")
     """Rows of its inputs that wait."""
     late: int = 0
@@ -48,7 +48,7 @@ class StreamFigures(msgspec.Struct, frozen=True):
 
 
 class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
-    """What an epoch changed in streams."""
+    """Changes of streams in an epoch."""
 
     relations: Mapping[str, pa.RecordBatch]
     """Stream → rows with their weights; those without any are left out."""
@@ -196,9 +196,9 @@ class DerivedStreams:
         self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
         """The relations that streams read and that are no streams themselves."""
         self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
-        """Those that have a time → the column that says it."""
+        """Relations with a time → their time column."""
         self.figures: Mapping[str, StreamFigures] = self._figures()
-        """By stream, as of the last epoch."""
+        """Figures of each stream, as of the last epoch."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -330,7 +330,7 @@ class DerivedStreams:
             self._fail(running, f"stream {failed[0]}, which it reads, has failed")
 
     def _guarded(self, running: _Running, call: Callable[[], None]) -> None:
-        """What a stream's query raises is that stream's failure."""
+        """Make a call of a stream's query; an error fails that stream alone."""
         if running.query is None:
             return
         try:
@@ -375,7 +375,7 @@ class DerivedStreams:
 
 
 def _space_of(name: str) -> str:
-    """Return what the names of a stream's objects in the space begin with."""
+    """Return the prefix of the names of a stream's objects in the space."""
     return f"stream/{name}"
 
 

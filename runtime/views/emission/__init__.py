@@ -1,1 +1,1 @@
-"""What writes kernel source: lines, values, expressions."""
+"""Writers of kernel source: lines, values, expressions."""

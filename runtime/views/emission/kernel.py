@@ -45,9 +45,9 @@ class KernelSource:
         its own it has, its cursor among them."""
         self.numbers = numbers
         self.links: list[Structure] = []
-        """What its table holds from place 1 on."""
+        """Structures and arrays of its table, from place 1 on."""
         self.rooms: list[Room] = []
-        """What to call for status 1, 2, …"""
+        """Calls for status 1, 2, …"""
         self.emitter = Emitter(self)
         """Emits expressions into this kernel."""
         self._title = title
@@ -172,7 +172,7 @@ class KernelSource:
         return self.cells(self._strings.ranks(), 0)
 
     def tested(self, test: str | frozenset[str]) -> str:
-        """Source for the array that says of each string whether it is LIKE a pattern, or in a list."""
+        """Return the source for the array with 1 for each string that is LIKE a pattern, or in a list."""
         return self.cells(self._strings.tested(test), 0)
 
     def integers(self, values: Sequence[int]) -> str:
@@ -182,7 +182,7 @@ class KernelSource:
         return self.cells(structure, 0)
 
     def resolve(self) -> None:
-        """Write the numbers of the constants into their array; again after the strings were numbered anew."""
+        """Write the numbers of the constants into their array; called again after the strings were renumbered."""
         if self._constant_cells is not None:
             numbers = [self._strings.number(text) for text in self._texts]
             self._constant_cells.put(0, np.array(numbers, np.int64))

@@ -42,7 +42,7 @@ class OrderKey(msgspec.Struct, frozen=True):
     field: Field
     """The column."""
     place: int
-    """Where its words begin in a record."""
+    """Place of its first word in a record."""
     descending: bool = False
     """True if greater values stand first."""
     nulls_first: bool = False

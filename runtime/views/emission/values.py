@@ -74,11 +74,11 @@ class Value(msgspec.Struct, frozen=True):
     """A piece of source that stands for a value: an identifier, a constant or something in parentheses."""
 
     text: str
-    """What stands in the source."""
+    """Text in the source."""
     type: ColumnType | None
     """Its type; None for a bare NULL."""
     null: str | None = None
-    """A condition (0 or 1, or a truth value) that says whether it is NULL; None: never."""
+    """Condition (0 or 1, or a truth value) that is true if it is NULL; None: never."""
     bits: int = 63
     """Integers: the magnitude is less than 2 to this."""
     is_word: bool = False
@@ -111,7 +111,7 @@ def load_value(w: KernelSource, field: Field, cells: str, place: str, null: str 
 def store_value(w: KernelSource, field: Field, value: Value, where: tuple[str, str, str]) -> None:
     """Lines that write a value, which is of the field's type; the value of a NULL is written as 0.
 
-    ``where``: cells, the place in them, and the cell that says whether it is NULL, of a nullable field.
+    ``where``: cells, the place in them, and the cell of the NULL flag of a nullable field.
     """
     cells, place, flag = where
     if field.type == "int128":
@@ -142,7 +142,7 @@ def store_field(w: KernelSource, field: Field, value: Value, cells: str, place: 
 
 
 def places_of(fields: Sequence[Field]) -> list[int]:
-    """Return where each field's words begin in a row."""
+    """Return the place of each field's words in a row."""
     places, place = [], 0
     for field in fields:
         places.append(place)
@@ -159,7 +159,7 @@ def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: st
 
 
 def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Return where the values of these fields stand in a record that begins with them."""
+    """Return the places of the values of these fields in a record that begins with them."""
     return tuple(
         NullablePlace(place + field.nullable, flag=place if field.nullable else -1, words=field.value_words)
         for field, place in zip(fields, places_of(fields), strict=True)
@@ -167,7 +167,7 @@ def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Return where strings stand in a record that begins with these fields, see `RecordStructure.string_places`."""
+    """Return the places of strings in a record that begins with these fields, see `RecordStructure.string_places`."""
     places = zip(fields, nullable_places(fields), strict=True)
     return tuple(place for field, place in places if field.type == "string")
 

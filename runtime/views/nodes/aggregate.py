@@ -76,19 +76,19 @@ class _Measure:
         """True if its values are counted; a column without NULLs has as many as there are rows."""
         self.words = place
         self.count = self._take(1) if self.has_count else _ROWS
-        """Where the number of values stands."""
+        """Place of the number of values."""
         self.sum = self._take(2) if "sum" in kinds else -1
-        """Where their sum stands; -1: nowhere, here and below."""
+        """Place of their sum; -1 if there is none, as below."""
         self.distinct = self._take(1) if kinds & _DISTINCT else -1
-        """Where the number of distinct values stands."""
+        """Place of the number of distinct values."""
         self.sum_distinct = self._take(2) if "sum_distinct" in kinds else -1
-        """Where the sum of distinct values stands."""
+        """Place of the sum of distinct values."""
         self.min = self._take(field.value_words) if "min" in kinds else -1
-        """Where the least value stands, 0 if there is none."""
+        """Place of the least value, which is 0 if there is none."""
         self.max = self._take(field.value_words) if "max" in kinds else -1
-        """Where the greatest value stands, 0 if there is none."""
+        """Place of the greatest value, which is 0 if there is none."""
         self.quantiles = {each: self._take(quantiles.VALUE + field.value_words) for each in dict.fromkeys(wanted)}
-        """Where the cursor of each quantile stands."""
+        """Place of the cursor of each quantile."""
         self.values: RecordTable | None = None
         """Group key and value → count, where distinct values are asked for."""
 
@@ -101,7 +101,7 @@ class _Measure:
     def extremes(self) -> list[tuple[int, int, Field]]:
         """Places of the least and the greatest value, each with that of the number of distinct values.
 
-        Also those of quantiles, each with that of the word which says whether there is one.
+        Those of quantiles are included, each with that of the flag of its value.
         """
         places = [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
         cursors = self.quantiles.values()

@@ -99,7 +99,7 @@ class BatchRows(Rows):
 
 
 class FlowContext(msgspec.Struct, frozen=True):
-    """What the function that lowers a record gets besides its inputs."""
+    """Context of a function that lowers a record, besides the record's inputs."""
 
     builder: GraphBuilder
     """The graph under construction."""

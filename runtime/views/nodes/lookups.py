@@ -39,7 +39,7 @@ __all__ = ["LookupKind", "Scope", "columns_of_statement", "key_of_bound", "kind_
 
 
 class Scope:
-    """What a statement has bound for a row, and the blocks that it is in."""
+    """Columns that a statement has bound for a row, and the open blocks."""
 
     def __init__(self, k: KernelSource, values: Mapping[str, Value], used: Collection[str], blocks: ExitStack) -> None:
         """``used``: the bound columns that the statement reads; others need not be loaded."""

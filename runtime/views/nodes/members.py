@@ -30,7 +30,7 @@ class MemberIndex(Members):
         self.given = tuple(msgspec.structs.replace(field, nullable=False) for field in given)
         """Never NULL."""
         self.rest = tuple(rest)
-        """What a look-up finds."""
+        """Match of a look-up."""
         self.keys = (*self.given, *self.rest)
         self.sums = tuple(sums)
         is_direct = may_be_direct(self.given)

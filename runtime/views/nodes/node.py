@@ -54,7 +54,7 @@ class Node:
         self.kernel, self._argument, self.is_compiled = kernel, self._table.address, True
 
     def resolve(self) -> None:
-        """Strings were numbered anew."""
+        """Update constants after strings were renumbered."""
         self._source.resolve()
 
     def run(self) -> None:

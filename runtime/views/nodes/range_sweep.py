@@ -1,4 +1,4 @@
-"""Range sweep: a join of two maps by equality and ranges of one key, made anew, group by group.
+"""Range sweep: a join of two maps by equality and ranges of one key, recomputed group by group.
 
 Algebra: where the groups of the result are the groups of both indexes, the result of a group is the sum, over the
 entries of the first map, of the products with the sums over ranges of the second one. With running sums over the
@@ -66,7 +66,7 @@ class SweepPlan(msgspec.Struct, frozen=True):
 
 
 def sweep_plan(body: Joined) -> SweepPlan | None:
-    """Return how a join is swept; None where it cannot be."""
+    """Return the plan of a join's sweep; None if it cannot be swept."""
     if len(body.auxiliaries) != 1 or len(body.occurrences) != 2:
         return None
     (result,) = body.auxiliaries
@@ -134,10 +134,10 @@ def _columns(term: Term, own: str, other: str) -> tuple[str, str] | None:
 
 
 class Sweep(msgspec.Struct):
-    """What the statements of a join and its sweep have in common."""
+    """Elements that the statements of a join and its sweep share."""
 
     plan: SweepPlan
-    """How groups are made anew."""
+    """Plan by which groups are recomputed."""
     own: MapOrder
     """Entries of the first occurrence."""
     other: MapOrder
@@ -193,7 +193,7 @@ class _Side(msgspec.Struct):
 
 
 class RangeSweep(Node):
-    """Makes the groups of a result anew from two indexes."""
+    """Recomputes the groups of a result from two indexes."""
 
     def __init__(self, sweep: Sweep, strings: Strings, views: Collection[str]) -> None:
         own, other = sweep.own, sweep.other

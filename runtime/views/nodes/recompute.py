@@ -25,7 +25,7 @@ from runtime.views.strings import Strings
 __all__ = ["EVALUATION_S", "Recompute", "lower"]
 
 EVALUATION_S: Final = 30.0
-"""Time for one evaluation of a view; one that takes longer has failed, and the others go on."""
+"""Time limit for one evaluation of a view; a view that takes longer fails, and no other does."""
 
 
 class Recompute:

@@ -119,7 +119,7 @@ class UnionRows(Rows):
 
 
 class _Merged(msgspec.Struct):
-    """Variables that hold a row, whichever input it comes from."""
+    """Variables that hold a row of any of the inputs."""
 
     places: list[int]
     """Columns that are wanted."""
@@ -128,7 +128,7 @@ class _Merged(msgspec.Struct):
     weight: str
     """The variable of the weight."""
     is_there: str | None = None
-    """The variable that says whether the row satisfies the conditions of its input; None: there are none."""
+    """Variable that is true if the row satisfies the conditions of its input; None if there are none."""
 
 
 def _variable(k: KernelSource, field: Field) -> Value:

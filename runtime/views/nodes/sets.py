@@ -27,7 +27,7 @@ from runtime.views.nodes.totals import RecordTable, put_locate
 __all__ = ["consolidated", "lower_distinct", "lower_set"]
 
 _INPUT: Final = "number of the input"
-"""Column that tells the rows of two inputs apart; no name of a plan has spaces."""
+"""Column with the number of a row's input; no name of a plan has spaces."""
 _MULTIPLICITY: Final = {
     "distinct": "1 if {0} > 0 else 0",
     "except": "1 if {0} > 0 and {1} <= 0 else 0",

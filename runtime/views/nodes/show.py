@@ -30,7 +30,7 @@ BEGUN: Final = 1
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What the rows of a view are, over totals."""
+    """Rows of a view, as expressions over totals."""
 
     columns: tuple[Column, ...]
     """The view's columns."""

@@ -48,7 +48,7 @@ class SortedTable(RecordTable):
         """``group``: the first key words of a record are a key of this table, whose slot is the first order word."""
         super().__init__(keys, value_words, is_result=is_result)
         self.order = tuple(order)
-        """What the records are ordered by, behind the group."""
+        """Criteria by which the records are ordered, after the group."""
         self._group = group
         self._strings = strings
         self._ranks = strings.ranks() if any(key.field.type == "string" for key in order) else None
@@ -99,7 +99,7 @@ class SortedTable(RecordTable):
         return counts > 0
 
     def _derive(self) -> None:
-        """Derive whatever else follows from loaded records and their order."""
+        """Derive all else that follows from loaded records and their order."""
 
     def _order_words(self, records: Words) -> Words:
         columns = [] if self._group is None else [self._group.find_all(records[:, : self._group.key_words])]

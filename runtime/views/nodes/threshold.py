@@ -153,14 +153,14 @@ class _FactorPlan(msgspec.Struct, frozen=True):
 
 
 class Threshold(Node):
-    """Finds the result of a selected view anew."""
+    """Computes the whole result of a selected view."""
 
     def __init__(self, source: KernelSource, view: str, feeds: Sequence[Feed]) -> None:
         """``feeds``: of the maps that it reads."""
         super().__init__(source, [view], [feed.batch for feed in feeds])
 
     def resolve(self) -> None:
-        """Strings were numbered anew; groups may have been, too."""
+        """Update constants after strings, and perhaps groups, were renumbered."""
         super().resolve()
         self.numbers[_IS_VALID] = 0
 
@@ -316,7 +316,7 @@ class _Lowering:
         return bound
 
     def _scalar_cells(self, number: int) -> tuple[str, int, list[int]]:
-        """Return where the total of a keyless map stands: cells, its place, and the number of each of its sums.
+        """Return the location of a keyless map's total: cells, its place, and the number of each of its sums.
 
         An index over the same rows that has its sums too makes a table of its own superfluous.
         """
@@ -345,7 +345,7 @@ class _Lowering:
                 yield plan.factor.map, plan.index
 
     def _total_of(self, index: MapOrder) -> int:
-        """Return where the sums of all entries of an index without groups stand; the step computes them."""
+        """Return the place of the sums of all entries of an index without groups; the step computes them."""
         if id(index) not in self._totals:
             self._totals[id(index)] = self._sums.reserve(index.entry_words)
         return self._totals[id(index)]

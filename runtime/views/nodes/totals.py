@@ -31,7 +31,7 @@ from runtime.views.strings import Strings
 __all__ = ["RecordTable", "Totals", "put_add", "put_key", "put_locate", "put_slot", "put_touch", "totals_node"]
 
 _PREFETCHED_ROWS: Final = 8
-"""How many rows ahead a cell of an index is fetched."""
+"""Number of rows ahead of which a cell of an index is fetched."""
 
 
 class RecordTable(HashTable):

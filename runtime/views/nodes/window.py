@@ -134,7 +134,7 @@ class PartitionTable(SortedTable):
 
 
 class _Layout:
-    """What the words of a record and of its order are."""
+    """Layout of the words of a record and of its order."""
 
     def __init__(self, node: WindowNode, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
@@ -148,20 +148,20 @@ class _Layout:
         named = {*node.partition, *(name for name, _, _ in node.order)}
         rest = [OrderKey(*places[field.name]) for field in self.keys if field.name not in named]
         self.order = (*partition, *criteria, *rest)
-        """What rows are ordered by."""
+        """Criteria by which rows are ordered."""
         self.partition_words = sum(key.words for key in partition)
         self.peer_words = self.partition_words + sum(key.words for key in criteria[: node.peers])
         self.ahead = max((function.ahead for function in node.functions), default=0)
-        """How many rows before a change depend on it."""
+        """Number of rows before a change that depend on it."""
         self.behind = max((function.behind for function in node.functions), default=0)
-        """How many rows behind a change are evaluated whatever the states are."""
+        """Number of rows after a change that are always evaluated."""
         kinds = {function.kind for function in node.functions} | ({node.limit[0]} if node.limit is not None else set())
         if "rank" in kinds:
             kinds.add("row_number")
         self.rankings = {kind: place for place, kind in enumerate(kind for kind in _RANKINGS if kind in kinds)}
         """Ranking → its place in a state."""
         self.values: list[tuple[int, Field]] = []
-        """Places in a state where it is said whether a value is there, and the field of the value behind it."""
+        """Places in a state of the flags of values, each with the field of the value after it."""
         self.functions: dict[str, int] = {}
         """Function → the place of its own words in a state."""
         self.results: dict[str, int] = {}

@@ -83,7 +83,7 @@ class Cells:
         return self._cells(arrays)
 
     def results(self, cells: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what the groups' cells amount to."""
+        """Return the values of the groups' cells."""
         arrays = list(cells.columns[: len(self.keys)])
         place = len(self.keys)
         for part, field in zip(self.aggregates, list(self.output)[len(self.keys) :], strict=True):
@@ -113,7 +113,7 @@ _CELLS: Final[dict[str, tuple[str, ...]]] = {
     "first": ("first",),
     "last": ("last",),
 }
-"""How two cells of a group become one, cell by cell."""
+"""Merge of two cells of a group into one, by name, for each cell of an aggregate."""
 
 
 def _cell_fields(number: int, part: Aggregate, schema: pa.Schema) -> list[pa.Field]:

@@ -23,7 +23,7 @@ Exact = npt.NDArray[Any]
 _ROOM: Final = 2**62
 _MOST: Final = 2**126
 _FEW: Final = 32
-"""Up to so many values are quicker one by one."""
+"""Number of values up to which a loop over them is faster."""
 _WIDE: Final = pa.decimal128(38, 0)
 
 

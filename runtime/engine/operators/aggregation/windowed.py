@@ -26,16 +26,16 @@ _LAST: Final = "window_last"
 
 
 class WindowSpan(msgspec.Struct, frozen=True):
-    """When windows end."""
+    """Columns and lengths that determine the ends of windows."""
 
     start: str
     """The column of the input with each row's window start; the first key."""
     end: str
     """The column of the output with the window's end."""
     size: int
-    """From start to end; of a session from its last row to its end."""
+    """Length from start to end; for sessions, from the last row to the end."""
     slide: int = 0
-    """From one window to the next; 0 for sessions."""
+    """Distance from one window to the next; 0 for sessions."""
     time: str = ""
     """The time of the rows, for sessions."""
 

@@ -137,7 +137,7 @@ class Sequencer:
 
     @property
     def runs_in_use(self) -> int:
-        """How many of the newest runs contain rows that wait, or are the newest."""
+        """Number of the newest runs that have rows that wait, the newest run included."""
         while len(self._runs) > 1 and self._runs[0] < self._passed:
             self._runs.popleft()
         return len(self._runs)

@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Matches:
-    """For every row of the driving block the rows of the other one: ``counts`` neighbours from ``starts`` on."""
+    """Rows of the other block that match each row of the driving block: ``counts`` neighbours from ``starts`` on."""
 
     def __init__(self, codes: Integers, others: Integers, starts: Integers, counts: Integers) -> None:
         self._codes = codes
@@ -52,7 +52,7 @@ class Matches:
             yield rows[driver], np.where(starts[driver] < 0, -1, starts[driver] + offset)
 
     def _matched(self) -> npt.NDArray[np.bool_]:
-        """Return which rows of the other block belong to some driving row."""
+        """Return a flag for each row of the other block: true if it matches a driving row."""
         edges = np.zeros(len(self._others) + 1, np.int64)
         has_match = self.counts > 0
         np.add.at(edges, self.starts[has_match], 1)
@@ -76,7 +76,7 @@ def match(driving: Sequence[pa.Array], other: Sequence[pa.Array]) -> Matches:
 
 
 def _run_ends(codes: Integers) -> Integers:
-    """For each row of a sorted block where the run of its key ends."""
+    """Return, for each row of a sorted block, the end of the run of its key."""
     if not len(codes):
         return codes
     last = np.append(np.flatnonzero(codes[1:] != codes[:-1]) + 1, len(codes))

@@ -1,4 +1,4 @@
-"""Plans of derived streams: from SQL to operators in work.
+"""Plans of derived streams: from SQL to running operators.
 
 ```
 sql: SELECT (sqlsources, sqlscope, grouping, spans, expressions; dialect)

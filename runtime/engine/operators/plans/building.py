@@ -1,4 +1,4 @@
-"""Steps that follow others: checks what goes together, and says which times and which order come of it."""
+"""Construction of steps that follow others: checks of their inputs, and the times and order of their output."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
 
 
 def _either(*names: str) -> str:
-    """Return what the time of a full join is called: no column, but the one of these that is not NULL."""
+    """Return the name of a full join's time: no column, but the one of these that is not NULL."""
     return f"either of {', '.join(sorted(names))}"
 
 
@@ -178,7 +178,7 @@ def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
 
 
 def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: bool, tolerance: int | None) -> Step:
-    """As-of join."""
+    """Return an as-of join."""
     _check_on(left, right, [on, *by])
     ports = (Port(on[0], _checked_time(left, on[0])), Port(on[1], _checked_time(right, on[1])))
     if left.schema.field(on[0]).type != right.schema.field(on[1]).type:

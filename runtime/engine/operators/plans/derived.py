@@ -293,7 +293,7 @@ class _Input:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """One step of the plan in work."""
+    """One step of the running plan."""
 
     step: Step
     """The step itself."""
@@ -339,7 +339,7 @@ class _Node:
 
 
 def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
-    """Return the plan in work, every step after those that feed it."""
+    """Return the running plan, every step after those that feed it."""
     made: dict[int, _Node] = {}
     for number, step in enumerate(steps):
         at = Place(f"{place.name}/{number}", place.space)
@@ -373,7 +373,7 @@ def _scan(query: Query, relation: str, given: StreamInput) -> Step:
 
 
 def _read(scan: Step, used: frozenset[str]) -> Step:
-    """Return what of a relation a query reads: fields of structs by themselves, and only columns whose names it has."""
+    """Return the part of a relation that a query reads: fields of structs by themselves, and columns that it names."""
     if scan.kind == "table":
         return scan
     step = building.flat(scan)

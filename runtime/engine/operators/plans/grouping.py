@@ -41,7 +41,7 @@ Named = tuple[str, exp.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What rows are grouped by, and what is asked for of the groups."""
+    """Keys by which rows are grouped, and the outputs of the groups."""
 
     time: exp.Column
     """The time of the windows."""
@@ -58,7 +58,7 @@ class Grouping:
     having: exp.Expr | None
     """A condition on the groups."""
     label: str
-    """For people."""
+    """Description for people."""
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
@@ -137,7 +137,7 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 
 def _argument(node: exp.Expr, leaf: Leaf, time: exp.Column) -> tuple[Kind, Lowered | None]:
-    """Return which aggregate it is, and of what."""
+    """Return the kind of an aggregate, and its argument."""
     where = None
     if isinstance(node, exp.Filter):
         where = condition(node.expression.this, leaf)

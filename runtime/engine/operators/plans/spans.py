@@ -26,15 +26,15 @@ class WindowCall(msgspec.Struct, frozen=True):
     """TUMBLE, HOP or SESSION."""
 
     kind: str
-    """In lower case."""
+    """Name of the function in lower case."""
     time: exp.Column
-    """What the windows are over."""
+    """Time column of the windows."""
     spans: tuple[exp.Expr, ...]
-    """The lengths that follow."""
+    """The lengths after the column."""
 
 
 def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
-    """Return what the node says if it is TUMBLE, HOP or SESSION; raise `SqlError` for wrong arguments."""
+    """Return the call of a node that is TUMBLE, HOP or SESSION, else None; raise `SqlError` for wrong arguments."""
     kind = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if kind not in _ARGUMENTS:
         return None

@@ -29,7 +29,7 @@ _CLAUSES: Final = frozenset(
     ("expressions", "from_", "joins", "where", "group", "having", "distinct", "limit", "offset", "with_", "order",
      "qualify", "kind")
 )  # fmt: skip
-"""What a SELECT may have; ORDER BY is refused with a reason of its own."""
+"""Clauses that a SELECT may have; ORDER BY is refused with a reason of its own."""
 _WINDOWS: Final = "TUMBLE(t, INTERVAL '1' SECOND), HOP(t, slide, size) or SESSION(t, gap)"
 _STARTS: Final = frozenset(("window_start", "tumble_start", "hop_start", "session_start"))
 _ENDS: Final = frozenset(("window_end", "tumble_end", "hop_end", "session_end"))
@@ -141,7 +141,7 @@ class _Planner:
 
 
 class _Selection:
-    """What one SELECT makes of the rows that it reads."""
+    """Planner of one SELECT over its sources."""
 
     def __init__(self, query: Query, sources: Sources) -> None:
         self._query = query

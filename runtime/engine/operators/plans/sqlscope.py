@@ -61,7 +61,7 @@ class SqlScope:
         return column_of(self.step.schema, columns[0])
 
     def find(self, node: exp.Column) -> list[str]:
-        """Return what the column may be called in the rows; ``a.b.c`` may be a field of a struct."""
+        """Return the possible names of a column in the rows; ``a.b.c`` may be a field of a struct."""
         parts = [part.name.lower() for part in node.parts]
         names = self._of_tables(list(self.tables), ".".join(parts))
         if len(parts) == 1 and parts[0] in self.shared:
