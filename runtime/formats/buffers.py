@@ -50,9 +50,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
     field: str
     """Name of the field at fault, empty when the tuple as a whole is."""
     expected: str
-    """What should have been there."""
+    """Expected value or shape."""
     reason: str
-    """What was wrong."""
+    """Actual value or shape."""
     data: bytes
     """The tuple without its delimiter, cut to `DEAD_LETTER_BYTES`."""
 

@@ -47,7 +47,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_bytes: int = 0
     """Sequential: decoded bytes at the start that are left out, as after a restart in the middle of a file."""
     is_sized: bool = False
-    """Per buffer: whether four bytes in front say, little-endian, what the buffer decodes to; then it is checked."""
+    """Per buffer: True if four bytes before it are the decoded size, little-endian, which is then checked."""
 
     def __post_init__(self) -> None:
         if self.limit_bytes < 1 or self.most_ratio < 1 or self.skip_bytes < 0:

@@ -182,9 +182,9 @@ class BadTuple(msgspec.Struct, frozen=True):
     field: str
     """Name of the field at fault, empty for the tuple as a whole."""
     expected: str
-    """What should have been there."""
+    """Expected value or shape."""
     reason: str
-    """What was wrong."""
+    """Actual value or shape."""
 
 
 class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
@@ -222,7 +222,7 @@ class InputFormatIndexer(ABC):
     initial_state: ClassVar[int] = 0
     """State at the start of a stream."""
     ordered: ClassVar[bool] = False
-    """Whether the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
+    """True if the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
     run of an origin, by one worker at a time. Workers do not wait for their turn: one leaves its buffers to another."""
 
     @abstractmethod

@@ -3,10 +3,10 @@
 ```
 operator, view ──┬─ objects:  the ten persisted types, item by item ─────┐
                  ├─ columnar: tables and pools, a batch at a time ───────┤ chains, pool: as runs and parts
-                                  └─ any other state that can list its changes ─────────┘
+                 └─ any other state that can list its changes ───────────┘
                                     │ save: edits
              space: the names ──────┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite)
-                         index: the kind of each
+             index: the kind of each
 codec: values ↔ bytes
 ```
 """

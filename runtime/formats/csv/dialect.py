@@ -28,14 +28,14 @@ class CsvFormat(msgspec.Struct, frozen=True):
     field_delimiter: bytes = b","
     """One ASCII byte."""
     header: bool = False
-    """Whether the first tuple of the stream names the fields; it is skipped."""
+    """True if the first tuple of the stream names the fields; it is skipped."""
     quoting: bool = False
-    """Whether a field may stand in double quotes, with delimiters, line ends and doubled quotes inside. A quote opens
-    only at a field's first byte; elsewhere it is an ordinary character. Text behind a closing quote is kept."""
+    """True if a field may be in double quotes, with delimiters, line ends and doubled quotes inside. A quote opens
+    only at a field's first byte; elsewhere it is an ordinary character. Text after a closing quote is kept."""
     escape: bytes = b""
-    """Where quoting is on: one ASCII byte that makes the next one ordinary, in and outside of quotes; none if empty."""
+    """With quoting, one ASCII byte that makes the next one ordinary, in and outside of quotes; none if empty."""
     trim: bool = False
-    """Whether blanks and tabs around a value are taken away, inside quotes too. A quote behind blanks opens nothing."""
+    """True to strip blanks and tabs around a value, inside quotes too. A quote after blanks opens nothing."""
 
     def __post_init__(self) -> None:
         end, field, escape = self.tuple_delimiter, self.field_delimiter, self.escape

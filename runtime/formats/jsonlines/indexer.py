@@ -23,20 +23,20 @@ _NO_DELIMITER = SettledIndex(Cut(-1, -1))
 
 
 class JsonFormat(msgspec.Struct, frozen=True):
-    """JSON lines (UTF-8, one object a line), see `JsonIndexer` for what is a value of which type."""
+    """JSON lines (UTF-8, one object a line), see `JsonIndexer` for the values of each type."""
 
     @property
     def name(self) -> str:
-        """As scripts write it."""
+        """Name of the format in scripts."""
         return "json"
 
     def indexer(self, schema: Schema, pushdown: Pushdown) -> JsonIndexer:
-        """Raises `SchemaError` if the paths of fields collide."""
+        """Return an indexer; raise `SchemaError` if the paths of fields collide."""
         return JsonIndexer(schema, pushdown)
 
 
 class JsonIndexer(InputFormatIndexer):
-    """Reads blocks with Arrow's JSON reader, strictly: what it would let pass is found before or behind it.
+    """Indexer that reads blocks with Arrow's JSON reader, strictly: wrongly accepted values are found before or after.
 
     **Tuples.** A line end always ends a tuple, for none can stand raw inside a JSON text. ``\\r`` before it, blank
     space around the object and a byte order mark before it are allowed, blank lines are no tuples. A line that is not
@@ -44,7 +44,7 @@ class JsonIndexer(InputFormatIndexer):
 
     **Keys.** They come in any order; those that no wanted field has are skipped and only have to be well-formed (where
     Arrow's reader also takes NaN and Infinity). A missing key is a NULL, and so is every field below a missing or null
-    object. A wanted key that stands there twice makes its value malformed.
+    object. A wanted key that occurs twice makes its value malformed.
 
     **Values.** Integers are written without point or exponent and lie in the type's range; floats are any finite number
     in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string
@@ -67,7 +67,7 @@ class JsonIndexer(InputFormatIndexer):
         self._empty = self._search.empty.select(self._names)
 
     def index(self, run: Run) -> SettledIndex:
-        """Two searches for the line end, from both ends, over the pieces as they are."""
+        """Search for the line end from both ends, over the pieces as they are."""
         begin = 0
         for piece in run.pieces:
             if (first := bytes(piece).find(b"\n")) >= 0:
@@ -83,7 +83,7 @@ class JsonIndexer(InputFormatIndexer):
         raise AssertionError("a delimiter that was found from the left was not found from the right")
 
     def parse(self, block: Block) -> ParsedBlock:
-        """One call of Arrow's reader for a good block."""
+        """Parse the block; a good one takes one call of Arrow's reader."""
         lines = Lines(bytes(block.data), self._limits)
         if not lines.count:
             return ParsedBlock(self._empty, 0, lambda: lines.ends)
@@ -105,10 +105,10 @@ class JsonIndexer(InputFormatIndexer):
         )
 
     def terminated(self, tail: bytes, state: int) -> bytes:
-        """The tail and a line end."""
+        """Return the tail and a line end."""
         del state
         return tail + b"\n"
 
     def empty_rows(self) -> pa.RecordBatch:
-        """No rows of the wanted columns."""
+        """Return the wanted columns without rows."""
         return self._empty

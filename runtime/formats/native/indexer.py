@@ -54,15 +54,15 @@ class NativeFormat(msgspec.Struct, frozen=True):
     byte_order: Literal["little", "big"] = "little"
     """Byte order of all fields but text."""
     layout: str = ""
-    """Where fields stand and how wide texts are, with blanks between: ``name@offset:width``. A field without an offset
-    stands behind the one before it in the schema; ``:width`` is for strings, which need one."""
+    """Offsets of fields and widths of texts, with blanks between: ``name@offset:width``. A field without an offset
+    follows the one before it in the schema; ``:width`` is for strings, which need one."""
     record_bytes: int = 0
-    """Size of a record; 0 for where its last field ends."""
+    """Size of a record; 0 for the end of its last field."""
     null_bitmap: bool = False
-    """Whether a record starts with a bit for each field of the schema, from the lowest bit of the first byte on: 1 is
+    """True if a record starts with a bit for each field of the schema, from the lowest bit of the first byte on: 1 is
     NULL. Without it no field may be nullable."""
     padding: Literal["nul", "blank"] = "nul"
-    """What fills strings up."""
+    """Padding of strings."""
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ def _cut(length: int, state: int, size: int) -> Cut:
 
 
 class NativeIndexer(InputFormatIndexer):
-    """See `NativeFormat`; the state is the number of bytes of the open record."""
+    """Indexer of `NativeFormat`; the state is the number of bytes of the open record."""
 
     block_bytes = 1 << 22
 

@@ -77,6 +77,7 @@ def test_spark_needs_the_epochs_behind_its_version(tmp_path: Path, monkeypatch: 
     begun(tmp_path, [FAST], True)
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "000000000000-000000000001.result").touch()
+    monkeypatch.setattr("runtime.epochs.EpochLog.programs", lambda _: range(9))
     monkeypatch.setattr("runtime.epochs.EpochLog.first", lambda _: 3)
     with pytest.raises(ServiceError, match=r"expected epoch 2 in .*, which Spark is to go on with, was 3"):
         begun(tmp_path)
