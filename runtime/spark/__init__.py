@@ -5,11 +5,7 @@ epoch log ──EpochSource (offset = epoch; adds up per map and shard on the ex
    ──ShardProcessor (transformWithState: runs of edits in Spark's state store)──▶ foreachBatch ──▶ ResultLog
 source.py, planning.py ──partitions of a batch──▶ reading.py: payloads, and the backfill of new views
 java.py finds a Java, classes.py the archive of its classes, interpreter.py a Python; session.py starts Spark with them
-<<<<<<< HEAD
-lane.py runs the query and publishes its batches
-=======
 lane.py runs the query, publishes, and determines when the next batch begins
->>>>>>> w3-eng3
 ```
 
 This module imports nothing: looking for a Java must work where PySpark is not installed.
