@@ -24,7 +24,9 @@ from tests.soak.resources import RULE, USES, growths, read_samples
 @click.option("--seed", default=1, show_default=True, help="Of the changes, the disturbances and the agents.")
 @click.option("--changes", type=click.IntRange(1), default=100, show_default=True, help="Of the catalogue.")
 @click.option("--rate", type=click.IntRange(1), default=40, show_default=True, help="Requests a second of all agents.")
-@click.option("--restarts", type=click.IntRange(0), default=4, show_default=True, help="Of the runtime.")
+@click.option(
+    "--restarts", type=click.IntRange(0), default=4, show_default=True, help="Of the runtime, in the first half."
+)
 @click.option("--cuts", type=click.IntRange(0), default=10, show_default=True, help="Of the feed's connection.")
 @click.option("--sample-seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Between samples.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where to keep what it leaves.")
@@ -40,15 +42,17 @@ def main(
     directory: Path | None,
 ) -> None:
     """Run once; with a directory also draw what the runtime used, as ``resources.png``."""
-    if (most := max(restarts, cuts)) > changes:
-        raise click.UsageError(f"expected at most a restart and a cut for each of {changes} changes, was {most}")
+    plan = Plan(seconds, changes, seed, rate, restarts, cuts, sample_seconds)
+    for option, number, most in (("--restarts", restarts, plan.restartable), ("--cuts", cuts, changes)):
+        if number > most:
+            raise click.UsageError(f"expected at most {most} for {option} with {changes} changes, was {number}")
     with tempfile.TemporaryDirectory() as folder:
         where = directory or Path(folder)
         where.mkdir(parents=True, exist_ok=True)
         if any(where.iterdir()):
             raise click.UsageError(f"expected an empty folder, was {where}")
         try:
-            click.echo(str(soak(where, Plan(seconds, changes, seed, rate, restarts, cuts, sample_seconds))))
+            click.echo(str(soak(where, plan)))
         except AssertionError as error:
             click.echo(f"failed: {error}")
             sys.exit(1)

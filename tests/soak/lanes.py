@@ -77,17 +77,22 @@ class Plan:
     rate: int = 40
     """Requests of all agents, a second."""
     restarts: int = 0
-    """Clean stops and starts of the runtime, each behind a change."""
+    """Clean stops and starts of the runtime, each behind one of the first `restartable` changes."""
     cuts: int = 0
     """Of the feed's connection, each behind a change."""
     sample_s: float = 2.0
     """Between two samples of what the runtime uses."""
 
+    @property
+    def restartable(self) -> int:
+        """How many changes a restart may follow: what is used in the second half of the run is that of one process."""
+        return 2 * self.changes // 5
+
     def disturbed(self) -> tuple[frozenset[int], frozenset[int]]:
         """The numbers of the changes behind which the runtime is restarted, and the feed cut."""
         chance = random.Random(f"{self.seed} disturbances")
-        restarts, cuts = (chance.sample(range(self.changes), most) for most in (self.restarts, self.cuts))
-        return frozenset(restarts), frozenset(cuts)
+        restarts = chance.sample(range(self.restartable), self.restarts)
+        return frozenset(restarts), frozenset(chance.sample(range(self.changes), self.cuts))
 
 
 def soak(directory: Path, plan: Plan) -> Soaked:
@@ -133,7 +138,6 @@ class _Driver:
             with runtime(self._run, self._relay.port, scripts, *_OPTIONS) as engine, telling(engine):
                 self._sampler.watch(engine.pid)
                 figures = self._start(engine, begun, restarts, cuts)
-                self._sampler.watch(None)
             scripts = []
         return figures | {"lane_comparisons": self._comparisons}, self._shown
 
@@ -163,6 +167,7 @@ class _Driver:
         lines = {line["name"]: line for line in results.get("views")}
         assert set(lines) >= set(self._catalogue.views)
         engine.figures(lambda f: f["epoch"] - f["published_epoch"] < _MOST_BEHIND, "Spark close behind the feed")
+        self._sampler.watch(None)
         figures = _stop(engine)
         if subscriber is not None:
             self._shown += subscriber.leave().items()

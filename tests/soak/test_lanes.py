@@ -28,6 +28,14 @@ def test_both_lanes_agree_while_the_catalogue_changes(tmp_path: Path) -> None:
     assert {sample.start for sample in read_samples(tmp_path / "resources.csv")} == {0, 1}
 
 
+def test_disturbances_follow_from_the_seed() -> None:
+    """Restarts leave the second half to one process, whose uses are compared."""
+    plans = [Plan(100, changes=50, seed=seed, restarts=20, cuts=50) for seed in range(20)]
+    for plan in plans:
+        assert plan.disturbed() == plan.disturbed() == (frozenset(range(20)), frozenset(range(50)))
+    assert len({Plan(100, changes=50, seed=seed, restarts=3, cuts=3).disturbed() for seed in range(20)}) == 20
+
+
 def test_changes_reach_every_view_and_every_stream() -> None:
     """And never more than the views that there may be, each behind what it reads."""
     catalogue, seen = Catalogue(random.Random(SEED)), set(BEGINNING)

@@ -45,11 +45,10 @@ def test_a_growth_within_the_allowance_is_flat() -> None:
 
 
 def test_samples_soon_after_a_start_do_not_count() -> None:
-    high = [USED] * 70 + [5 * USED] * 3 + [USED] * 7
-    assert WARM_S == 30
-    assert verdicts(samples(high, start_at=70))["disk_bytes"]
-    mostly_high = [USED] * 60 + [5 * USED] * 20
-    assert not verdicts(samples(mostly_high, start_at=60))["disk_bytes"]
+    high = [USED] * 58 + [5 * USED] * 15 + [USED] * 7
+    assert WARM_S == 15 * 2.0
+    assert verdicts(samples(high, every_s=2.0, start_at=58))["disk_bytes"]
+    assert not verdicts(samples(high, every_s=2.0))["disk_bytes"], "without that start they do"
 
 
 def test_too_few_samples_say_nothing() -> None:
