@@ -1,8 +1,6 @@
-"""``english.py [--list] [--write] [PACKAGE…]``: find English in production code that docs/glossary.md advises against.
+"""``english.py [PACKAGE…]``: find English in production code that docs/glossary.md advises against.
 
-Reads docstrings, comments and the names that code binds. Prints the number of findings of each package, and fails if a
-package has more than ``english.txt`` beside this file permits. ``--list`` prints each finding, of the named packages or
-of all; ``--write`` lowers the numbers of the file to the present ones and never raises one.
+Reads docstrings, comments and the names that code binds; prints each finding, and fails if there is one.
 """
 
 from __future__ import annotations
@@ -12,13 +10,11 @@ import io
 import re
 import sys
 import tokenize
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-LEFT: Final = Path(__file__).with_suffix(".txt")
 ROOTS: Final = ("algo_engine", "deltabook", "exchange_server", "queries", "runtime")
 
 NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
@@ -57,12 +53,6 @@ class Finding(NamedTuple):
     path: str
     line: int
     text: str
-
-    @property
-    def package(self) -> str:
-        """The package that it counts for: two levels deep at the most."""
-        parts = Path(self.path).parts[:-1]
-        return "/".join(parts[:2])
 
 
 def findings(path: str, source: str) -> Iterator[Finding]:
@@ -114,46 +104,19 @@ def _prose(source: str) -> Iterator[tuple[int, str]]:
         yield begin, " ".join(block)
 
 
-def permitted(text: str) -> dict[str, int]:
-    """Return the numbers of a file of lines of a package and its number; a package that is not in it is clean."""
-    return {package: int(number) for package, number in (line.split() for line in text.splitlines() if line)}
-
-
-def lowered(counts: Mapping[str, int], left: Mapping[str, int]) -> str:
-    """Return the file with what is left where that is less.
-
-    >>> lowered({"a": 2, "b": 9}, {"a": 3, "b": 4, "c": 1})
-    'a 2\\nb 4\\n'
-    """
-    numbers = {package: min(number, counts.get(package, 0)) for package, number in left.items()}
-    return "".join(f"{package} {number}\n" for package, number in sorted(numbers.items()) if number)
-
-
 def main(arguments: list[str]) -> int:
-    """Check the tree; return 1 if a package has more findings than it may."""
-    flags = {argument for argument in arguments if argument.startswith("--")}
-    wanted = [argument for argument in arguments if argument not in flags]
+    """Check these packages, or the whole tree; return 1 if there is a finding."""
     paths = [path for root in ROOTS for path in sorted((ROOT / root).rglob("*.py"))]
-    everything = [
-        finding for path in paths for finding in findings(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
-    ]
-    if "--list" in flags:
-        for path, line, text in everything:
-            if not wanted or path.startswith(tuple(wanted)):
-                sys.stdout.write(f"{path}:{line}: {text}\n")
-    counts = Counter(finding.package for finding in everything)
-    left = permitted(LEFT.read_text(encoding="utf-8"))
-    if "--write" in flags:
-        LEFT.write_text(lowered(counts, left), encoding="utf-8")
-    grown = {package: number for package, number in counts.items() if number > left.get(package, 0)}
-    fewer = [package for package, number in left.items() if counts[package] < number]
-    for package, number in sorted(grown.items()):
-        sys.stderr.write(f"english: {package} has {number} findings, may have {left.get(package, 0)}; see --list\n")
-    if fewer and "--write" not in flags:
-        sys.stdout.write(f"english: fewer than {LEFT.name} says, run with --write: {', '.join(sorted(fewer))}\n")
-    numbers = "".join(f", {package} {number}" for package, number in sorted(counts.items()))
-    sys.stdout.write(f"english: {counts.total()} findings{numbers}\n")
-    return 1 if grown else 0
+    count = 0
+    for path in paths:
+        name = str(path.relative_to(ROOT))
+        if arguments and not name.startswith(tuple(arguments)):
+            continue
+        for finding in findings(name, path.read_text(encoding="utf-8")):
+            count += 1
+            sys.stdout.write(f"{finding.path}:{finding.line}: {finding.text}\n")
+    sys.stdout.write(f"english: {count} findings\n")
+    return 1 if count else 0
 
 
 if __name__ == "__main__":

@@ -71,20 +71,5 @@ def test_comments_that_follow_each_other_are_one_text() -> None:
     assert lines("# Sent to a client\n# who waits.\nx = 1\n# Who waits.\n") == [4]
 
 
-def test_a_finding_counts_for_a_package_of_two_levels() -> None:
-    packages = [english.Finding(path, 1, "").package for path in ("a/b.py", "a/b/c.py", "a/b/c/d.py")]
-    assert packages == ["a", "a/b", "a/b"]
-
-
-def test_a_number_only_falls() -> None:
-    assert english.lowered({"a": 5, "b": 1}, english.permitted("a 3\nb 2\nc 1\n")) == "a 3\nb 1\n"
-
-
-def test_the_tree_has_no_more_findings_than_it_may(capsys: pytest.CaptureFixture[str]) -> None:
-    assert english.main([]) == 0, capsys.readouterr().err
-
-
-@pytest.mark.parametrize("package", ["algo_engine", "deltabook/cli", "deltabook/wire", "exchange_server", "queries"])
-def test_a_clean_package_stays_clean(package: str) -> None:
-    left = english.permitted(english.LEFT.read_text(encoding="utf-8"))
-    assert not [name for name in left if name == package or name.startswith(package + "/")]
+def test_the_tree_has_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    assert english.main([]) == 0, capsys.readouterr().out
