@@ -47,7 +47,8 @@ def commit_of_tree() -> str:
 )
 @click.option("--only", multiple=True, type=click.Choice(list(NETS)), help="This net alone; repeatable.")
 @click.option("--slice-minutes", type=click.FloatRange(0.05), default=3.0, show_default=True, help="Of one slice.")
-def main(hours: float, directory: Path, only: tuple[str, ...], slice_minutes: float) -> None:
+@click.option("--mended", is_flag=True, help="First take the failures of earlier runs off the record.")
+def main(hours: float, directory: Path, only: tuple[str, ...], slice_minutes: float, *, mended: bool) -> None:
     """Run all nets in rotation for HOURS, and write a report; exit code 1 if any failure is on record."""
     commit = commit_of_tree()
     chosen = {name: net for name, net in NETS.items() if not only or name in only}
@@ -55,6 +56,9 @@ def main(hours: float, directory: Path, only: tuple[str, ...], slice_minutes: fl
         rotation = Rotation(chosen, directory, commit, slice_s=round(60 * slice_minutes))
     except ValueError as error:
         raise click.ClickException(str(error)) from None
+
+    if mended:
+        rotation.forget_failures()
 
     def write_report() -> None:
         page = report(NETS, rotation.state, rotation.before, commit)

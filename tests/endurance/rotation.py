@@ -113,6 +113,12 @@ class Rotation:
         """Whether a failure is on record, of this run or of an earlier one."""
         return any(net.failed for net in self.state.nets.values())
 
+    def forget_failures(self) -> None:
+        """Take all failures off the record; what was done stays."""
+        for net in self.state.nets.values():
+            net.failed, net.failures = 0, []
+        self._write()
+
     def run(self, seconds: float, after_slice: Callable[[Net, Outcome], None]) -> None:
         """Run slices until the time is over or no net has anything left; the last may take longer than what is left."""
         end = self._clock() + seconds

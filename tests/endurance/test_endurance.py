@@ -100,7 +100,12 @@ def test_a_failing_slice_is_recorded_and_the_rotation_goes_on(tmp_path: Path, ou
     assert reason in first.reason
     assert first.replays == ["python -m this --seed 3 -v" if outcome.code else "python bad 0 5"]
     assert outcome.output in (tmp_path / first.log).read_text()
-    assert rotation(runs, tmp_path, *nets).has_failures, "an earlier run's failure stays on record"
+    later = rotation(runs, tmp_path, *nets)
+    assert later.has_failures, "an earlier run's failure stays on record"
+    later.forget_failures()
+    mended = rotation(runs, tmp_path, *nets)
+    assert not mended.has_failures
+    assert mended.state.nets["bad"].next == state["bad"].next > 0
 
 
 def test_records_and_logs_of_failures_are_bounded(tmp_path: Path) -> None:
