@@ -28,7 +28,8 @@ __all__ = ["Plan", "measure_express", "plan_of"]
 
 _WARM: Final = 30_000
 _LIVE: Final = 10_000
-_EPOCH_MS: Final = 1_000
+_EPOCH_MS: Final = 100
+"""The default of `deltabook runtime`."""
 _WORKERS: Final = 1
 """As `deltabook runtime` chooses for express views alone."""
 _REFERENCE_MESSAGES: Final = 100_000
