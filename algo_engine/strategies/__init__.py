@@ -7,11 +7,10 @@ timed_sobi.py      trades when one side's best orders are much older than the ot
 market_players.py  steps in front of a broker that hides its aim                                   ─┐ rest in the book
 market_maker.py    quotes both sides around the middle, shifted against its inventory          ─┘
 _taking.py         when a taker looks, how much it takes, when it rests
-_shape.py          what reads the shape of the book: _distances.py, from the last price
+_shape.py          what reads the shape of the book: distances from the last price
 _resting.py        own orders, each brought to where it should stand
-_pace.py           how often a maker looks
 _ladders.py        rows of a view by price level
-_sizing.py         sizes and limits, given per symbol or relative to the visible size at the touch
+_limits.py         sizes, given per symbol or relative to the visible size at the touch; how often a maker looks
 ```
 """
 

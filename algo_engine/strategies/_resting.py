@@ -9,7 +9,7 @@ import msgspec
 
 from algo_engine.order import Order, Side
 from algo_engine.strategy import Context
-from deltabook.wire.options import OrderOptions
+from deltabook.wire.text import OrderOptions
 
 __all__ = ["RestingOrders", "Target"]
 

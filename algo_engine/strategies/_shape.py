@@ -1,27 +1,156 @@
-"""Base of the strategies that lean against the shape of the book: its distances from the last price."""
+"""Base of the strategies that lean against the shape of the book.
+
+How far the volume-weighted prices of both books are from the last price: exact, as integers over one scale.
+"""
 
 from __future__ import annotations
 
 import abc
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
 
-from algo_engine.contents import ViewChange
+import msgspec
+from sortedcontainers import SortedDict
+
+from algo_engine.contents import Row, ViewChange, ViewContents
 from algo_engine.order import Side
-from algo_engine.strategies._distances import (
-    LAST_VIEW,
-    NEAR_VIEW,
-    WHOLE_VIEW,
-    BookSums,
-    Distances,
-    LastPrices,
-    NearBooks,
-    whole_sums,
-)
-from algo_engine.strategies._sizing import AtLeastZero
+from algo_engine.strategies._limits import AtLeastZero
 from algo_engine.strategies._taking import Taker, TakerParameters
 from algo_engine.strategy import Context
 
-__all__ = ["ShapeParameters", "ShapeTaker"]
+__all__ = ["Distances", "ShapeParameters", "ShapeTaker"]
+
+LAST_VIEW: Final = "trades_1s"
+WHOLE_VIEW: Final = "vwap_book"
+NEAR_VIEW: Final = "book_depth"
+
+
+class Distances(msgspec.Struct, frozen=True, gc=False):
+    """Distances of the bids below the last price and of the asks above it, in ticks × ``scale``."""
+
+    below: int
+    """Last price less the bids' volume-weighted price, at least 0."""
+    above: int
+    """The asks' volume-weighted price less the last price, at least 0."""
+    scale: int
+    """Lots of both sides multiplied; above 0."""
+
+
+class BookSums(msgspec.Struct, frozen=True, gc=False):
+    """A symbol's volume and value (ticks × lots) on both sides."""
+
+    bid_value: int
+    bid_lots: int
+    ask_value: int
+    ask_lots: int
+
+    def distances(self, last_ticks: int) -> Distances | None:
+        """From the last price; None where a side is empty.
+
+        >>> BookSums(98 * 700, 700, 108 * 300, 300).distances(100)
+        Distances(below=420000, above=1680000, scale=210000)
+        """
+        if not (self.bid_lots and self.ask_lots):
+            return None
+        below = max(0, last_ticks * self.bid_lots - self.bid_value) * self.ask_lots
+        above = max(0, self.ask_value - last_ticks * self.ask_lots) * self.bid_lots
+        return Distances(below, above, self.bid_lots * self.ask_lots)
+
+
+def whole_sums(contents: ViewContents, symbol: str) -> BookSums | None:
+    """Return the sums of all resting orders, from ``vwap_book``; None where a side is empty."""
+    rows = {row["side"]: row for row in contents.select(symbol=symbol)}
+    bids, asks = rows.get(Side.BUY.value), rows.get(Side.SELL.value)
+    if not (bids and asks and bids["volume"] and asks["volume"]):
+        return None
+    return BookSums(int(bids["price_volume"]), int(bids["volume"]), int(asks["price_volume"]), int(asks["volume"]))
+
+
+class LastPrices:
+    """The price of the newest trade of every symbol, out of the bars of ``trades_1s``."""
+
+    def __init__(self) -> None:
+        self._closes: dict[str, tuple[int, int]] = {}
+
+    def learn(self, rows: Iterable[Row]) -> None:
+        """Enter bars; an older one than the newest says nothing."""
+        for row in rows:
+            symbol, second = str(row["symbol"]), int(row["second"])
+            if row["close"] is not None and second >= self._closes.get(symbol, (second, 0))[0]:
+                self._closes[symbol] = (second, int(row["close"]))
+
+    def get(self, symbol: str) -> int | None:
+        """In ticks; None before the first trade."""
+        close = self._closes.get(symbol)
+        return None if close is None else close[1]
+
+
+class _Near:
+    """One side of one book: all its levels, and the sums of those inside a window of prices."""
+
+    def __init__(self) -> None:
+        self.levels: Any = SortedDict()  # price → lots
+        self.low = self.high = 0
+        self.value = self.lots = 0
+
+    def put(self, price_ticks: int, volume_lots: int, sign: int) -> None:
+        """Add a row of the view (sign 1) or take one away (-1)."""
+        lots = self.levels.get(price_ticks, 0) + sign * volume_lots
+        if lots:
+            self.levels[price_ticks] = lots
+        else:
+            self.levels.pop(price_ticks, None)
+        if self.low <= price_ticks <= self.high:
+            self.value += sign * price_ticks * volume_lots
+            self.lots += sign * volume_lots
+
+    def move(self, low: int, high: int) -> None:
+        """Another window: sums of its levels. O(log levels + levels inside)."""
+        self.low, self.high = low, high
+        inside = [(price, self.levels[price]) for price in self.levels.irange(low, high)]
+        self.value, self.lots = sum(price * lots for price, lots in inside), sum(lots for _, lots in inside)
+
+
+class NearBooks:
+    """Sums of the orders within some distance of the last price, from ``book_depth``.
+
+    The window moves with the last price and is summed anew then; a change of a level inside it costs no more than a
+    look into a dictionary. Bids above the last price and asks below it count too.
+    """
+
+    def __init__(self, depth_bps: int) -> None:
+        self._depth_bps = depth_bps
+        self._sides: dict[tuple[str, str], _Near] = {}
+        self._last_ticks: dict[str, int] = {}
+
+    def apply(self, change: ViewChange) -> None:
+        """Enter a change of ``book_depth``."""
+        if change.is_snapshot:
+            self._sides.clear()
+            self._last_ticks.clear()
+        self.learn(change.removed, -1)
+        self.learn(change.added)
+
+    def learn(self, rows: Iterable[Row], sign: int = 1) -> None:
+        """Enter rows of ``book_depth``, or with sign -1 take them out again."""
+        for row in rows:
+            self._side(row["symbol"], row["side"]).put(row["price"], int(row["volume"]), sign)
+
+    def sums(self, symbol: str, last_ticks: int) -> BookSums:
+        """Around this last price."""
+        bids, asks = self._side(symbol, Side.BUY.value), self._side(symbol, Side.SELL.value)
+        if self._last_ticks.get(symbol) != last_ticks:
+            self._last_ticks[symbol] = last_ticks
+            away = last_ticks * self._depth_bps // 10_000
+            for side in (bids, asks):
+                side.move(last_ticks - away, last_ticks + away)
+        return BookSums(bids.value, bids.lots, asks.value, asks.lots)
+
+    def _side(self, symbol: str, side: str) -> _Near:
+        near = self._sides.get((symbol, side))
+        if near is None:
+            near = self._sides[symbol, side] = _Near()
+        return near
 
 
 class ShapeParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import Quote
-from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
+from algo_engine.strategies._limits import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategy import Strategy
 
 __all__ = ["Factor", "Taker", "TakerParameters", "thousandths"]

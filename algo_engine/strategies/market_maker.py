@@ -12,9 +12,8 @@ import msgspec
 from algo_engine.contents import ViewChange
 from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import QUOTE_VIEW, Quote
-from algo_engine.strategies._pace import Pace
+from algo_engine.strategies._limits import AtLeastOne, AtLeastZero, Pace, order_lots, room_lots, wants
 from algo_engine.strategies._resting import RestingOrders, Target
-from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategy import Context, Strategy
 
 __all__ = ["MarketMaker", "MarketMakerParameters"]

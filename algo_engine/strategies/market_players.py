@@ -18,12 +18,11 @@ from algo_engine.contents import ViewChange
 from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import Quote
 from algo_engine.strategies._ladders import Ladders
-from algo_engine.strategies._pace import Pace
+from algo_engine.strategies._limits import AtLeastOne, AtLeastZero, Pace, order_lots, room_lots, wants
 from algo_engine.strategies._resting import RestingOrders, Target
-from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategies._taking import Factor, thousandths
 from algo_engine.strategy import Context, Strategy
-from deltabook.wire.options import OrderOptions
+from deltabook.wire.text import OrderOptions
 from queries import query_text
 
 __all__ = ["MarketPlayers", "MarketPlayersParameters"]

@@ -11,8 +11,7 @@ compared by cross multiplication.
 from __future__ import annotations
 
 from algo_engine.order import Side
-from algo_engine.strategies._distances import Distances
-from algo_engine.strategies._shape import ShapeParameters, ShapeTaker
+from algo_engine.strategies._shape import Distances, ShapeParameters, ShapeTaker
 from algo_engine.strategies._taking import Factor, thousandths
 
 __all__ = ["SimpleSobi", "SobiParameters"]

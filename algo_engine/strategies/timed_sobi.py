@@ -18,7 +18,7 @@ from typing import Final
 from algo_engine.contents import ViewChange
 from algo_engine.order import Side
 from algo_engine.strategies._ladders import Ladders
-from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero
+from algo_engine.strategies._limits import AtLeastOne, AtLeastZero
 from algo_engine.strategies._taking import Factor, Taker, TakerParameters, thousandths
 from algo_engine.strategy import Context
 from queries import query_text

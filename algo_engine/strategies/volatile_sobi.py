@@ -17,8 +17,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from algo_engine.order import Side
-from algo_engine.strategies._distances import Distances
-from algo_engine.strategies._shape import ShapeParameters, ShapeTaker
+from algo_engine.strategies._shape import Distances, ShapeParameters, ShapeTaker
 from algo_engine.strategies._taking import thousandths
 from queries import query_text
 

@@ -1,4 +1,4 @@
-"""Sizes and limits of the built-in strategies."""
+"""Limits of the built-in strategies: how much they trade, and how often they look at a symbol."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from msgspec import Meta
 
 from algo_engine.order import Side
 from algo_engine.quotes import Quote
+from algo_engine.strategy import Context
 
-__all__ = ["AtLeastOne", "AtLeastZero", "order_lots", "room_lots", "wants"]
+__all__ = ["AtLeastOne", "AtLeastZero", "Pace", "order_lots", "room_lots", "wants"]
 
 AtLeastOne = Annotated[int, Meta(ge=1, le=2**62)]
 AtLeastZero = Annotated[int, Meta(ge=0, le=2**62)]
@@ -40,3 +41,30 @@ def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: i
     (5, 10)
     """
     return max(0, min(size_lots, position_orders * size_lots - side.sign * position_lots))
+
+
+class Pace:
+    """At most one look at a symbol in an interval; a timer named as it makes up for one that came too early."""
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ns = interval_ms * 1_000_000
+        self._next_ns: dict[str, int] = {}
+        self._awaited: set[str] = set()
+
+    def is_due(self, context: Context, symbol: str) -> bool:
+        """Return True if it is time to look at a symbol, else set the timer."""
+        wait_ns = self._next_ns.get(symbol, 0) - context.now_ns
+        if wait_ns <= 0:
+            return True
+        if symbol not in self._awaited:
+            self._awaited.add(symbol)
+            context.set_timer(symbol, -(-wait_ns // 1_000_000))
+        return False
+
+    def rang(self, symbol: str) -> None:
+        """The timer of the symbol was due."""
+        self._awaited.discard(symbol)
+
+    def rest(self, context: Context, symbol: str) -> None:
+        """The interval begins now."""
+        self._next_ns[symbol] = context.now_ns + self._interval_ns
