@@ -27,7 +27,7 @@ from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
 from algo_engine.strategy import Context, NoParameters, Strategy
-from deltabook.wire.options import OrderOptions
+from deltabook.wire.text import OrderOptions
 
 __all__ = [
     "AlgoError",

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from algo_engine.errors import StreamGap
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
-from deltabook.wire.options import PLAIN, parse_options
+from deltabook.wire.text import PLAIN, parse_options
 
 __all__ = ["Blotter"]
 

@@ -43,8 +43,17 @@ from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Recor
 from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
 from algo_engine.trades import TradeSpool
-from deltabook.wire.options import PLAIN, OrderOptions, encode_options, parse_options
-from deltabook.wire.text import Accepted, InteractiveLogin, Request, Response, encode_request
+from deltabook.wire.text import (
+    PLAIN,
+    Accepted,
+    InteractiveLogin,
+    OrderOptions,
+    Request,
+    Response,
+    encode_options,
+    encode_request,
+    parse_options,
+)
 
 __all__ = ["Desk"]
 

@@ -20,7 +20,7 @@ from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from algo_engine.strategy import Context
 from algo_engine.timers import Timers
 from algo_engine.view_link import Lane
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["StrategyHost"]
 

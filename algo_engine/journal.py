@@ -20,7 +20,7 @@ import msgspec
 
 from algo_engine.errors import JournalDamaged, JournalInUse
 from algo_engine.records import Checkpoint, Record, decode_record, encode_record
-from deltabook.wire.claim import CLAIM_LIMIT_BYTES, claimed_by, this_process
+from deltabook.wire.directories import CLAIM_LIMIT_BYTES, claimed_by, this_process
 
 __all__ = ["JOURNAL", "FileJournal", "Journal", "MemoryJournal", "read_journal"]
 

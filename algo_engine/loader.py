@@ -17,7 +17,7 @@ import msgspec
 from algo_engine.errors import ParameterError, StrategyNotFound
 from algo_engine.risk import RiskLimits
 from algo_engine.strategy import Strategy
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 
 __all__ = ["BUILT_IN", "LoadedStrategy", "load_strategies"]
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["TERMINAL", "EventKind", "Order", "OrderEvent", "OrderStatus", "Side"]
 

@@ -32,7 +32,7 @@ from algo_engine.clocks import Clock
 from algo_engine.journal import Journal
 from algo_engine.records import Intent, Reserved
 from algo_engine.stages import OrderStages
-from deltabook.wire.options import parse_options
+from deltabook.wire.text import parse_options
 
 __all__ = ["BEHIND_LIMIT_S", "RESERVED_REQUESTS", "Background", "OrderSync"]
 

@@ -31,8 +31,8 @@ from algo_engine.clocks import Clock
 from algo_engine.requested import same_sql
 from algo_engine.results_link import ResultsLink
 from algo_engine.view_link import Lane
-from deltabook.wire.aside import set_aside
 from deltabook.wire.catalogue import AddViews, NewView
+from deltabook.wire.directories import set_aside
 
 __all__ = ["RuntimeViews"]
 

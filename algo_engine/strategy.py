@@ -19,7 +19,7 @@ from algo_engine.order import Order, OrderEvent
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
 from algo_engine.view_link import Lane
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["Context", "NoParameters", "Strategy"]
 

@@ -17,7 +17,7 @@ from algo_engine.errors import JournalDamaged
 from algo_engine.journal import JOURNAL, read_journal
 from algo_engine.records import Checkpoint
 from algo_engine.trades import SPOOL, FileSpool, Trade, scan_spool, trade_of, write_spool
-from deltabook.wire.aside import set_aside
+from deltabook.wire.directories import set_aside
 
 __all__ = ["ADVICE", "SpoolCheck", "check_spool", "open_spool", "rebuild_spool"]
 

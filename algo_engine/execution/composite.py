@@ -14,7 +14,7 @@ from algo_engine.contents import ViewChange
 from algo_engine.order import OrderEvent, OrderStatus, Side
 from algo_engine.quotes import QUOTE_VIEW, Quote
 from algo_engine.strategy import Context
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["ChildOrder", "Composite", "CompositeOrders", "CompositeState"]
 

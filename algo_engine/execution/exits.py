@@ -12,7 +12,7 @@ from algo_engine.execution.composite import ChildOrder, Composite, CompositeStat
 from algo_engine.order import EventKind, OrderEvent, Side
 from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["Bracket", "Entry", "OneCancelsOther", "TrailingStop"]
 

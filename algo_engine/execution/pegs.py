@@ -9,7 +9,7 @@ from algo_engine.execution.composite import ChildOrder, Composite
 from algo_engine.order import Side
 from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["Peg", "PeggedOrder"]
 

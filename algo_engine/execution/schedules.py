@@ -17,7 +17,7 @@ from algo_engine.execution.composite import ChildOrder, Composite
 from algo_engine.order import Side
 from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
-from deltabook.wire.options import OrderOptions
+from deltabook.wire.text import OrderOptions
 
 __all__ = ["ParticipationOrder", "ScheduledOrder", "Urgency"]
 

@@ -17,8 +17,8 @@ from algo_engine.status.metrics import AlgoMetrics
 from algo_engine.status.reports import Reports, UnknownStrategyError
 from deltabook.wire import strategies
 from deltabook.wire.access import Access
-from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
 from deltabook.wire.metrics import METRICS_PATH
+from deltabook.wire.site import MOST_BODY_BYTES, BoundedSite
 
 __all__ = ["status_site"]
 

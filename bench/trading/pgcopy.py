@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from bench.report import Record, record
 from deltabook.wire.access import Access
-from deltabook.wire.asking import AnsweredColumn
+from deltabook.wire.service import AnsweredColumn
 from runtime.plan import Program
 from runtime.service.asking import Rows
 from runtime.service.http.limits import SiteLimits

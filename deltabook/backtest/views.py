@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
 from runtime.plan import EPOCH_TIME, Column, View

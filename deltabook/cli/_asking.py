@@ -12,7 +12,7 @@ import msgspec
 
 from deltabook.cli._results import ResultsPort
 from deltabook.cli._tables import print_table
-from deltabook.wire.asking import ASK_PATH, AnsweredColumn, Question
+from deltabook.wire.service import ASK_PATH, AnsweredColumn, Question
 
 __all__ = ["ask_question"]
 

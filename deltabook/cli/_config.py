@@ -23,7 +23,7 @@ import click
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._groups import LazyGroup
 from deltabook.cli._names import former_name, option_name
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 
 __all__ = ["read_defaults"]
 

@@ -13,7 +13,7 @@ from deltabook.cli._ports import print_json
 from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 from deltabook.wire import admin
-from deltabook.wire.attribution import LARGEST_BROKER
+from deltabook.wire.itch import LARGEST_BROKER
 
 __all__ = ["export_itch", "hash_of", "passwd", "verify"]
 

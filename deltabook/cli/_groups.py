@@ -10,7 +10,7 @@ import click
 
 from deltabook.cli._names import align_names
 from deltabook.cli._sections import group_help
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 
 __all__ = ["DefaultCommand", "LazyGroup", "check_command", "tidy_command"]
 

@@ -21,9 +21,9 @@ from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import ResultsPort
 from deltabook.cli._tables import print_table
 from deltabook.cli._watching import WatchScreen, shown
+from deltabook.wire.advice import did_you_mean
 from deltabook.wire.results import Frame, FrameDecoder
 from deltabook.wire.service import CURSORS_PATH, VIEWS_PATH, Cursor, NewCursor
-from deltabook.wire.suggestions import did_you_mean
 from runtime.plan import Column
 
 __all__ = ["TABLE_ROWS", "print_rows", "running_views", "show_view", "watch_views"]

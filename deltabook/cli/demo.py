@@ -33,7 +33,7 @@ from deltabook.demo import (
 )
 from deltabook.demo.plan import SCALES
 from deltabook.demo.screen import summary_table
-from deltabook.wire.installation import install_command
+from deltabook.wire.advice import install_command
 from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE
 from runtime.spark.requirements import missing_requirement
 

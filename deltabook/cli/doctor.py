@@ -15,7 +15,7 @@ from typing import Final, Literal
 import click
 import msgspec
 
-from deltabook.wire.installation import IS_CHECKOUT, install_command
+from deltabook.wire.advice import IS_CHECKOUT, install_command
 from runtime.spark.java import JavaNotFoundError, find_java
 
 __all__ = ["Check", "command", "examine"]

@@ -13,8 +13,8 @@ from deltabook.cli._addresses import address
 from deltabook.cli._errors import OptionError
 from deltabook.cli._results import LazyResults, results_options
 from deltabook.cli._tables import print_table
-from deltabook.wire.catalogue import TIMEOUT_SECONDS
-from deltabook.wire.readers import (
+from deltabook.wire.catalogue import (
+    TIMEOUT_SECONDS,
     ChangedReader,
     Connection,
     FileConnection,

@@ -20,7 +20,7 @@ import msgspec
 
 from deltabook.cluster.errors import ClusterError
 from deltabook.wire.access import is_loopback
-from deltabook.wire.installation import install_command
+from deltabook.wire.advice import install_command
 from runtime.spark.java import find_java
 from runtime.spark.settings import (
     SECRET_VARIABLE,

@@ -22,9 +22,8 @@ from deltabook.dashboard.metrics import DashboardMetrics
 from deltabook.dashboard.pages import MOST_PAGES, Page, Pages
 from deltabook.vendored import UPLOT
 from deltabook.wire.access import Access
-from deltabook.wire.bounded import BoundedSite
 from deltabook.wire.metrics import METRICS_PATH
-from deltabook.wire.pages import PAGE_HEADERS, page_files, read_file
+from deltabook.wire.site import PAGE_HEADERS, BoundedSite, page_files, read_file
 
 __all__ = ["dashboard_site"]
 

@@ -32,7 +32,7 @@ from deltabook.demo.figures import Figures
 from deltabook.demo.plan import PEERS_FILE, Stage
 from deltabook.demo.restarts import RestartLimit
 from deltabook.demo.screen import Screen
-from deltabook.wire.status import Ready
+from deltabook.wire.process import Ready
 from deltabook.wire.symbols import Instrument
 
 __all__ = ["Limits", "Supervisor"]

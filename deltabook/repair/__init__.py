@@ -7,7 +7,7 @@ runtime    relation snapshots, the log's mark ◀── the epochs        result
 ```
 
 What is the source of something else cannot be made again: requests, epochs, state, journals of orders. Nothing is
-removed: a damaged file gets another name beside its own (`deltabook.wire.aside`).
+removed: a damaged file gets another name beside its own (`deltabook.wire.directories`).
 """
 
 from deltabook.repair.findings import Finding, PartFindings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from deltabook.repair.findings import RESTORE, Finding
-from deltabook.wire.aside import aside_name, set_aside
+from deltabook.wire.directories import aside_name, set_aside
 from exchange_server.clock import MarketClock
 from exchange_server.errors import DirectoryInUseError, JournalError
 from exchange_server.exchange import Exchange

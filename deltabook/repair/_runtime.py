@@ -12,8 +12,7 @@ from typing import Final
 from deltabook.backup import BackupError
 from deltabook.backup._runtime import STATE, read_recovered
 from deltabook.repair.findings import RESTORE, Finding
-from deltabook.wire.aside import aside_name, set_aside
-from deltabook.wire.claim import this_process
+from deltabook.wire.directories import aside_name, set_aside, this_process
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, begin_behind, write_first
 from runtime.epochs.log import FIRST, PROGRAMS
 from runtime.service.rundir.lock import DirectoryLock

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 from deltabook.wire.symbols import Instrument
 from exchange_server.agents import PRESETS, AgentSettings
 from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig

@@ -2,15 +2,15 @@
 
 ```
 exchange_server ──feed lines, responses──▶ runtime, algo_engine      text.py
-algo_engine ──────requests───────────────▶ exchange_server           text.py, with the options of options.py
+algo_engine ──────requests───────────────▶ exchange_server           text.py
 algo_engine ◀─────OUCH messages──────────▶ exchange_server           ouch5.py, ouch42.py in packets of soupbin.py
-exchange_server ──ITCH messages──────────▶ runtime                    itch.py in packets of soupbin.py, attribution.py
+exchange_server ──ITCH messages──────────▶ runtime                    itch.py in packets of soupbin.py
 exchange_server ──ITCH in datagrams──────▶ programs                   mold.py
 an exchange's operator ◀──JSON──────────▶ exchange_server            admin.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
-runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py, readers.py
-who may use a port, and how many of them                             access.py, bounded.py
-every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
+runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py
+who may use a port, and how many of them                             access.py, site.py
+every process ────ready, status, stopped─▶ its supervisor            process.py
 instruments and their scale, the same for all                        symbols.py
 ```
 

@@ -1,11 +1,13 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Access to a port: for programs on this machine, or for clients that have the token."""
+"""Access to a port: for programs on this machine, or for clients that have the token of a trusted file."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
+import stat
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
@@ -13,9 +15,27 @@ from typing import Any, Final
 import msgspec
 
 from deltabook.wire.errors import AccessError
-from deltabook.wire.trusted import misuse_of_trusted
 
-__all__ = ["Access", "PortSecurity", "check_way_of_token", "is_loopback", "read_token"]
+__all__ = ["Access", "PortSecurity", "check_way_of_token", "is_loopback", "misuse_of_trusted", "read_token"]
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def misuse_of_trusted(path: Path) -> str:
+    """Return what a file with secrets should be and what it is, if others than its owner may write it; else nothing.
+
+    A user who can write such a file can grant themselves access. The owner's private group, which has the number of
+    this user, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its
+    owner has outside.
+    Raises `OSError` for a file that is not there.
+    """
+    status = path.stat()
+    mode = status.st_mode
+    is_private = status.st_gid == os.getegid() == os.geteuid()
+    if not mode & (stat.S_IWOTH if is_private else _OTHERS_WRITE):
+        return ""
+    return f"expected {path} to be writable by its owner alone (chmod go-w), was mode {stat.S_IMODE(mode):04o}"
+
 
 _LEAST_TOKEN: Final = 16
 _LONGEST_TOKEN: Final = 1_000

@@ -1,4 +1,4 @@
-"""NASDAQ TotalView-ITCH 5.0: the table of all its messages, and single messages as bytes and back.
+"""NASDAQ TotalView-ITCH 5.0: the table of all its messages, single messages as bytes and back, brokers as participants.
 
 Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
 since midnight in six bytes. Prices stay the integers of the wire: four or eight of their decimals are implied. To
@@ -9,6 +9,10 @@ decode many messages at once, take `MESSAGES` and read whole columns by `ItchFie
 (19, b'\\x00\\x13D')
 >>> decode_message(delete).fields["order_reference_number"]
 1001
+
+A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, so that a person reads
+them; those above are a letter and three characters out of ``0-9A-Z``, which is what the identifiers of real
+participants look like: each of them is some broker's.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Final
 import msgspec
 
 __all__ = [
+    "LARGEST_BROKER",
     "LONGEST",
     "MESSAGES",
     "DecodedMessage",
@@ -28,6 +33,8 @@ __all__ = [
     "ItchField",
     "ItchMessage",
     "Kind",
+    "attribution_of",
+    "broker_of",
     "decode_message",
     "encode_message",
     "frame",
@@ -248,3 +255,39 @@ def _alpha(field: ItchField, value: Value, letter: str) -> bytes:
     if not isinstance(value, str) or not value.isascii() or len(value) > field.width:
         raise ItchError(f"expected at most {field.width} ASCII characters for {field.name} of {letter}, was {value!r}")
     return value.encode("ascii").ljust(field.width)
+
+
+_DECIMAL: Final = 10_000
+_PER_LETTER: Final = 36**3
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+LARGEST_BROKER: Final = _DECIMAL + 26 * _PER_LETTER - 1
+"""The largest broker id that has an attribution."""
+
+
+def attribution_of(broker_id: int) -> str:
+    """A broker's attribution without padding, empty if it has none.
+
+    >>> attribution_of(7), attribution_of(10_000), attribution_of(-1)
+    ('7', 'A000', '')
+    """
+    if not 0 <= broker_id <= LARGEST_BROKER:
+        return ""
+    if broker_id < _DECIMAL:
+        return str(broker_id)
+    letter, rest = divmod(broker_id - _DECIMAL, _PER_LETTER)
+    return chr(ord("A") + letter) + _DIGITS[rest // 1296] + _DIGITS[rest // 36 % 36] + _DIGITS[rest % 36]
+
+
+def broker_of(attribution: str) -> int | None:
+    """The broker of an attribution, blanks around it ignored; None if no broker has it.
+
+    >>> broker_of("7   "), broker_of("GSCO"), broker_of("")
+    (7, 326680, None)
+    """
+    text = attribution.strip(" ")
+    if text.isascii() and text.isdigit():
+        return int(text) if len(text) <= 4 and (text == "0" or text[0] != "0") else None
+    if len(text) != 4 or not "A" <= text[0] <= "Z" or not all(character in _DIGITS for character in text):
+        return None
+    return _DECIMAL + (ord(text[0]) - ord("A")) * _PER_LETTER + int(text[1:], 36)

@@ -1,4 +1,4 @@
-"""Messages of a runtime about itself and its views over HTTP, beside their changes (`results`).
+"""Messages of a runtime about itself, its views and questions over HTTP, beside the changes of views (`results`).
 
 ``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
 `ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` of ``/v1/views/NAME/cursor`` takes a `NewCursor` and
@@ -8,38 +8,41 @@ the rows stands in the schema's metadata.
 
 In JSON an exact number has as many digits as it needs. A client that reads numbers as floats asks with
 ``?integers=string``.
+
+``POST /v1/ask`` takes a `Question` and answers with an `Answered`, or with the rows as an Arrow stream to a client that
+accepts ``application/vnd.apache.arrow.stream``; then the epoch stands in the schema's metadata as ``deltabook.epoch``,
+and in both cases in the header ``deltabook-epoch``. A refusal is one line of text.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 __all__ = [
+    "ASK_PATH",
     "CURSORS_PATH",
-    "LONGEST_PAGE_ROWS",
     "PAGE_ROWS",
     "STATISTICS_PATH",
     "STATUS_PATH",
     "VIEWS_PATH",
+    "Answered",
+    "AnsweredColumn",
     "ColumnLine",
     "Cursor",
     "CursorFigures",
-    "EngineLine",
     "NewCursor",
-    "OriginLine",
     "Page",
     "PostgresLine",
+    "Question",
     "RecordLine",
     "Result",
     "RuntimeStatus",
     "SiteLine",
     "Statistics",
-    "StreamLine",
     "UpstreamLine",
-    "Value",
     "ViewFigures",
     "ViewLine",
 ]
@@ -388,3 +391,35 @@ class Statistics(msgspec.Struct, frozen=True):
     engine: EngineLine
     postgres: PostgresLine | None = None
     """Null where there is no port of PostgreSQL's clients."""
+
+
+ASK_PATH: Final = "/v1/ask"
+LONGEST_QUESTION: Final = 100_000
+"""Characters."""
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A SELECT in DuckDB's SQL."""
+
+    sql: Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION)]
+    """May end with ``AS OF EPOCH n``."""
+    epoch: Annotated[int, Meta(ge=0)] | None = None
+    """The epoch of which it asks; null: the newest at which all that it reads is there."""
+
+
+class AnsweredColumn(msgspec.Struct, frozen=True):
+    """A column of an answer."""
+
+    name: str
+    type: str
+    """DuckDB's name of it."""
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The rows of an answer, in the order that the SELECT gives them."""
+
+    epoch: int
+    """All that the SELECT reads is as it was at the end of this epoch."""
+    columns: tuple[AnsweredColumn, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    """Exact numbers have as many digits as they need; times are text in ISO 8601, bytes are in base64."""

@@ -1,25 +1,31 @@
-"""The text protocol: logins, feed lines, requests and responses as ASCII lines.
+"""The text protocol: logins, feed lines, requests with their options, and responses as ASCII lines.
 
 One line is one message, fields are separated by commas, integers are decimal int64, times are nanoseconds since the
 UTC epoch, prices are ticks and volumes are lots. ``docs/wire.md`` describes the conversation; this module holds the
 records and turns them into bytes and back.
+
+Options of an order are words separated by ``;`` in the ninth field of a request, each at most once:
+
+>>> msgspec.structs.asdict(parse_options("ioc;min=100", b""))["minimum"]
+100
+>>> encode_options(OrderOptions(display=10, stop_ticks=9_900))
+'show=10;stop=9900'
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from deltabook.wire._fields import SYMBOL_LIMIT, int64, is_symbol
 from deltabook.wire.errors import WireError
-from deltabook.wire.options import PLAIN, AuctionName, OrderOptions, encode_options, parse_options
 
 __all__ = [
     "INTERACTIVE",
     "LINE_LIMIT_BYTES",
     "PASSIVE",
     "PLAIN",
+    "SYMBOL_LIMIT",
     "Accepted",
     "AuctionName",
     "FeedMessage",
@@ -33,14 +39,109 @@ __all__ = [
     "encode_feed_message",
     "encode_login",
     "encode_login_reply",
+    "encode_options",
     "encode_request",
     "encode_response",
+    "int64",
     "parse_feed_message",
     "parse_login",
     "parse_login_reply",
+    "parse_options",
     "parse_request",
     "parse_response",
 ]
+
+_LARGEST: Final = str(2**63 - 1)
+_SMALLEST: Final = str(2**63)
+_SAFE_DIGITS: Final = len(_LARGEST)
+SYMBOL_LIMIT: Final = 16
+"""Characters of an instrument's name."""
+
+
+def int64(text: str, name: str, line: bytes) -> int:
+    """The decimal int64 in an ASCII field; raises `WireError`, which says which field of which line is none.
+
+    Digits, with a minus before them or without: no blanks, no plus and no underscores.
+    """
+    if text.isdigit() and len(text) < _SAFE_DIGITS:
+        return int(text)
+    digits, limit = (text[1:], _SMALLEST) if text[:1] == "-" else (text, _LARGEST)
+    if digits.isdigit() and (len(digits) < len(limit) or (len(digits) == len(limit) and digits <= limit)):
+        return int(text)
+    raise WireError(f"expected an int64 for {name}, was {text[:40]!r} in {line[:80]!r}")
+
+
+def is_symbol(text: str) -> bool:
+    """Return True if an ASCII field can be an instrument's name, or is empty."""
+    return len(text) <= SYMBOL_LIMIT and (text.isalnum() or (text.isprintable() and " " not in text))
+
+
+AuctionName = Literal["", "open", "close", "halt"]
+
+
+class OrderOptions(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of an order. Which of them go together is the market's to say."""
+
+    immediate: bool = False
+    """``ioc``: what does not execute at once is cancelled."""
+    post_only: bool = False
+    """``post``: cancelled if it would execute on entry."""
+    hidden: bool = False
+    """``hidden``: rests, and is in no feed."""
+    minimum: int | None = None
+    """``min=N``: with ``ioc``: executes at least so many lots at once, or none."""
+    display: int | None = None
+    """``show=N``: an iceberg, which displays so many lots at a time."""
+    stop_ticks: int | None = None
+    """``stop=TICKS``: waits for a trade at this price, or beyond it."""
+    expire_ns: int | None = None
+    """``until=NS``: ends at this market time."""
+    auction: AuctionName = ""
+    """``open``, ``close``, ``halt``: takes part in the opening or closing auction alone, or in one after a halt."""
+
+
+PLAIN: Final = OrderOptions()
+"""An order with nothing special about it."""
+
+_FLAGS: Final = {"ioc": "immediate", "post": "post_only", "hidden": "hidden"}
+_NUMBERS: Final = {"min": "minimum", "show": "display", "stop": "stop_ticks", "until": "expire_ns"}
+_AUCTIONS: Final = frozenset(("open", "close", "halt"))
+_WORDS: Final = "ioc, post, hidden, min=N, show=N, stop=TICKS, until=NS, open, close or halt"
+
+
+def parse_options(text: str, line: bytes) -> OrderOptions:
+    """The options in a field of `line` (for the message of an error only); raises `WireError`."""
+    if not text:
+        return PLAIN
+    settings: dict[str, Any] = {}
+    for word in text.split(";"):
+        name, equals, value = word.partition("=")
+        setting: Any
+        if word in _FLAGS:
+            field, setting = _FLAGS[word], True
+        elif equals and name in _NUMBERS:
+            field, setting = _NUMBERS[name], int64(value, name, line)
+        elif word in _AUCTIONS:
+            field, setting = "auction", word
+        else:
+            raise WireError(f"expected an option out of {_WORDS}, was {word[:40]!r} in {line[:80]!r}")
+        if field in settings:
+            raise WireError(f"expected each option once, and one auction, was {text[:40]!r} in {line[:80]!r}")
+        settings[field] = setting
+    return OrderOptions(**settings)
+
+
+def encode_options(options: OrderOptions) -> str:
+    """The field, empty for `PLAIN`."""
+    words = [word for word, field in _FLAGS.items() if getattr(options, field)]
+    for word, field in _NUMBERS.items():
+        value = getattr(options, field)
+        if value is not None:
+            words.append(f"{word}={value}")
+    if options.auction:
+        words.append(options.auction)
+    return ";".join(words)
+
 
 INTERACTIVE: Final = "0"
 PASSIVE: Final = "1"

@@ -5,7 +5,7 @@
  (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
                             ├──▶ metrics.py   /metrics (deltabook.wire.metrics)
                             ├──▶ live.py      frames of the page                         ──▶ market; tape.py ──▶ feed
-                            └──▶ page/        the page (deltabook.wire.pages)
+                            └──▶ page/        the page (deltabook.wire.site)
 ```
 
 Every change of the market is a request in its journal, with a time of its own; looking changes nothing, and costs no

@@ -14,11 +14,10 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-from deltabook.wire import admin, live
+from deltabook.wire import admin
 from deltabook.wire.access import Access
-from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
 from deltabook.wire.metrics import METRICS_PATH
-from deltabook.wire.pages import PAGE_HEADERS, page_files
+from deltabook.wire.site import MOST_BODY_BYTES, PAGE_HEADERS, BoundedSite, page_files
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
@@ -51,7 +50,7 @@ class _Root(Resource):
             admin.HASH_PATH: lambda _: reports.state_hash(),
             admin.REPLAY_PATH: lambda _: reports.replay(),
         }
-        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", f"{live.LIVE_PATH}SYMBOL", METRICS_PATH, "/"}
+        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", f"{admin.LIVE_PATH}SYMBOL", METRICS_PATH, "/"}
         self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
 
     def render(self, request: Request) -> bytes:
@@ -95,7 +94,7 @@ class _Root(Resource):
             return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
         for prefix, name, default, report in (
             (admin.BOOK_PATH, "depth", _DEPTH, self._reports.book),
-            (live.LIVE_PATH, "after", 0, self._live.frame),
+            (admin.LIVE_PATH, "after", 0, self._live.frame),
         ):
             if path.startswith(prefix):
                 number = _argument(request, name.encode("ascii"), str(default))

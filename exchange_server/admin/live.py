@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from deltabook.wire import live
+from deltabook.wire import admin
 from deltabook.wire.symbols import Instrument
 from exchange_server.admin.reports import Reports
 from exchange_server.admin.tape import Tape
@@ -24,13 +24,13 @@ class LiveFrames:
         self._exchange = reports.exchange
         self._tape = Tape(reports.exchange.feeds)
 
-    def frame(self, symbol: str, after: int = 0) -> live.Live:
+    def frame(self, symbol: str, after: int = 0) -> admin.Live:
         """The frame of a symbol, with trades behind a message of the feed; raises `UnknownNameError`."""
         reports, market = self._reports, self._exchange.market
         book = reports.book_of(symbol)
         instrument: Instrument = market.rules.instruments[book.locate - 1]
         bid, ask = next(book.levels("B"), None), next(book.levels("S"), None)
-        return live.Live(
+        return admin.Live(
             session=self._exchange.session,
             up_s=reports.up_s,
             day_ns=self._exchange.heartbeat_time_ns() % _DAY_NS,
@@ -46,9 +46,9 @@ class LiveFrames:
             replay=reports.replay() if reports.playing is not None else None,
         )
 
-    def _figures(self, market: Any) -> live.LiveFigures:
+    def _figures(self, market: Any) -> admin.LiveFigures:
         connections = [connection for _, _, connection in self._reports.connections()]
-        return live.LiveFigures(
+        return admin.LiveFigures(
             inputs=market.inputs,
             messages=self._tape.messages,
             orders=market.orders,
@@ -64,8 +64,8 @@ def _price(instrument: Instrument, ticks: int) -> str:
     return f"{instrument.price(ticks):f}"
 
 
-def _levels(instrument: Instrument, levels: Iterable[tuple[int, int, int]]) -> tuple[live.LiveLevel, ...]:
+def _levels(instrument: Instrument, levels: Iterable[tuple[int, int, int]]) -> tuple[admin.LiveLevel, ...]:
     return tuple(
-        live.LiveLevel(_price(instrument, ticks), f"{instrument.quantity(lots):f}", orders)
-        for ticks, lots, orders in islice(levels, live.LIVE_DEPTH)
+        admin.LiveLevel(_price(instrument, ticks), f"{instrument.quantity(lots):f}", orders)
+        for ticks, lots, orders in islice(levels, admin.LIVE_DEPTH)
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
 
-from deltabook.wire.live import MOST_TRADES, LiveTrade
+from deltabook.wire.admin import MOST_TRADES, LiveTrade
 from deltabook.wire.symbols import Instrument
 from exchange_server.nasdaq.listing import list_instruments
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.claim import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
+from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
 from exchange_server.errors import (
     DirectoryInUseError,
     ExchangeConfigurationError,

@@ -25,8 +25,8 @@ from typing import Final, Literal
 import msgspec
 from twisted.logger import Logger
 
-from deltabook.wire.attribution import LARGEST_BROKER
-from deltabook.wire.trusted import misuse_of_trusted
+from deltabook.wire.access import misuse_of_trusted
+from deltabook.wire.itch import LARGEST_BROKER
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.logins.passwords import PasswordHash
 from exchange_server.matching.account import AccountLimits, SelfTrade

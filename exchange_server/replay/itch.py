@@ -8,8 +8,7 @@ from pathlib import Path
 from struct import Struct
 from typing import IO, Final
 
-from deltabook.wire.attribution import broker_of
-from deltabook.wire.itch import MESSAGES
+from deltabook.wire.itch import MESSAGES, broker_of
 from exchange_server.errors import ExchangeConfigurationError, RecordError
 from exchange_server.replay.days import day_of_name, midnight_ns
 from exchange_server.replay.loader import BROKERS, INT64_MAX, FileLoader
@@ -54,7 +53,7 @@ class ItchLoader(FileLoader):
     """Records of chosen stocks: A and F become B or S, E and C E, X X, D D, U U, P and Q T.
 
     A C that is not to be printed is its order's part in a cross, which is a trade of its own (Q): it becomes X, so that
-    no lot is traded twice. Attributions are brokers (`deltabook.wire.attribution`). Messages of other types change no
+    no lot is traded twice. Attributions are brokers (`deltabook.wire.itch`). Messages of other types change no
     book. Messages of a type that there is not, or of another length than their type has, are bad, of whatever stock;
     a file that ends inside a message has a bad one at its end. The day is that of the file's name unless it is given.
     """

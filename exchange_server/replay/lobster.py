@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from deltabook.wire.attribution import broker_of
+from deltabook.wire.itch import broker_of
 from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay._lobster_book import BookChange, BookFigures, BookFollower, parse_book_line
 from exchange_server.replay.days import day_of_name, midnight_ns

@@ -11,10 +11,26 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from deltabook.wire.asking import ASK_PATH, Question
-from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
-from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
-from deltabook.wire.service import STATISTICS_PATH, STATUS_PATH, VIEWS_PATH, RuntimeStatus, Statistics, ViewLine
+from deltabook.wire.catalogue import (
+    TIMEOUT_SECONDS,
+    AddViews,
+    Changed,
+    ChangedReader,
+    NewReader,
+    NewView,
+    Readers,
+    ReaderStatus,
+)
+from deltabook.wire.service import (
+    ASK_PATH,
+    STATISTICS_PATH,
+    STATUS_PATH,
+    VIEWS_PATH,
+    Question,
+    RuntimeStatus,
+    Statistics,
+    ViewLine,
+)
 from runtime.client.changes import By, ChangeStream, Patience
 from runtime.client.errors import NotFoundError, ProtocolError
 from runtime.client.port import ARROW, Port
@@ -131,7 +147,7 @@ class Client:
         return self._port.get(_READERS_PATH, Readers).readers
 
     def add_reader(self, reader: NewReader) -> ChangedReader:
-        """Add a reader to the runtime; see `deltabook.wire.readers`."""
+        """Add a reader to the runtime; see `deltabook.wire.catalogue`."""
         return self._port.change("POST", _READERS_PATH, reader, ChangedReader, TIMEOUT_SECONDS)
 
     def drop_reader(

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import FencedError
 

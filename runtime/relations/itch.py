@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from deltabook.wire.attribution import LARGEST_BROKER, broker_of
+from deltabook.wire.itch import LARGEST_BROKER, broker_of
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
 from runtime.native.kernels import Kernels

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from deltabook.wire.installation import install_command
+from deltabook.wire.advice import install_command
 
 __all__ = ["NEWEST", "OLDEST", "JavaHome", "JavaNotFoundError", "JavaSource", "find_java"]
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from deltabook.wire.installation import Extra, install_command
+from deltabook.wire.advice import Extra, install_command
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
 

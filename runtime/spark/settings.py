@@ -15,8 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from deltabook.wire.access import is_loopback
-from deltabook.wire.trusted import misuse_of_trusted
+from deltabook.wire.access import is_loopback, misuse_of_trusted
 from runtime.spark.classes import QUICK_JAVA
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.epochs import LOCAL_DISK, Disk
 from runtime.upstreams.errors import UpstreamError
 

@@ -15,9 +15,8 @@ from algo_engine.order import Side
 from algo_engine.quotes import Quotes
 from algo_engine.risk import RiskGate
 from algo_engine.trades import SPOOL, FileSpool
-from deltabook.wire.options import OrderOptions
 from deltabook.wire.symbols import Instrument
-from deltabook.wire.text import Accepted, parse_request, parse_response
+from deltabook.wire.text import Accepted, OrderOptions, parse_request, parse_response
 from exchange_server.journal.streams import private_name
 from exchange_server.matching.inputs import MarketRules, OpenAccount
 from exchange_server.text.protocol import account_name

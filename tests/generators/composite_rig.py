@@ -12,7 +12,7 @@ from algo_engine.execution import Composite, CompositeOrders
 from algo_engine.memories import Recovered
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.quotes import Quote
-from deltabook.wire.options import PLAIN, OrderOptions
+from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["CompositeRig"]
 

@@ -21,7 +21,7 @@ from algo_engine.quotes import Quotes
 from algo_engine.risk import RiskGate
 from algo_engine.trade_recovery import open_spool
 from algo_engine.trades import SPOOL, read_trades
-from deltabook.wire.claim import this_process
+from deltabook.wire.directories import this_process
 from deltabook.wire.symbols import Instrument
 from deltabook.wire.text import Accepted, parse_response
 from exchange_server.journal.streams import private_name

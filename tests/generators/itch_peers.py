@@ -8,7 +8,7 @@ from typing import Any
 
 from itch_book import _core
 
-from deltabook.wire.attribution import LARGEST_BROKER
+from deltabook.wire.itch import LARGEST_BROKER
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount, Phase
 from exchange_server.matching.market import Market

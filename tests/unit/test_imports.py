@@ -189,9 +189,9 @@ def test_circles_are_found(graph: Mapping[str, set[str]], expected: list[list[st
 def test_finding_a_java_needs_the_words_of_an_installation_alone() -> None:
     """Set-up runs it before anything else of the project."""
     path = ROOT / "runtime" / "spark" / "java.py"
-    words = "deltabook.wire.installation"
+    words = "deltabook.wire.advice"
     assert list(imported(JAVA, path)) == [f"{words}.install_command"]
-    assert list(imported(words, ROOT / "deltabook" / "wire" / "installation.py")) == []
+    assert list(imported(words, ROOT / "deltabook" / "wire" / "advice.py")) == []
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from deltabook.wire.attribution import attribution_of
-from deltabook.wire.itch import MESSAGES, Kind, encode_message
+from deltabook.wire.itch import MESSAGES, Kind, attribution_of, encode_message
 from deltabook.wire.soupbin import SEQUENCED, encode_packet
 from exchange_server.nasdaq.listing import Listing
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from twisted.logger import Logger
 
-from deltabook.wire.aside import aside_name
+from deltabook.wire.directories import aside_name
 from runtime.epochs import LOCAL_DISK, Disk
 from runtime.formats import DeadLetter
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pyarrow as pa
 
-from deltabook.wire.asking import AnsweredColumn
+from deltabook.wire.service import AnsweredColumn
 from runtime.compiler.describe import CLOSED_SETTINGS, quoted_name
 from runtime.compiler.expansion import GUARDS
 from runtime.plan import Column

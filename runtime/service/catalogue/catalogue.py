@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from twisted.internet.defer import Deferred, DeferredLock
 
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 from runtime.compiler import NamedSelect, StreamSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, Sections
 from runtime.engine.streams import with_streams

@@ -12,7 +12,7 @@ from twisted.web.http import Request
 from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
-from deltabook.wire.suggestions import did_you_mean
+from deltabook.wire.advice import did_you_mean
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
 from runtime.service.results.hub import Hub
 from runtime.service.subscriptions import Message, Start, Subscription, arrow_frame

@@ -18,8 +18,8 @@ from twisted.web.server import NOT_DONE_YET, Site
 from twisted.web.server import Request as SiteRequest
 
 from deltabook.wire.access import Access
-from deltabook.wire.bounded import CrowdedConnection, answer_and_close
 from deltabook.wire.service import SiteLine
+from deltabook.wire.site import CrowdedConnection, answer_and_close
 from runtime.compiler import SqlError
 from runtime.service.errors import ServiceError
 from runtime.service.http.limits import Connections, Rates, SiteLimits, client_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from deltabook.wire.advice import did_you_mean
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
 from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
-from deltabook.wire.suggestions import did_you_mean
 from runtime.compiler import explain
 from runtime.service.catalogue.control import Control
 from runtime.service.http.limits import SiteLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from deltabook.wire.claim import this_process
+from deltabook.wire.directories import this_process
 from runtime.engine.ingest import EpochWriter, Origin
 from runtime.epochs import Cut
 from runtime.formats import RawBuffer

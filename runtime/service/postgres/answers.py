@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from deltabook.wire.asking import AnsweredColumn
+from deltabook.wire.service import AnsweredColumn
 from runtime.service.asking import Rows
 from runtime.service.postgres.encoding import binary_values, data_rows, text_values
 from runtime.service.postgres.messages import Field

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from deltabook.wire.claim import this_process
+from deltabook.wire.directories import this_process
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import CommitterThread, EpochWriter

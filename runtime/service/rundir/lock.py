@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deltabook.wire.claim import CLAIM_LIMIT_BYTES, Claim, claimed_by
+from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by
 from runtime.epochs import LOCAL_DISK
 from runtime.service.errors import DirectoryInUseError
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from deltabook.wire import live
+from deltabook.wire import admin
 from exchange_server.matching.inputs import Enter, Phase
 from tests.generators.operated import Operated
 from tests.generators.operator import Operator
@@ -149,7 +149,7 @@ def test_row_37_a_frame_shows_ladder_phase_and_last_trade_at_exact_prices(operat
     for side, price, volume in (("B", 9_998, 5), ("B", 9_999, 3), ("S", 10_101, 7), ("S", 10_105, 8), ("B", 10_101, 2)):
         operated.submit(Enter(0, 0, 4, 0, "ACME", side, volume, price))
     operated.submit(Phase(0, "ACME", "halted"))
-    found = operated.report(f"{live.LIVE_PATH}ACME", live.Live)
+    found = operated.report(f"{admin.LIVE_PATH}ACME", admin.Live)
     assert [(level.price, level.quantity) for level in found.bids] == [("99.99", "3"), ("99.98", "5")]
     assert [(level.price, level.quantity) for level in found.asks] == [("101.01", "5"), ("101.05", "8")]
     assert (found.phase, found.last, found.spread) == ("halted", "101.01", "1.02")
@@ -161,9 +161,9 @@ def test_row_37_recent_trades_are_told_once_and_a_page_that_does_not_ask_costs_n
         for side in "BS":
             operated.submit(Enter(0, 0, 4, 0, "ACME", side, volume, 100))
     assert len(operated.exchange.feeds["text"].on_append) == 1, "the feed's own port, and nobody else"
-    found = operated.report(f"{live.LIVE_PATH}ACME", live.Live)
+    found = operated.report(f"{admin.LIVE_PATH}ACME", admin.Live)
     assert [(trade.price, trade.quantity) for trade in found.trades] == [("1.00", "2"), ("1.00", "3")]
-    path = f"{live.LIVE_PATH}ACME?after={found.next_after}"
-    assert operated.report(path, live.Live).trades == ()
+    path = f"{admin.LIVE_PATH}ACME?after={found.next_after}"
+    assert operated.report(path, admin.Live).trades == ()
     operated.submit(Enter(0, 0, 4, 0, "ACME", "B", 4, 101), Enter(0, 0, 4, 0, "ACME", "S", 4, 101))
-    assert [(trade.price, trade.quantity) for trade in operated.report(path, live.Live).trades] == [("1.01", "4")]
+    assert [(trade.price, trade.quantity) for trade in operated.report(path, admin.Live).trades] == [("1.01", "4")]

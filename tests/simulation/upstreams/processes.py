@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from twisted.internet.defer import Deferred, maybeDeferred
 
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.compiler import MARKET_RELATIONS
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, DirectoryClaim, EpochLogError, RetentionConfig, SnapshotDirectory, retire

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from algo_engine.order import EventKind, Side
-from deltabook.wire.options import OrderOptions
-from deltabook.wire.text import WireError
+from deltabook.wire.text import OrderOptions, WireError
 from tests.generators.order_lab import OrderLab
 
 

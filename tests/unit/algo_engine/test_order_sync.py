@@ -12,8 +12,7 @@ from algo_engine.journal import MemoryJournal
 from algo_engine.order import EventKind, OrderStatus, Side
 from algo_engine.order_sync import BEHIND_LIMIT_S, RESERVED_REQUESTS
 from algo_engine.records import Checkpoint, Intent, Record, Reserved
-from deltabook.wire.options import OrderOptions
-from deltabook.wire.text import Request
+from deltabook.wire.text import OrderOptions, Request
 from tests.generators.order_lab import BROKER, LIMITS, OrderLab
 
 DAY_S = 86_400

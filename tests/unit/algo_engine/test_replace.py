@@ -6,8 +6,7 @@ import pytest
 
 from algo_engine.order import EventKind, Order, OrderStatus, Side
 from algo_engine.risk import RiskLimits
-from deltabook.wire.options import OrderOptions
-from deltabook.wire.text import Response, parse_request
+from deltabook.wire.text import OrderOptions, Response, parse_request
 from tests.generators.order_lab import BROKER, LIMITS, OrderLab
 
 

@@ -9,8 +9,7 @@ import itch.parser
 import msgspec
 import pytest
 
-from deltabook.wire.attribution import LARGEST_BROKER
-from deltabook.wire.itch import decode_message, frame
+from deltabook.wire.itch import LARGEST_BROKER, decode_message, frame
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order, Side

@@ -15,7 +15,7 @@ from algo_engine.fees import parse_fees
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.trades import trade_of
 from deltabook.wire.access import Access
-from deltabook.wire.bounded import MOST_BODY_BYTES
+from deltabook.wire.site import MOST_BODY_BYTES
 from deltabook.wire.strategies import Fills, Killed, Orders, Strategies
 from tests.unit.algo_engine.test_engine import Rig
 from tests.unit.algo_engine.views import snapshot

@@ -14,8 +14,8 @@ from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters
 from deltabook.backtest import Backtest, BacktestConfig
 from deltabook.backtest.recorder import Recorder
-from deltabook.wire.options import OrderOptions
 from deltabook.wire.symbols import Instrument
+from deltabook.wire.text import OrderOptions
 from tests.generators.backtests import adds, backtest
 
 BOOK = ((1, "B", 10, 99), (2, "S", 10, 101))

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from deltabook.cli import main
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.upstreams import Consumer, Consumers, SessionClaim, SessionClaims
 
 

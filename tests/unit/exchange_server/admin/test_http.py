@@ -12,7 +12,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
 from deltabook.wire import admin
-from deltabook.wire.bounded import MOST_BODY_BYTES
+from deltabook.wire.site import MOST_BODY_BYTES
 from tests.generators.operated import Operated
 
 TOKEN = "a-token-of-more-than-sixteen"

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deltabook.wire import live
+from deltabook.wire import admin
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import Enter, MarketRules, Phase
 from tests.generators.operated import Operated, Playing
@@ -23,8 +23,8 @@ def operated(tmp_path: Path) -> Iterator[Operated]:
     operated.close()
 
 
-def frame(operated: Operated, symbol: str = "ACME", after: int = 0) -> live.Live:
-    return operated.report(f"{live.LIVE_PATH}{symbol}?after={after}", live.Live)
+def frame(operated: Operated, symbol: str = "ACME", after: int = 0) -> admin.Live:
+    return operated.report(f"{admin.LIVE_PATH}{symbol}?after={after}", admin.Live)
 
 
 def order(side: str, volume: int, price: int, symbol: str = "ACME") -> Enter:
@@ -35,8 +35,8 @@ def test_a_frame_has_the_best_levels_of_each_side_in_decimals(operated: Operated
     operated.submit(*(order("B", 1 + place, 9_990 - place) for place in range(12)))
     operated.submit(order("B", 4, 9_990), order("S", 7, 10_005))
     found = frame(operated)
-    assert found.bids[:2] == (live.LiveLevel("99.90", "5", 2), live.LiveLevel("99.89", "2", 1))
-    assert (len(found.bids), found.asks) == (live.LIVE_DEPTH, (live.LiveLevel("100.05", "7", 1),))
+    assert found.bids[:2] == (admin.LiveLevel("99.90", "5", 2), admin.LiveLevel("99.89", "2", 1))
+    assert (len(found.bids), found.asks) == (admin.LIVE_DEPTH, (admin.LiveLevel("100.05", "7", 1),))
     assert (found.symbol, found.phase, found.last, found.spread) == ("ACME", "continuous", None, "0.15")
 
 
@@ -44,7 +44,7 @@ def test_prices_and_quantities_are_exact_where_a_float_is_not(operated: Operated
     ticks = 2**53 + 1
     operated.submit(order("S", 2**53 + 1, ticks, "BTCUSD"), order("B", 1, ticks, "BTCUSD"))
     found = frame(operated, "BTCUSD")
-    assert found.asks == (live.LiveLevel("90071992.54740993", "900719925474.0992", 1),)
+    assert found.asks == (admin.LiveLevel("90071992.54740993", "900719925474.0992", 1),)
     assert [(trade.price, trade.quantity) for trade in found.trades] == [("90071992.54740993", "0.0001")]
     assert (found.last, found.spread) == ("90071992.54740993", None)
 
@@ -66,7 +66,7 @@ def test_figures_are_those_of_the_exchange(operated: Operated) -> None:
     operated.clock.advance(2)
     found = frame(operated)
     market = operated.exchange.market
-    assert found.figures == live.LiveFigures(
+    assert found.figures == admin.LiveFigures(
         inputs=market.inputs, messages=2, orders=2, trades=1, live_orders=1, sessions=3, listeners=2, refused=1
     )
     assert (found.session, found.up_s, found.replay) == ("SESSION1", 2.0, None)

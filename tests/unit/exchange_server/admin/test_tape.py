@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from deltabook.wire.live import MOST_TRADES, LiveTrade
+from deltabook.wire.admin import MOST_TRADES, LiveTrade
 from deltabook.wire.symbols import Instrument
 from exchange_server.admin import tape as module
 from exchange_server.admin.tape import Tape

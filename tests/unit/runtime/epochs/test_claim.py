@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import CLAIM, DirectoryClaim, EpochLogReader, FencedError, ResultLog
 from runtime.epochs.segment import Footer

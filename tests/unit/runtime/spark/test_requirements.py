@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.wire import installation
+from deltabook.wire import advice
 from runtime.compiler import NamedSelect
 from runtime.service.config import LiveConfig
 from runtime.service.live import LiveRuntime
@@ -25,7 +25,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *packages: str, java: bool = True) 
     monkeypatch.setattr(requirements, "find_java", find_java)
     monkeypatch.setattr(requirements, "_is_installed", lambda module: module not in packages)
     monkeypatch.setattr(
-        requirements, "install_command", lambda *extras: installation.install_command(*extras, is_checkout=False)
+        requirements, "install_command", lambda *extras: advice.install_command(*extras, is_checkout=False)
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.upstreams import (
     Beat,
     Consumer,

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from deltabook.wire.asking import Answered, AnsweredColumn
+from deltabook.wire.service import Answered, AnsweredColumn
 from runtime.compiler import SqlError
 from runtime.service.asking import AskError, CostlyError, GoneError, Rows, TooManyError
 from tests.generators.results_lab import Answered as Reply

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from deltabook.wire.asking import AnsweredColumn
+from deltabook.wire.service import AnsweredColumn
 from runtime.service.asking import Rows
 from runtime.service.postgres.answers import Cursor, ShownRows
 from runtime.service.postgres.statements import Fetch

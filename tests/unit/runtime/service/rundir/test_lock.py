@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.wire.claim import Claim
+from deltabook.wire.directories import Claim
 from runtime.service.errors import DirectoryInUseError
 from runtime.service.rundir.lock import DirectoryLock, left_as_found
 

@@ -1,18 +1,32 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""HTTP site for few clients, with limits on bodies, on connections and on the time a request may take to arrive."""
+"""HTTP site for few clients, with limits on bodies, on connections and on the time a request may take to arrive.
+
+It serves the files of a page with headers that confine the page to its own port.
+"""
 
 from __future__ import annotations
 
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final, cast
 
+import msgspec
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol
 from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 
-__all__ = ["MOST_BODY_BYTES", "BoundedSite", "CrowdedConnection", "answer_and_close"]
+__all__ = [
+    "MOST_BODY_BYTES",
+    "PAGE_HEADERS",
+    "BoundedSite",
+    "CrowdedConnection",
+    "answer_and_close",
+    "page_files",
+    "read_file",
+]
 
 MOST_BODY_BYTES: Final = 16 * 1024
 """Longest body that is parsed. One byte more is kept, which shows that a body is too long."""
@@ -160,3 +174,41 @@ class BoundedSite(Site):
     def _forget(self, transport: Any) -> None:
         self.request_arrived(transport)
         self._open.discard(transport)
+
+
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+}
+PAGE_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Nothing but these files runs in the page, it asks nobody but this port, and no other page shows it in a frame."""
+
+
+class PageFile(msgspec.Struct, frozen=True):
+    """One of them."""
+
+    body: bytes
+    content_type: str
+
+
+def page_files(package: str) -> dict[str, PageFile]:
+    """Path → file: what lies in a package's folder ``page``; ``page.html`` is ``/``."""
+    folder = files(package) / "page"
+    by_path = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
+    by_path["/"] = by_path.pop("/page.html")
+    return by_path
+
+
+def read_file(file: Traversable) -> PageFile:
+    """A file with the type that its name says."""
+    return PageFile(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])

@@ -1,14 +1,20 @@
-"""The owner of a locked directory: what the lock file names to a process that is refused."""
+"""Directories of a run: the owner of a locked one, and the names of damaged files in it.
+
+A lock file names its owner to a process that is refused. A damaged file is never removed: it gets another name.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
 
 import msgspec
 
-__all__ = ["CLAIM_LIMIT_BYTES", "Claim", "claimed_by", "this_process"]
+__all__ = ["CLAIM_LIMIT_BYTES", "Claim", "aside_name", "claimed_by", "set_aside", "this_process"]
 
 CLAIM_LIMIT_BYTES = 1024
 """No claim is longer."""
@@ -60,3 +66,21 @@ def claimed_by(data: bytes) -> str:
         return str(msgspec.json.decode(data, type=Claim))
     except msgspec.DecodeError:
         return "an unknown process"
+
+
+def aside_name(path: Path, exists: Callable[[Path], bool] = Path.exists) -> Path:
+    """The first free name among ``NAME.damaged-1``, ``NAME.damaged-2`` and so on; ``exists`` says which are not."""
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
+    return next(name for name in names if not exists(name))
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file or directory to its `aside_name`, durably; returns the new name. Raises `OSError`."""
+    aside = aside_name(path)
+    path.rename(aside)
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return aside

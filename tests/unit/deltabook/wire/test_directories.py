@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from deltabook.wire.claim import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
+from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
-"""Commands that mend this installation: `make` in a checkout, pip for a wheel."""
+"""Advice in messages of errors: the name that was meant, and the command that mends this installation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["IS_CHECKOUT", "install_command"]
+__all__ = ["IS_CHECKOUT", "did_you_mean", "install_command"]
 
 Extra: TypeAlias = Literal["spark", "java"]
 
@@ -25,3 +27,15 @@ def install_command(*extras: Extra, is_checkout: bool = IS_CHECKOUT) -> str:
     if is_checkout:
         return "make setup"
     return f"pip install 'deltabook[{','.join(extras)}]'" if extras else "pip install --force-reinstall deltabook"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error message that names the closest known name; empty if none is close.
+
+    >>> did_you_mean("market_marker", ["market_maker", "sobi"])
+    "; did you mean 'market_maker'?"
+    >>> did_you_mean("xyz", ["market_maker", "sobi"])
+    ''
+    """
+    close = get_close_matches(word[:100], list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
