@@ -10,9 +10,7 @@ Nothing is changed, and neither side need be running. The ledger and the profit 
 can be, and share no code with what they check.
 """
 
-from deltabook.audit.conservation import Audit, AuditedStrategy, audit
-from deltabook.audit.errors import AuditError
-from deltabook.audit.ledger import Ledger
-from deltabook.audit.profit import Account, recompute
+from deltabook.audit.conservation import Audit, AuditedStrategy, AuditError, audit
+from deltabook.audit.ledger import Account, Ledger, recompute
 
 __all__ = ["Account", "Audit", "AuditError", "AuditedStrategy", "Ledger", "audit", "recompute"]

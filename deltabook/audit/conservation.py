@@ -1,23 +1,104 @@
-"""Exchange and strategies, side by side."""
+"""Exchange and strategies side by side: what brokers were told, and what their desks believe.
+
+Inputs of the exchange are applied again; journals of orders and lists of trades are only read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import msgspec
 
+from algo_engine.blotter import Blotter
 from algo_engine.fees import FeeSchedule
+from algo_engine.journal import JOURNAL, read_journal
 from algo_engine.order import Order
-from algo_engine.trades import Trade
-from deltabook.audit.desks import Believed, find_desks
-from deltabook.audit.errors import AuditError
-from deltabook.audit.exchange import replay_private_streams
-from deltabook.audit.ledger import Ledger, Standing
-from deltabook.audit.profit import Account, recompute
-from deltabook.wire.text import Response
+from algo_engine.portfolio import Holding, Portfolio
+from algo_engine.records import Checkpoint, Intent, Noted
+from algo_engine.trades import SPOOL, Trade, read_trades
+from deltabook.audit.ledger import Account, Ledger, Standing, recompute
+from deltabook.wire.text import Response, parse_response
+from exchange_server.journal.history import History
+from exchange_server.journal.streams import private_name
+from exchange_server.outputs import all_outputs
+from exchange_server.text.protocol import PROTOCOL, account_name
 
-__all__ = ["Audit", "AuditedStrategy", "audit"]
+__all__ = ["Audit", "AuditError", "AuditedStrategy", "audit", "replay_private_streams"]
+
+
+class AuditError(RuntimeError):
+    """There is nothing to compare; the message says what was expected."""
+
+
+class Believed:
+    """The desk of one strategy, as its journal leaves it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `algo_engine.errors.JournalDamaged`."""
+        self.name = folder.name
+        records, _ = read_journal(folder / JOURNAL)
+        first = records[0] if records else Checkpoint(0)
+        assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
+        self.blotter = Blotter(first.broker_id)
+        self.known_from = first.last_client_id
+        """Requests with higher numbers are all in the journal, but for `lost`."""
+        self.lost: list[range] = []
+        """Reserved request numbers of runs that ended by a crash: a power loss may have taken their requests."""
+        self.intents: dict[int, Intent] = {}
+        """Requests that are in the journal, by number."""
+        portfolio = Portfolio(first.holdings)
+        for record in records:
+            if isinstance(record, Intent):
+                self.intents[record.client_id] = record
+            elif isinstance(record, Noted) and record.client_id <= self.blotter.reserved_client_id:
+                self.lost.append(range(self.blotter.last_client_id + 1, record.client_id + 1))
+            for event in self.blotter.apply(record):
+                if event.is_fill:
+                    order = event.order
+                    portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
+        self.holdings: dict[str, Holding] = portfolio.holdings
+        # Read after the journal and before the exchange: for running strategies it has at least what the journal has,
+        # and nothing that the exchange has not published.
+        self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
+        """Its list of trades."""
+
+    def must_know(self, client_id: int) -> bool:
+        """Return True if the journal must have the request of this number if the exchange has answered it."""
+        return client_id > self.known_from and not any(client_id in numbers for numbers in self.lost)
+
+    @property
+    def sequence(self) -> int:
+        """The last message of the exchange that it has heard."""
+        return self.blotter.sequence
+
+
+def find_desks(directory: Path) -> list[Believed]:
+    """The desks of all strategies of a directory, by name."""
+    return [Believed(path.parent) for path in sorted(directory.glob(f"*/{JOURNAL}"))]
+
+
+def replay_private_streams(directory: Path, brokers: Collection[int], take: Callable[[int, Response], None]) -> str:
+    """Apply every input of a journal again, and give each message to these brokers; returns the session.
+
+    The messages follow from the inputs alone; what is in the files of the streams is not looked at. Raises
+    `exchange_server.errors.JournalError` where there is no journal, or one that is damaged or has lost its beginning.
+    """
+    history = History(directory, all_outputs)
+    names = {private_name(account_name(broker), PROTOCOL): broker for broker in brokers}
+    walk = history.walk(lambda _: False, forms=())
+
+    def on_output(name: str, data: bytes) -> None:
+        broker = names.get(name)
+        if broker is not None:
+            for line in data.splitlines():
+                take(broker, parse_response(line))
+
+    walk.on_output = on_output
+    for _ in walk.each():
+        pass
+    return history.reader.head.session
+
 
 _MOST_PROBLEMS = 20
 """Problems listed for each strategy; the rest is counted."""

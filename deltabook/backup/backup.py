@@ -1,27 +1,103 @@
-"""Making a backup: every part is copied, checked and listed before the backup has its name."""
+"""Backups: made, written as a directory or as one archive, and put back.
+
+A backup has its name only when every part is copied, checked and listed. It is put back as a whole, into an empty
+place.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import tarfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 import msgspec
+import pyarrow as pa
 
 from deltabook import __version__
-from deltabook.backup._algo import copy_algo
-from deltabook.backup._exchange import copy_exchange
-from deltabook.backup._runtime import copy_runtime, unread_epochs
-from deltabook.backup.archive import is_archive, write_archive
-from deltabook.backup.copying import Stage
-from deltabook.backup.errors import BackupError, MovedError
-from deltabook.backup.manifest import MANIFEST, FileEntry, Kind, Manifest, PartEntry, digest, files_below
-from deltabook.backup.parts import Part, find_parts
+from deltabook.backup.copying import Stage, copy_algo, copy_exchange, copy_runtime, unread_epochs
+from deltabook.backup.manifest import (
+    MANIFEST,
+    BackupError,
+    FileEntry,
+    Kind,
+    Manifest,
+    MovedError,
+    Part,
+    PartEntry,
+    decode_manifest,
+    digest,
+    files_below,
+    find_parts,
+)
 
-__all__ = ["BackedUp", "back_up", "sync_below"]
+__all__ = ["BackedUp", "back_up", "is_archive", "read_manifest", "restore"]
+
+_SUFFIXES: Final = (".tar", ".tar.zst")
+
+
+def is_archive(path: Path) -> bool:
+    """Return True if this is the name of an archive and not of a directory."""
+    return path.name.endswith(_SUFFIXES)
+
+
+def write_archive(path: Path, directory: Path, names: list[str]) -> None:
+    """Write these files of a directory in this order, without their owners."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mode = 0o644
+        return member
+
+    with _opened(path, "w") as stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        for name in names:
+            archive.add(directory / name, name, recursive=False, filter=plain)
+
+
+def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Every file of an archive with its bytes, which have to be read before the next one, within `reading`.
+
+    Raises `BackupError` for an archive that holds anything but files.
+    """
+    with _opened(path, "r") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            data = archive.extractfile(member) if member.isfile() else None
+            if data is None:
+                raise BackupError(f"expected files alone in {path}, was {member.name!r}")
+            yield member.name, data
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever an archive that is not whole makes of reading it is a `BackupError`."""
+    try:
+        yield
+    except (tarfile.TarError, pa.ArrowException, EOFError) as error:
+        raise BackupError(f"expected a whole archive at {path}, was: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # pyarrow's decoder, not a file.
+        raise BackupError(f"expected a whole archive at {path}, was: {error}") from None
+
+
+@contextmanager
+def _opened(path: Path, mode: str) -> Iterator[IO[bytes]]:
+    with path.open("xb" if mode == "w" else "rb") as file:
+        if not path.name.removesuffix(".partial").endswith(".zst"):
+            yield file
+            return
+        is_new = mode == "w"
+        make = pa.CompressedOutputStream if is_new else pa.CompressedInputStream
+        with make(pa.PythonFile(file, mode="w" if is_new else "r"), "zstd") as stream:
+            yield cast(IO[bytes], stream)
+
 
 _COPIES: Final[dict[Kind, Callable[[Part, Stage], dict[str, str | int]]]] = {
     "algo": copy_algo,
@@ -135,3 +211,96 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_CHUNK_BYTES: Final = 1 << 20
+_MOST_MANIFEST_BYTES: Final = 1 << 30
+
+
+def restore(backup: Path, directory: Path) -> Manifest:
+    """Put a backup into a directory that is empty or not there; every byte is compared with the manifest.
+
+    Raises `BackupError`, and leaves nothing there then.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise BackupError(f"expected an empty directory or none, was {directory}")
+    stage = directory.with_name(f".{directory.name}.restoring")
+    shutil.rmtree(stage, ignore_errors=True)  # of a restore that was interrupted
+    try:
+        stage.mkdir(parents=True)
+        with reading(backup):
+            manifest = _written(backup, stage)
+        sync_below(stage)
+        if directory.exists():
+            directory.rmdir()
+        stage.rename(directory)
+    except OSError as error:
+        raise BackupError(f"expected to write {directory}, was: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return manifest
+
+
+def read_manifest(backup: Path) -> Manifest:
+    """What a backup says that it holds; raises `BackupError`."""
+    with reading(backup):
+        return _manifest(_files(backup), backup)
+
+
+def _manifest(files: Iterator[tuple[str, IO[bytes]]], backup: Path) -> Manifest:
+    _, data = next(files, ("", None))
+    if data is None:
+        raise BackupError(f"expected a backup at {backup}, was an empty one")
+    return decode_manifest(data.read(_MOST_MANIFEST_BYTES), str(backup))
+
+
+def _files(backup: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Every file of a backup, the manifest first."""
+    if is_archive(backup):
+        if not backup.is_file():
+            raise BackupError(f"expected a backup, was {backup}, which is not there")
+        yield from _manifest_first(members(backup), backup)
+        return
+    if not (backup / MANIFEST).is_file():
+        raise BackupError(f"expected a backup with {MANIFEST}, was {backup}")
+    paths = [backup / MANIFEST, *(path for path in files_below(backup) if path != backup / MANIFEST)]
+    for path in paths:
+        with path.open("rb") as file:
+            yield path.relative_to(backup).as_posix(), file
+
+
+def _manifest_first(files: Iterator[tuple[str, IO[bytes]]], backup: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    for number, (name, data) in enumerate(files):
+        if (number == 0) != (name == MANIFEST):
+            raise BackupError(f"expected {MANIFEST} first in {backup}, and once, was {name!r} as file {number}")
+        yield name, data
+
+
+def _written(backup: Path, stage: Path) -> Manifest:
+    files = _files(backup)
+    manifest = _manifest(files, backup)
+    left = {entry.path: entry for entry in manifest.files}
+    for name, data in files:
+        entry = left.pop(name, None)
+        if entry is None:
+            raise BackupError(f"expected what the manifest of {backup} lists, was {name!r} as well")
+        _write(backup, entry, data, stage)
+    if left:
+        raise BackupError(f"expected {min(left)} in {backup}, which lacks it and {len(left) - 1} other files")
+    return manifest
+
+
+def _write(backup: Path, entry: FileEntry, data: IO[bytes], stage: Path) -> None:
+    target = stage / entry.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sha256, size = hashlib.sha256(), 0
+    with target.open("xb") as file:
+        while chunk := data.read(_CHUNK_BYTES):
+            sha256.update(chunk)
+            size += len(chunk)
+            file.write(chunk)
+    if (size, sha256.hexdigest()) != (entry.size, entry.sha256):
+        raise BackupError(
+            f"expected {entry.size} bytes with SHA-256 {entry.sha256} as {entry.path} of {backup}, "
+            f"was {size} with {sha256.hexdigest()}"
+        )

@@ -1,15 +1,42 @@
-"""Copying files that others write into: the stage on which a part is put together."""
+"""Copies of parts that processes write into: the stage on which a copy is put together, and the order of the files.
+
+Of strategies the journal is copied before the list of trades: it forgets a fill only when the list has it, and the list
+may have more.
+
+Of an exchange the requests are copied last. Copied in this order a journal is what a crash would have left, see
+`exchange_server.journal`. A segment that had a successor by the end of its copy is copied again, since it may have
+grown meanwhile.
+
+Of a runtime the state is copied first, since it says which epoch the copy is of. The database is locked by the process
+that has it, and read as a crash would leave it: the file, then its write-ahead log. A log that has begun anew in
+between is seen from its head; as long as it has not, it holds every page that was on its way into the file.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from deltabook.backup.errors import BackupError, MovedError
+import msgspec
 
-__all__ = ["Stage", "names_in"]
+from algo_engine.errors import JournalDamaged
+from algo_engine.journal import JOURNAL, read_journal
+from algo_engine.trade_recovery import check_spool
+from algo_engine.trades import SPOOL
+from deltabook.backup.manifest import BackupError, MovedError, Part
+from exchange_server.errors import JournalError
+from exchange_server.journal.numbered_file import damage_before
+from exchange_server.journal.segments import JournalReader
+from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
+from runtime.engine.ingest import Recovered
+from runtime.epochs import EpochLog, EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, TornSegmentError
+from runtime.state import SqliteStore, StateError
+
+__all__ = ["STATE", "Stage", "copy_algo", "copy_exchange", "copy_runtime", "read_recovered", "unread_epochs"]
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -79,3 +106,231 @@ class Stage:
 def names_in(directory: Path, *patterns: str) -> list[str]:
     """The names of files in a directory that fit a pattern, in ascending order; none where there is no directory."""
     return sorted({path.name for pattern in patterns for path in directory.glob(pattern) if path.is_file()})
+
+
+_BESIDE: Final = ("views.json",)
+"""Files of all strategies together."""
+
+
+def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
+    """Copy every strategy's files and read its journal; gives how far they had come."""
+    strategies = sorted(path.parent for path in part.directory.glob(f"*/{JOURNAL}"))
+    records = 0
+    for strategy in strategies:
+        stage.copy(strategy / JOURNAL, f"{strategy.name}/{JOURNAL}")
+        stage.copy_some(strategy, names_in(strategy, SPOOL))
+        try:
+            records += len(read_journal(stage.path(f"{strategy.name}/{JOURNAL}"))[0])
+            if why := check_spool(stage.path(strategy.name)).why:
+                raise BackupError(
+                    f"{why}: start the strategies again, or `deltabook repair` them, before they are copied"
+                )
+        except JournalDamaged as error:
+            raise BackupError(str(error)) from None
+    for name in names_in(part.directory, *_BESIDE):
+        stage.copy(part.directory / name, name)
+    return {"strategies": ", ".join(path.name for path in strategies), "records": records}
+
+
+_SEGMENTS: Final = "[0-9]*.inputs"
+_ROUNDS: Final = 20
+
+
+def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
+    """Copy a journal and read every record of it; gives how far it had come.
+
+    Raises `MovedError` if so much was removed meanwhile that no market can begin in what is left.
+    """
+    source = part.directory
+    stage.copy_some(source / "snapshots", names_in(source / "snapshots", "[0-9]*"), is_final=True)
+    for name in names_in(source, "feed.*"):
+        stage.copy(source / name, name)
+    stage.copy_some(source / "private", names_in(source / "private", "*.lines", "*.packets"))
+    _copy_inputs(part, stage)
+    try:
+        reader = JournalReader(stage.path("inputs"))
+        snapshots = MarketSnapshots(stage.path("snapshots")).newest()
+        newest = next((snapshot for snapshot in snapshots if snapshot.session == reader.head.session), None)
+        first = reader.head.first
+        if first > 1 and (newest is None or newest.inputs + 1 < first):
+            raise MovedError(f"the requests before {first} are gone, and no snapshot stands for them")
+        inputs = first - 1
+        for number, batch in reader.batches(first - 1):
+            inputs = number + len(batch) - 1
+    except JournalError as error:
+        raise BackupError(str(error)) from None
+    for name, position in newest.streams.items() if newest is not None else ():
+        if why := damage_before(position, stage.path(name)):
+            raise BackupError(f"{why}: start the exchange again, or `deltabook repair` it, before it is copied")
+    if newest is not None and newest.inputs > inputs:
+        raise MovedError(f"a snapshot of request {newest.inputs} is newer than the requests, which end at {inputs}")
+    return {"session": reader.head.session, "requests": inputs}
+
+
+def _copy_inputs(part: Part, stage: Stage) -> None:
+    directory = part.directory / "inputs"
+    copied: list[str] = []
+    for _ in range(_ROUNDS):
+        names = names_in(directory, _SEGMENTS)
+        if copied == names:
+            return
+        for name in names:
+            if name not in copied or name == copied[-1]:
+                stage.copy(directory / name, f"inputs/{name}")
+        copied = names
+    raise MovedError(f"expected {directory} to stand still for as long as its newest segment is copied")
+
+
+STATE: Final = "state.db"
+_LOG: Final = "state.db-wal"
+_HEAD_BYTES: Final = 32
+_LETTERS: Final = "dead-letters.jsonl"
+_ATTEMPTS: Final = 5
+
+
+def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
+    """Copy a run directory as of its newest committed epoch and check all of it; gives how far it had come.
+
+    Raises `MovedError` if something that belongs to the epoch was removed before it was copied.
+    """
+    source = part.directory
+    _copy_state(source, stage)
+    recovered = read_recovered(stage.path(STATE))
+    if recovered is None:
+        raise BackupError(f"expected a run directory with an epoch, was {source}, which has none yet")
+    epoch = recovered.record.epoch
+    stage.copy_some(source / "results", _up_to(source / "results", epoch, "*.result", "*.full"), is_final=True)
+    stage.copy_some(source / "snapshots", _up_to(source / "snapshots", epoch, "*.snapshot"), is_final=True)
+    _copy_epochs(source / "epochs", stage, epoch)
+    for name in names_in(source, _LETTERS):
+        stage.copy(source / name, name)
+    stage.tidy()
+    return _checked(source, stage, recovered)
+
+
+def unread_epochs(copies: Sequence[Path]) -> str | None:
+    """Which runtime of these copies could not go on with the copy of its upstream; None if all can.
+
+    An upstream is copied later, and may have removed by then what the copy of its consumer has yet to read.
+    """
+    logs = {log.identity(): log for copy in copies for log in [EpochLogReader(copy / "epochs")]}
+    for copy in copies:
+        recovered = read_recovered(copy / STATE)
+        for name, cut in recovered.cuts.items() if recovered else ():
+            log = logs.get(cut.session)
+            if log is not None and log.directory.parent != copy and (first := log.first()) > cut.sequence + 1:
+                return f"{copy.name} has read up to epoch {cut.sequence} of {name}, whose first one is {first}"
+    return None
+
+
+def read_recovered(path: Path) -> Recovered | None:
+    """What a state database that nobody has open says of its newest epoch; raises `BackupError`."""
+    try:
+        store = SqliteStore(path)
+        try:
+            data = store.get("epochs", 0)
+        finally:
+            store.close()
+        return None if data is None else msgspec.msgpack.decode(data, type=Recovered)
+    except (StateError, msgspec.DecodeError) as error:
+        raise BackupError(f"expected the state of a runtime at {path}, was: {error}") from None
+
+
+def _copy_state(source: Path, stage: Stage) -> None:
+    for _ in range(_ATTEMPTS):
+        before = _head(source / _LOG)
+        stage.path(_LOG).unlink(missing_ok=True)
+        stage.copy(source / STATE, STATE)
+        if (source / _LOG).exists():
+            stage.copy(source / _LOG, _LOG)
+        if before == _head(source / _LOG):
+            break
+    else:
+        raise MovedError(f"expected {source / _LOG} to stand still for as long as {STATE} is copied")
+    path = stage.path(STATE)
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        verdict = str(error)
+    if verdict != "ok":
+        raise BackupError(f"expected a sound database at {source / STATE}, was: {verdict}")
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a write-ahead log, which are others each time that it begins anew."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except FileNotFoundError:
+        return b""
+
+
+def _up_to(directory: Path, epoch: int, *patterns: str) -> list[str]:
+    """Names of what covers no epoch behind this one."""
+    names = names_in(directory, *(f"[0-9]{pattern}" for pattern in patterns))
+    return [name for name in names if _end(name) <= epoch]
+
+
+def _end(name: str) -> int:
+    """The last epoch that a file covers, by its name."""
+    return int(Path(name).stem.rpartition("-")[2])
+
+
+def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
+    """The newest first: the oldest are those that may be removed meanwhile.
+
+    Kept control records go after the mark that says which epochs are left, and before these: if one of them is removed
+    in between, an epoch is as well.
+    """
+    for name in names_in(source, "first"):
+        stage.copy(source / name, f"epochs/{name}")
+    directory = source / "programs"
+    for name in names_in(directory, "[0-9]*.program"):
+        stage.copy(directory / name, f"epochs/programs/{name}", is_final=True)
+    log = EpochLogReader(stage.path("epochs"))
+    for epoch in range(newest, log.first() - 1, -1):
+        name = log.path(epoch).name
+        try:
+            stage.copy(source / name, f"epochs/{name}", is_final=True)
+        except MovedError:
+            if epoch < newest:
+                raise
+            stage.copy(source / f".{name}", f"epochs/{name}")  # committed, and not yet called so
+
+
+def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDirectory) -> None:
+    """Raise `MovedError` if what is left of the epochs begins behind the version that Spark would go on with.
+
+    That is where results went on after they were copied, and what was before them was removed: views could not be
+    filled at that version any more. Results to which nothing is added are of a runtime that is without Spark by now.
+    """
+    later = [name for name in names_in(source / "results", "[0-9]*.result", "[0-9]*.full") if _end(name) > version]
+    if first > 0 and later and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
+        raise MovedError(f"the epochs before {first} are gone, and version {version} was the newest result")
+
+
+def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str | int]:
+    """Open everything as a runtime would and compare every checksum."""
+    try:
+        log = EpochLog(stage.path("epochs"))
+        log.recover(recovered.record)
+        first, epoch = log.first(), recovered.record.epoch
+        for number in range(first, epoch + 1):
+            log.read(number).verify()
+        if not log.control(recovered.control):
+            raise MovedError(f"the catalogue of epoch {recovered.control} is gone")
+        snapshots = SnapshotDirectory(stage.path("snapshots"))
+        if first > 0 and not any(snapshot >= first - 1 for snapshot in snapshots.complete(epoch)):
+            raise MovedError(f"the epochs before {first} are gone, and no snapshot stands for them")
+        results = ResultLog(stage.path("results"))
+        _expect_begin(source, results.latest(), first, snapshots)
+        for segment in results.read_all():
+            segment.verify()
+    except TornSegmentError as error:
+        raise BackupError(str(error)) from None
+    except EpochLogError as error:
+        raise MovedError(str(error)) from None
+    feeds = {name: f"{cut.session} {cut.sequence}" for name, cut in sorted(recovered.cuts.items())}
+    return {"epoch": epoch, "first epoch": first, "version": results.latest(), **feeds}

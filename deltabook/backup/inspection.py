@@ -11,11 +11,8 @@ import msgspec
 
 from algo_engine.errors import JournalDamaged
 from algo_engine.journal import JOURNAL, read_journal
-from deltabook.backup.archive import is_archive
-from deltabook.backup.errors import BackupError
-from deltabook.backup.manifest import MANIFEST, Kind
-from deltabook.backup.parts import Part, find_parts
-from deltabook.backup.restore import read_manifest
+from deltabook.backup.backup import is_archive, read_manifest
+from deltabook.backup.manifest import MANIFEST, BackupError, Kind, Part, find_parts
 from exchange_server.errors import JournalError
 from exchange_server.journal.segments import JOURNAL_VERSION, JournalReader
 from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from deltabook.audit.exchange import replay_private_streams
+from deltabook.audit.conservation import replay_private_streams
 from deltabook.audit.ledger import Ledger
 from deltabook.backtest import Result
 from deltabook.wire.text import Response

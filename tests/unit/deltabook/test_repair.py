@@ -21,7 +21,7 @@ from exchange_server.errors import DirectoryInUseError
 from tests.generators.damage_lab import ANSWERS, FAULTS, RULES, make_runs
 from tests.generators.journals import account, open_exchange
 
-DOCS: Final = Path(__file__).parents[4] / "docs" / "runs.md"
+DOCS: Final = Path(__file__).parents[3] / "docs" / "runs.md"
 NEWEST, OLDEST, SECOND = -1, 0, 1
 FILES: Final[dict[str, tuple[str, str, int]]] = {
     "`inputs/*.inputs`, newest": ("exchange", "inputs/*.inputs", NEWEST),

@@ -1,4 +1,4 @@
-"""A runtime's directory is copied as of one epoch, whatever it does meanwhile."""
+"""Copies of an exchange, of a runtime and of those that read each other, made while their files change."""
 
 from __future__ import annotations
 
@@ -8,10 +8,68 @@ from typing import Any
 
 import pytest
 
-from deltabook.backup import BackupError, back_up, restore
+from deltabook.backup import BackupError, back_up, inspect, restore
 from deltabook.backup.copying import Stage
-from runtime.epochs import ResultLog
+from exchange_server.exchange import Exchange
+from exchange_server.journal.verification import verify
+from runtime.epochs import EpochLogReader, ResultLog
+from runtime.upstreams import Consumer, Consumers
+from tests.generators.journals import make_outputs, open_exchange, random_inputs
 from tests.generators.run_directories import RunDirectory, held_rows
+from tests.generators.upstream_lab import MainRuntime, UpstreamRun, bid
+
+INPUTS = 400
+
+
+class Floor:
+    """An exchange that applies the requests of a seed, some at a time."""
+
+    def __init__(self, directory: Path, seed: int, **journal: Any) -> None:
+        self.rules, inputs = random_inputs(seed, INPUTS)
+        self.left = iter(inputs)
+        self.exchange: Exchange = open_exchange(directory, self.rules, **journal)
+
+    def go_on(self, count: int) -> None:
+        for _, item in zip(range(count), self.left, strict=False):
+            self.exchange.submit([item])
+
+
+def test_a_journal_that_is_written_is_copied_up_to_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests come and snapshots are taken, with which segments begin, between any two files."""
+    floor = Floor(tmp_path / "exchange", 3)
+    floor.go_on(200)
+    copy = Stage.copy
+
+    def interrupted(stage: Stage, source: Path, name: str, **options: Any) -> None:
+        floor.go_on(9)
+        copy(stage, source, name, **options)
+        floor.go_on(9)
+        floor.exchange.snapshot()
+
+    monkeypatch.setattr(Stage, "copy", interrupted)
+    made = back_up(tmp_path / "exchange", tmp_path / "copy.tar.zst")
+    floor.exchange.close()
+    restore(tmp_path / "copy.tar.zst", tmp_path / "back")
+    again = open_exchange(tmp_path / "back", floor.rules)
+    again.close()  # it has made of the streams what follows from the requests
+    found = verify(tmp_path / "back", make_outputs)
+    assert found.problems == ()
+    assert made.manifest.parts[0].position == {"session": found.session, "requests": found.inputs}
+    assert 200 <= found.inputs <= INPUTS
+
+
+def test_a_copy_of_a_journal_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    floor = Floor(tmp_path / "exchange", 4, fsync="always")
+    floor.go_on(INPUTS)
+    floor.exchange.close()
+    (path,) = (tmp_path / "exchange" / "inputs").iterdir()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BackupError, match="expected"):
+        back_up(tmp_path / "exchange", tmp_path / "copy")
+    (report,) = inspect(tmp_path / "exchange")
+    assert "expected" in str(report.facts["damaged"])
 
 
 @pytest.fixture
@@ -153,3 +211,39 @@ def test_a_run_without_an_epoch_is_told(tmp_path: Path) -> None:
     (tmp_path / "run" / "epochs").mkdir(parents=True)
     with pytest.raises(BackupError, match=r"state\.db is gone"):
         back_up(tmp_path / "run", tmp_path / "copy")
+
+
+@pytest.mark.parametrize(("most", "is_told"), [(1, False), (100, True)])
+def test_an_upstream_that_removes_what_its_consumer_has_read_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, is_told: bool
+) -> None:
+    """The consumer is copied again; if that never ends it is told."""
+    system = tmp_path / "system"
+    up = UpstreamRun(system / "a")
+    up.seal(bid(1))
+    main = MainRuntime(system / "m", [("a", system / "a")])
+    main.cut()
+    Consumers(system / "a").put(Consumer(main.log.identity(), str(system / "m"), "here", "a"))
+    copy, times = Stage.copy, 0
+
+    def interrupted(stage: Stage, source: Path, name: str, **options: Any) -> None:
+        nonlocal times
+        if source == system / "a" / "state.db" and times < most:
+            times += 1
+            for number in range(3):
+                up.seal(bid(10 * times + number))
+            main.cut()
+            up.retire()
+        copy(stage, source, name, **options)
+
+    monkeypatch.setattr(Stage, "copy", interrupted)
+    if is_told:
+        with pytest.raises(BackupError, match=r"m has read up to epoch \d+ of a, whose first one is"):
+            back_up(system, tmp_path / "copy")
+    else:
+        back_up(system, tmp_path / "copy")
+        read = EpochLogReader(tmp_path / "copy" / "m" / "epochs")
+        cut = read.read(read.latest()).footer.cuts["a"]
+        assert EpochLogReader(tmp_path / "copy" / "a" / "epochs").first() <= cut.sequence + 1
+    main.stop()
+    up.close()

@@ -12,7 +12,7 @@ from algo_engine.journal import FileJournal
 from algo_engine.records import Checkpoint, Opened
 from algo_engine.trades import SPOOL
 from deltabook.backup import BackupError, back_up, inspect
-from deltabook.backup.parts import find_parts
+from deltabook.backup.manifest import find_parts
 from deltabook.cli import main
 from tests.generators.journals import open_exchange, random_inputs
 from tests.generators.run_directories import RunDirectory

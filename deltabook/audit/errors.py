@@ -1,7 +1,0 @@
-"""What an audit can fail with."""
-
-__all__ = ["AuditError"]
-
-
-class AuditError(RuntimeError):
-    """There is nothing to compare; the message says what was expected."""

@@ -1,0 +1,357 @@
+"""Damaged files of run directories: made again from what they follow from, or named with what to do.
+
+```
+exchange   snapshots, feeds, private streams  ◀── the requests
+algo       lists of trades                    ◀── the journals of orders
+runtime    relation snapshots, the log's mark ◀── the epochs        results behind a damaged one ◀── Spark, from the log
+```
+
+What is the source of something else cannot be made again: requests, epochs, state, journals of orders. Nothing is
+removed: a damaged file gets another name beside its own (`deltabook.wire.directories`).
+
+Results that follow a damaged one go with it: Spark publishes them again from the log, if that goes back far enough.
+State and epochs are the sources; what is damaged there is the feed's to say again, in a new directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from algo_engine.errors import JournalDamaged
+from algo_engine.journal import JOURNAL, FileJournal
+from algo_engine.trade_recovery import ADVICE, check_spool, rebuild_spool
+from algo_engine.trades import SPOOL
+from deltabook.backup import BackupError
+from deltabook.backup.copying import STATE, read_recovered
+from deltabook.backup.manifest import Kind, find_parts
+from deltabook.wire.directories import aside_name, set_aside, this_process
+from exchange_server.clock import MarketClock
+from exchange_server.errors import DirectoryInUseError, JournalError
+from exchange_server.exchange import Exchange
+from exchange_server.journal import Journal, SegmentHead
+from exchange_server.journal.directory import INPUTS
+from exchange_server.journal.history import History
+from exchange_server.journal.segments import JournalReader
+from exchange_server.journal.streams import feed_name
+from exchange_server.journal.verification import verify
+from exchange_server.matching.outputs import Now
+from exchange_server.outputs import FORMS, all_outputs, encoders_of, protocols_of
+from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, begin_behind, write_first
+from runtime.epochs.log import FIRST, PROGRAMS
+from runtime.service.rundir.lock import DirectoryLock
+from runtime.spark.beginning import passed_epoch
+from runtime.spark.errors import SparkLaneError
+from runtime.state import StateError, check_store
+from runtime.upstreams import Consumers, UpstreamError
+from runtime.upstreams.consumers import CONSUMERS
+
+__all__ = ["Finding", "PartFindings", "repair"]
+
+RESTORE = "restore the directory from a backup (`deltabook restore`)"
+"""What to do about a damaged source."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One damaged file, or several that go with it."""
+
+    problem: str
+    """What is wrong, with the file's name."""
+    remedy: str
+    """What was done, or would be done; if nothing can be, what to do."""
+    is_repairable: bool = True
+    """Whether it can be made again here."""
+    kept: tuple[str, ...] = ()
+    """Files as they were, by the names that they have now."""
+
+
+class PartFindings(msgspec.Struct, frozen=True):
+    """A run directory."""
+
+    kind: Kind
+    """Whose."""
+    path: str
+    """Where it is."""
+    findings: tuple[Finding, ...]
+    """What is damaged; none if nothing is."""
+
+
+def repair_algo(directory: Path, is_dry: bool) -> list[Finding]:
+    """Check every strategy's journal and list of trades; raises `algo_engine.errors.JournalInUse`."""
+    folders = {path.parent for name in (JOURNAL, SPOOL) for path in directory.glob(f"*/{name}")}
+    return [finding for folder in sorted(folders) for finding in _repair_strategy(folder, is_dry)]
+
+
+def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
+    journal = FileJournal(folder / JOURNAL)
+    try:
+        findings = []
+        if torn_bytes := journal.torn_bytes:
+            findings.append(
+                Finding(
+                    f"expected whole records to the end of {folder / JOURNAL}, was {torn_bytes} bytes behind the last",
+                    "the next start cuts them, and asks the exchange for what they said",
+                )
+            )
+        check = check_spool(folder)
+        if check.lost:
+            findings.append(Finding(check.why, check.lost, is_repairable=False))
+        elif check.why:
+            aside = "" if is_dry else rebuild_spool(folder, check)
+            remedy = f"made again from the journal, with {len(check.trades)} trades"
+            findings.append(Finding(check.why, remedy, kept=(aside,) if aside else ()))
+    except JournalDamaged as error:
+        return [Finding(str(error), ADVICE, is_repairable=False)]
+    finally:
+        journal.release()
+    return findings
+
+
+_MADE_AGAIN: Final = "made again from the requests"
+_GONE: Final = (
+    f"{RESTORE}. To go on without these requests, remove `lock` if the disk lost them while the system ran on, or move "
+    "feed.* and private/ away: whoever has received more messages than the exchange has then must begin anew"
+)
+
+
+def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
+    """Verify the journal, and make again the files that differ from what follows from it.
+
+    Raises `exchange_server.errors.DirectoryInUseError`.
+    """
+    try:
+        head = JournalReader(directory / INPUTS).head
+        journal = Journal(directory, head.rules, lambda: head.session)
+    except DirectoryInUseError:
+        raise
+    except JournalError as error:
+        return [Finding(str(error), RESTORE, is_repairable=False)]
+    try:
+        return _repair(journal, head, is_dry)
+    except JournalError as error:
+        return [Finding(str(error), RESTORE, is_repairable=False)]
+    finally:
+        journal.close()
+
+
+def _repair(journal: Journal, head: SegmentHead, is_dry: bool) -> list[Finding]:
+    result = verify(journal.directory, all_outputs)
+    problems = [problem for problem in result.problems if problem not in result.derived.values()]
+    if problems:
+        return [Finding(problem, _advice(journal.directory), is_repairable=False) for problem in problems] + [
+            Finding(problem, f"it cannot be made again before that: {RESTORE}", is_repairable=False)
+            for problem in result.derived.values()
+        ]
+    if not result.derived or is_dry:
+        return [Finding(problem, _MADE_AGAIN) for problem in result.derived.values()]
+    return _make_again(journal, head, result.derived)
+
+
+def _make_again(journal: Journal, head: SegmentHead, derived: dict[str, str]) -> list[Finding]:
+    directory = journal.directory
+    forms = tuple(form for form in FORMS if feed_name(form) in derived or (directory / feed_name(form)).is_file())
+    kept = {name: _keep(directory / name, head.first > 1) for name in derived if (directory / name).exists()}
+    now = Now()
+    clock = MarketClock(time.monotonic, time.time_ns())
+    Exchange(journal, clock, encoders_of(head.rules, now, forms), protocols_of(head.rules), now).snapshot()
+    left = verify(directory, all_outputs).derived
+    return [
+        Finding(left[name], f"it lies before the oldest request that is left: {RESTORE}", is_repairable=False)
+        if name in left
+        else Finding(problem, _MADE_AGAIN, kept=(kept[name],) if name in kept else ())
+        for name, problem in derived.items()
+    ]
+
+
+def _keep(path: Path, is_needed: bool) -> str:
+    """Keep a damaged file under another name; its beginning stays where it is, if nothing else can give it."""
+    if not is_needed or path.suffix == ".snapshot":
+        return str(set_aside(path))
+    aside = aside_name(path)
+    shutil.copy2(path, aside)
+    return str(aside)
+
+
+def _advice(directory: Path) -> str:
+    """What to do about requests that are damaged: all is well if a snapshot stands for them."""
+    try:
+        moment = History(directory, all_outputs).now()
+    except JournalError:
+        return _GONE
+    return (
+        f"the exchange starts from a snapshot all the same, and has all {moment.inputs} requests; `verify` and `hash` "
+        f"need those that are damaged: {RESTORE}"
+    )
+
+
+_ANEW: Final = f"{RESTORE}, or start the runtime on a new directory, where it reads the feed from its first message"
+
+
+def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
+    """Check every file, and make again what follows from others; raises `DirectoryInUseError`."""
+    lock = DirectoryLock(directory, this_process())
+    try:
+        log = EpochLogReader(directory / "epochs")
+        findings = _state(directory, log)
+        findings += _mark(log, is_dry)
+        if not any(FIRST in finding.problem for finding in findings):
+            findings += _epochs(directory, log, is_dry)
+            if all(finding.is_repairable for finding in findings):
+                findings += _snapshots(directory, log, is_dry)
+                findings += _results(directory, log, is_dry)
+        return findings + _consumers(directory)
+    finally:
+        lock.release()
+
+
+def _lost(problem: object) -> Finding:
+    return Finding(str(problem), _ANEW, is_repairable=False)
+
+
+def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
+    """The state must be sound, and of the newest epoch; of that the segment may still have its hidden name."""
+    path = directory / STATE
+    if not path.exists() or not path.stat().st_size:
+        return [_lost(f"expected the state of a runtime at {path}, was none")]
+    try:
+        check_store(path)
+        recovered = read_recovered(path)
+    except (StateError, BackupError) as error:
+        return [_lost(error)]
+    epoch, newest = recovered.record.epoch if recovered else -1, log.latest()
+    if epoch != newest and not (epoch == newest + 1 and log.hidden(epoch).exists()):
+        return [_lost(f"expected epoch {epoch}, that of {path}, as the newest in {log.directory}, was {newest}")]
+    return []
+
+
+def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
+    """The mark says which epoch is the first: that can be seen as well from what is there."""
+    path = log.directory / FIRST
+    there = log.published()
+    try:
+        first = log.first()
+    except EpochLogError as error:
+        problem = str(error)
+    else:
+        # The control record of epoch 0 is kept when the epoch itself goes, behind which a mark is written.
+        if first or not there or not there[0] or 0 not in log.programs():
+            return []
+        problem = f"expected a mark of the first epoch at {path}, was none"
+    if not there:
+        return [_lost(problem)]
+    kept: tuple[str, ...] = ()
+    if not is_dry:
+        kept = (str(set_aside(path)),) if path.exists() else ()
+        write_first(log, there[0])
+    return [Finding(problem, f"made again: the first epoch that is there is {there[0]}", kept=kept)]
+
+
+def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+    damaged: dict[int, str] = {}
+    for epoch in range(log.first(), log.latest() + 1):
+        try:
+            log.read(epoch).verify()
+        except EpochLogError as error:
+            damaged[epoch] = str(error)
+    findings = []
+    if log.first() and 0 not in log.programs():
+        findings.append(_lost(f"expected the catalogue of epoch 0 in {log.directory / PROGRAMS}, was none"))
+    for epoch in log.programs():
+        try:
+            log.control(epoch)
+        except EpochLogError as error:
+            findings.append(_lost(error))
+    if not damaged:
+        return findings
+    control = _control(directory)
+    base = _base(directory, log, max(damaged))
+    if findings or base is None or {0, control} & damaged.keys():
+        return findings + [_lost(problem) for problem in damaged.values()]
+    there = [log.path(epoch) for epoch in damaged if log.path(epoch).exists()]
+    kept = () if is_dry else tuple(str(set_aside(path)) for path in there)
+    if not is_dry:
+        begin_behind(log, base + 1, control)
+    remedy = f"nobody needs it any more: the log begins behind the snapshot of epoch {base}"
+    first_problem, *others = damaged.values()
+    return [Finding(first_problem, remedy, kept=kept), *(Finding(problem, remedy) for problem in others)]
+
+
+def _control(directory: Path) -> int:
+    """The epoch of the newest catalogue, as the state says."""
+    recovered = read_recovered(directory / STATE)
+    return recovered.control if recovered else 0
+
+
+def _base(directory: Path, log: EpochLogReader, epoch: int) -> int | None:
+    """The oldest whole snapshot not before an epoch, if everybody who reads the log has passed it; else None."""
+    _, _, version = ResultLog.damage_in(directory / "results")
+    checkpoint = directory / "checkpoint"
+    try:
+        passed = [Consumers(directory).passed(log.latest())]
+        if version:
+            passed += [version, passed_epoch(checkpoint) if checkpoint.is_dir() else version]
+    except (UpstreamError, SparkLaneError):
+        return None
+    whole = SnapshotDirectory(directory / "snapshots").complete(min(passed))
+    return min((snapshot for snapshot in whole if snapshot >= epoch), default=None)
+
+
+def _snapshots(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+    snapshots = SnapshotDirectory(directory / "snapshots")
+    whole = snapshots.complete(log.latest())
+    findings = []
+    for path, problem in sorted(snapshots.torn.items()):
+        base = max((epoch for epoch in whole if epoch < int(path.stem)), default=0)
+        if base < log.first() - 1:
+            findings.append(_lost(problem))
+            continue
+        kept: tuple[str, ...] = ()
+        if not is_dry:
+            kept = (str(set_aside(path)),)
+            SnapshotDirectory(directory / "snapshots").take(log, int(path.stem))
+        findings.append(Finding(problem, "made again from the epochs", kept=kept))
+    return findings
+
+
+def _results(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]:
+    damaged, aside, version = ResultLog.damage_in(directory / "results")
+    if not damaged:
+        return []
+    first, snapshots = log.first(), SnapshotDirectory(directory / "snapshots")
+    if first and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
+        return [_lost(f"{problem}; the epochs before {first} are gone") for problem in damaged.values()]
+    kept = tuple(str(aside_name(path) if is_dry else set_aside(path)) for path in aside)
+    remedy = f"results end at version {version} now; Spark publishes what follows again from the epochs"
+    first_problem, *others = damaged.values()
+    return [
+        Finding(first_problem, remedy, kept=kept),
+        *(Finding(problem, "set aside with the first one") for problem in others),
+    ]
+
+
+def _consumers(directory: Path) -> list[Finding]:
+    try:
+        Consumers(directory).list()
+    except UpstreamError as error:
+        remedy = f"start the consumer, which writes it again, or remove it from {directory / CONSUMERS} if it is gone"
+        return [Finding(str(error), remedy, is_repairable=False)]
+    return []
+
+
+_REPAIRS = {"algo": repair_algo, "exchange": repair_exchange, "runtime": repair_runtime}
+
+
+def repair(directory: Path, *, is_dry: bool = False) -> list[PartFindings]:
+    """Check a run directory, or those right below a directory, and make again what follows from something else.
+
+    ``is_dry``: change nothing, and say what would be done. The processes must have ended; raises the error of the part
+    whose process runs, and `deltabook.backup.BackupError` where there is no run directory.
+    """
+    return [
+        PartFindings(part.kind, str(part.directory), tuple(_REPAIRS[part.kind](part.directory, is_dry)))
+        for part in find_parts(directory)
+    ]
