@@ -1,20 +1,20 @@
 """Backtests: recorded flow, the real market, the express lane's views and the algorithm engine on one simulated clock.
 
 ```
-config.py ──▶ backtest.py puts the parts together ──▶ result.py figures, curves, orders, trades ──▶ report/ HTML
-                │                                       ├ tables.py      the same as Arrow tables
-                │                                       ├ statistics.py  return, risk, hit rate, turnover, exposure
-                │                                       └ plotting.py    pictures, by matplotlib
-                │ flow.py        recorded files as one stream
-                │ hosting.py     hosts and engines of strategies on a simulated clock
+config.py ──▶ backtest.py puts the parts together ──▶ result.py figures, curves, orders, trades ──▶ report.py HTML
+                │                                       ├ tables.py        the same as Arrow tables
+                │                                       ├ statistics.py    return, risk, hit rate, turnover, exposure
+                │                                       ├ presentation.py  elements of pages, lines, charts as lists
+                │                                       └ plotting.py      pictures, by matplotlib
+                │ flow.py        recorded files as one stream                 inspection.py
+                │ hosting.py     hosts, engines and connections of strategies on a simulated clock
                 │ simulation.py  the loop: records and own orders in, answers and deltas out      clock.py
                 ├ deltas.py      what the market says, as deltas of the relations
-                ├ views.py       the views, tuple by tuple
-                ├ session.py     the text protocol between a desk and the market                  latency.py
+                ├ views.py       the views, tuple by tuple                                        latency.py
                 └ recorder.py    what is remembered on the way
-sweep.py      one backtest a point of a grid, in processes or over Spark     grid.py   pickling.py
-native/       records, books and views in one compiled loop
-replaying.py  flow, market and views without strategies, epoch by epoch
+sweep.py        one backtest a point of a grid, in processes or over Spark     pickling.py
+native_loop.py  records, books and views in one compiled loop     native_books.py
+replaying.py    flow, market and views without strategies, epoch by epoch
 ```
 
 The market is `exchange_server.matching.Market`, so queue positions are real; views are those of the live express lane;

@@ -21,15 +21,13 @@ from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
-from deltabook.backtest.hosting import simulated_engine, simulated_host
+from deltabook.backtest.hosting import Session, simulated_engine, simulated_host
 from deltabook.backtest.latency import Latency, NextPriceLatency, parse_latency
-from deltabook.backtest.link import RunViews
-from deltabook.backtest.native import NativeLoop
+from deltabook.backtest.native_loop import NativeLoop
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, Totals, result_of
-from deltabook.backtest.session import Session
 from deltabook.backtest.simulation import Simulation
-from deltabook.backtest.views import BacktestViews, Change, find_views
+from deltabook.backtest.views import BacktestViews, Change, RunViews, find_views
 from deltabook.wire.results import FrameHeader
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Market, MarketRules, Now
@@ -204,7 +202,7 @@ class Backtest:
         )
 
     def _choose_market(self, *, is_short: bool) -> None:
-        """Play the records through a kernel if there is one for this configuration; see `deltabook.backtest.native`."""
+        """Play the records through the kernel of `deltabook.backtest.native_loop` if it can play this configuration."""
         config, graph = self.config, self.views.driven()
         if self._market_kind == "python" or graph is None or config.step_us or config.trades_rows < 1:
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from deltabook.backtest.errors import ConfigurationError, PlottingError
-from deltabook.backtest.report.figures import Money, chart_data
+from deltabook.backtest.presentation import Money, chart_data
 
 try:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter

@@ -183,7 +183,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return tearsheet(self, symbol)
 
     def _repr_html_(self) -> str:
-        from deltabook.backtest.report.summary import result_html
+        from deltabook.backtest.report import result_html
 
         return result_html(self)
 

@@ -29,7 +29,7 @@ __all__ = ["Simulation"]
 
 
 class NativeMarket(Protocol):
-    """Market of a kernel that takes the place of the pure-Python one: `deltabook.backtest.native.NativeLoop`."""
+    """Market of a kernel that takes the place of the pure-Python one: `deltabook.backtest.native_loop.NativeLoop`."""
 
     def play(self, records: Iterator[Record], number: int = 0) -> int:
         """Play so many records at most (0: all), and return how many were played."""

@@ -140,7 +140,7 @@ class Statistics(msgspec.Struct, frozen=True):
         return statistics_table(self)
 
     def _repr_html_(self) -> str:
-        from deltabook.backtest.report.summary import statistics_html
+        from deltabook.backtest.report import statistics_html
 
         return statistics_html(self)
 

@@ -60,8 +60,7 @@ def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Read files whole, and say what is in them: symbols, times, actions, and whether their books are crossed."""
     import msgspec
 
-    from deltabook.backtest.inspection import inspect_file
-    from deltabook.backtest.sources import source_lines
+    from deltabook.backtest.inspection import inspect_file, source_lines
 
     with progress("reading the records"):
         reports = [inspect_file(_file(path, options)) for path in files]

@@ -28,9 +28,8 @@ from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.hosting import simulated_engine, simulated_host
 from deltabook.backtest.latency import Latency, Way
-from deltabook.backtest.link import RunViews
 from deltabook.backtest.recorder import Recorder
-from deltabook.backtest.views import BacktestViews
+from deltabook.backtest.views import BacktestViews, RunViews
 from deltabook.simulation.publication import Publication
 from deltabook.simulation.venue import Venue
 from deltabook.wire import text
@@ -157,7 +156,7 @@ class Participant:
     # -- the views -----------------------------------------------------------------------------------------------
 
     def seen_rows(self) -> list[Delta]:
-        """See `deltabook.backtest.link.ViewedRun`."""
+        """See `deltabook.backtest.views.ViewedRun`."""
         encoder = self._publication.encoder
         encoder.gives_time = True
         unseen = [(relation, row, -number) for relation, row, number in self._publication.unseen]
@@ -165,7 +164,7 @@ class Participant:
 
     @property
     def views(self) -> BacktestViews:
-        """See `deltabook.backtest.link.ViewedRun`."""
+        """See `deltabook.backtest.views.ViewedRun`."""
         return self._publication.views
 
     def show(self, name: str) -> None:

@@ -37,7 +37,7 @@ MARKET = "exchange_server.matching"
 KNOWN_CIRCLES = {
     # `Result` and `SweepResult` present themselves: `plot`, `write` and `_repr_html_` import, when they are called,
     # functions that take a result. Code that only reads results loads none of them.
-    "deltabook.backtest": 12,
+    "deltabook.backtest": 8,
     "runtime.compiler": 3,
     "runtime.compiler.flow": 5,
     "runtime.engine": 7,

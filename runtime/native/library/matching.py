@@ -1,9 +1,9 @@
 """Price-time matching of plain limit orders over flat arrays, with the steps of a graph behind each record.
 
-The kernel side of `deltabook.backtest.native`. `play` applies recorded orders to the books, appends the rows that each
-one changes in BIDS, ASKS and TRADES to the batches of a graph, and runs the graph's nodes. It returns to Python when a
-record is due after the next timer, when an order of a strategy was executed, when a watched view has changed, and when
-an array is full.
+The kernel side of `deltabook.backtest.native_loop`. `play` applies recorded orders to the books, appends the rows that
+each one changes in BIDS, ASKS and TRADES to the batches of a graph, and runs the graph's nodes. It returns to Python
+when a record is due after the next timer, when an order of a strategy was executed, when a watched view has changed,
+and when an array is full.
 
 An order is a record of `STRIDE` cells, addressed by slot. A price level is a doubly linked list of orders, first come
 first. A side of a book is an array of (rank, level) pairs, ascending: the best price is the last pair. A rank is the

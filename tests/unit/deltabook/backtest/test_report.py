@@ -1,9 +1,10 @@
-"""The report: one file with everything inside, exact figures, nothing of a file's text taken for HTML."""
+"""Reports and what a notebook shows: one file with all inside, exact figures, nothing of a file taken for HTML."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import cast
@@ -14,11 +15,13 @@ import pytest
 from algo_engine import Strategy, ViewChange
 from algo_engine.strategy import NoParameters
 from deltabook.backtest import Backtest, BacktestConfig, DataFile, Result
-from deltabook.backtest.report.backtest import command_of
-from deltabook.backtest.report.figures import Money, chart_data
+from deltabook.backtest.presentation import STATISTICS_HEAD, Money, chart_data, statistics_note, statistics_rows
+from deltabook.backtest.report import command_of
+from deltabook.backtest.sweep import Point, SweepResult
 from deltabook.wire.symbols import Instrument
 from queries import QUERIES_DIR
 from tests.generators.backtests import adds, backtest
+from tests.generators.results import fill, result_of, sample
 
 CONFIG = BacktestConfig(
     ("market_maker",), (DataFile(QUERIES_DIR / "trace-5000.csv", symbol="ACME"),), ("replace_ticks=2",),
@@ -119,3 +122,55 @@ def test_money_is_exact_and_ticks_times_lots_where_scales_differ() -> None:
     assert one.unit == ""
     two = Money([Instrument("A", "0.01"), Instrument("B", "0.05")])
     assert (two.text(1234), two.unit) == ("1,234", "ticks × lots")
+
+
+SECOND = 1_000_000_000
+
+
+def test_a_result_shows_figures_and_statistics() -> None:
+    moments = [sample(n * SECOND, [[profit]]) for n, profit in enumerate([0, 500, 200])]
+    shown = result_of(moments, [fill(5, "B", 10, 300), fill(6, "S", 10, 350)])._repr_html_()
+    assert "Backtest of one" in shown
+    assert "<td>total</td><td>2.00</td>" in shown
+    assert "<td>100 %</td><td>100 %</td><td>65.00</td>" in shown
+    assert not re.search(r"<script|src=|href=|http|@import|url\(", shown)
+
+
+def test_a_notebook_shows_words_of_a_strategy_as_text() -> None:
+    class Fails(Strategy[NoParameters]):
+        def on_view_change(self, change: ViewChange) -> None:
+            raise ValueError("<script>alert(1)</script>")
+
+    shown = backtest(Fails, adds((1, "B", 1, 1))).run()._repr_html_()
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "<script" not in shown
+
+
+def test_parts_are_shown_where_there_are_several() -> None:
+    moments = [sample(n * SECOND, [[n], [2 * n]]) for n in range(3)]
+    found = result_of(moments, names=("one", "two")).statistics
+    assert [row[0] for row in statistics_rows(found)] == ["total", "one", "two"]
+    assert {len(row) for row in statistics_rows(found)} == {len(STATISTICS_HEAD)}
+    assert statistics_rows(found)[0][1:3] == ["0.06", "–"]
+    assert statistics_note(found) == "capital 0.00, 20 intervals of 0.1 s, 58,968,000 a year"
+
+
+def test_shares_and_money_are_written_for_people() -> None:
+    moments = [sample(n * SECOND, [[profit]]) for n, profit in enumerate([0, 123_456_700, 3])]
+    found = result_of(moments).stats(capital=Decimal(1000000), interval_s=1)
+    (row,) = statistics_rows(found)
+    assert dict(zip(STATISTICS_HEAD, row, strict=True)) | {"volatility": "", "Sharpe": "", "Sortino": ""} == {
+        "of": "total", "profit": "0.03", "return": "3e-06 %", "volatility": "", "Sharpe": "", "Sortino": "",
+        "drawdown": "1,234,566.97", "longest": "1.0 s", "fills": "0", "maker": "–", "hit rate": "–",
+        "turnover": "0.00", "mean exposure": "0.00",
+    }  # fmt: skip
+
+
+def test_a_sweep_shows_its_best_points_and_why_others_failed() -> None:
+    points = [Point(1, ("1",), profit=5), Point(2, ("2",), error="<b>no</b>"), Point(3, ("3",), profit=1_000)]
+    result = SweepResult(BacktestConfig(("one",)), (("a", ("1", "2", "3")),), points)
+    shown = result._repr_html_()
+    assert shown.index("<td>3</td><td>1,000</td>") < shown.index("<td>1</td><td>5</td>")
+    assert "1 failed, the first with: &lt;b&gt;no&lt;/b&gt;" in shown
+    one = msgspec.structs.replace(result, points=points[1:2])
+    assert "The best 0 of 1 points" in one._repr_html_()

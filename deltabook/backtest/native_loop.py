@@ -1,25 +1,107 @@
-"""Plays records through the kernel, and stops wherever Python has something to do."""
+"""The fast path of a backtest: recorded orders, books and views in one compiled loop.
+
+```
+records ─columns─▶ ┌─────────────── one call of the kernel ───────────────┐
+                   │ books (flat arrays) ─rows─▶ batches ─▶ graph of views │ ─▶ a row of a view changed ─▶ strategies
+own orders ──────▶ └──────────────────────────────────────────────────────┘ ─▶ an own order was executed ─▶ desk
+```
+
+`columns_of` makes records arrays, `NativeLoop` plays them until Python has something to do.
+`deltabook.backtest.native_books` has the arrays of the books, and `NativeBook`, which stands in for
+`exchange_server.matching.Book` where the market carries out the requests of strategies. The kernel is
+`runtime.native.library.matching`.
+
+The pure-Python market is the reference: both give the same bytes, which a property test compares. Whatever the kernel
+does not know (stops, icebergs, hidden orders, auctions; views that DuckDB computes, or that are added during the run)
+is handed over to the pure-Python market in the middle of a run, with the state that it would have had.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from deltabook.backtest.deltas import DeltaEncoder
-from deltabook.backtest.native.books import Books
-from deltabook.backtest.native.columns import columns_of
+from deltabook.backtest.native_books import Books
 from deltabook.backtest.simulation import Simulation
 from exchange_server.matching import AnyInput
-from exchange_server.matching.inputs import Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
+from exchange_server.matching.inputs import REMAIN, Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
 from exchange_server.matching.order import IOC, MARKET
 from exchange_server.replay import Record
 from runtime.native.kernels import Kernels
+from runtime.native.library import matching
 from runtime.native.library import matching as m
 from runtime.native.tiers import plain_kernel
 from runtime.views.shard import Change, DrivenGraph
 
-__all__ = ["SOURCE", "NativeLoop"]
+__all__ = ["NativeLoop"]
+
+
+Words = npt.NDArray[np.int64]
+
+_ACTIONS: Final = {
+    "B": matching.ADD_BUY,
+    "S": matching.ADD_SELL,
+    "E": matching.EXECUTE,
+    "F": matching.FILL,
+    "D": matching.DROP,
+    "X": matching.TAKE_OFF,
+    "U": matching.REPLACE,
+    REMAIN: matching.REMAIN,
+}
+_ATTRIBUTES: Final = (
+    (matching.C_TIME, attrgetter("time_ns")),
+    (matching.C_POSITION, attrgetter("position")),
+    (matching.C_BROKER, attrgetter("broker_id")),
+    (matching.C_VOLUME, attrgetter("volume")),
+    (matching.C_PRICE, attrgetter("price_ticks")),
+)
+_IDS: Final = (
+    (matching.C_FILE, matching.C_ORDER, attrgetter("order_id")),
+    (matching.C_NEW_FILE, matching.C_NEW, attrgetter("new_id")),
+)
+_FILE_SHIFT: Final = 64
+_MASK: Final = 2**_FILE_SHIFT - 1
+
+
+def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Words] | None:
+    """Return the columns of records, in the order of `matching.C_TIME` and those behind it.
+
+    ``locates`` is symbol → number of its book. None is returned if a value does not fit a column: a negative id, or
+    anything else outside 64 bits.
+    """
+    columns: dict[int, Words] = {}
+    try:
+        for place, attribute in _ATTRIBUTES:
+            columns[place] = np.array(list(map(attribute, records)), np.int64)
+        for file, number, attribute in _IDS:
+            columns[file], columns[number] = _ids(list(map(attribute, records)))
+        columns[matching.C_ACTION] = np.array([_ACTIONS.get(r.action, matching.OTHER) for r in records], np.int64)
+        columns[matching.C_LOCATE] = np.array([locates[r.symbol] for r in records], np.int64)
+    except OverflowError:
+        return None
+    return [columns[place] for place in sorted(columns)]
+
+
+def _ids(ids: Sequence[int]) -> tuple[Words, Words]:
+    """Return the numbers of files and the ids in them; raises `OverflowError` for an id that is negative."""
+    try:
+        numbers = np.array(ids, np.int64)
+    except OverflowError:  # the ids of every file but the first
+        files = [number >> _FILE_SHIFT for number in ids]
+        low = np.array([number & _MASK for number in ids], np.uint64).view(np.int64)
+        if min(files) < 0:
+            raise
+        return np.array(files, np.int64), low
+    if len(numbers) and numbers.min() < 0:
+        raise OverflowError(f"expected an id of 0 or more, was {numbers.min()}")
+    return np.zeros(len(numbers), np.int64), numbers
+
 
 SOURCE: Final = '''"""Matches recorded orders and runs a graph for each."""
 

@@ -1,4 +1,7 @@
-"""The report of a backtest."""
+"""The reports of a backtest and of a sweep, one HTML file each with all that it needs, and what a notebook shows.
+
+Nothing is fetched, nothing depends on the clock, and equal results give equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,34 @@ import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
 
 from algo_engine.loader import BUILT_IN
 from deltabook.backtest.config import BacktestConfig, RunConfig
-from deltabook.backtest.report.document import document, escaped, figure, section, table, tiles
-from deltabook.backtest.report.figures import Money, chart_data
-from deltabook.backtest.report.measures import STATISTICS_HEAD, statistics_note, statistics_rows
-from deltabook.backtest.sources import book_lines
+from deltabook.backtest.inspection import book_lines, dropped_line
+from deltabook.backtest.presentation import (
+    STATISTICS_HEAD,
+    Money,
+    chart_data,
+    document,
+    escaped,
+    figure,
+    section,
+    statistics_note,
+    statistics_rows,
+    table,
+    tiles,
+)
 
 if TYPE_CHECKING:
     from deltabook.backtest.result import Result, StrategyFigures
+    from deltabook.backtest.statistics import Statistics
+    from deltabook.backtest.sweep import SweepResult
     from deltabook.simulation.config import SimulationConfig
 
-__all__ = ["command_of", "failure_words", "moment", "result_tiles", "write_report"]
+__all__ = ["command_of", "result_html", "statistics_html", "sweep_html", "write_report", "write_sweep_report"]
 
 _TRADES: Final = 500
 _SECOND_NS: Final = 1_000_000_000
@@ -264,3 +281,104 @@ def command_of(config: BacktestConfig) -> str:
         if getattr(config, name) != getattr(plain, name):
             words += [f"--{option}", str(getattr(config, name))]
     return shlex.join(words)
+
+
+_ROWS: Final = 1_000
+_FIGURES: Final = ("profit", "max_drawdown", "fees", "fills", "orders")
+
+
+def write_sweep_report(path: Path, result: SweepResult) -> Path:
+    """Write the page of a sweep; its heat map leads to the reports of points in the folder ``points`` beside it."""
+    keys = [key for key, _ in result.axes]
+    best = result.best
+    failed = [point for point in result.points if point.error]
+    names = ", ".join(result.config.strategies)
+    lead = f"{len(result.points):,} points over {', '.join(keys)}; profits in ticks × lots"
+    top = best[0]
+    at = ", ".join(f"{key} {value}" for key, value in zip(keys, top.values, strict=True))
+    cells: list[tuple[str, object, str]] = [
+        ("Best profit", f"{top.profit:,}", ""),
+        ("At", at, ""),
+        ("Median profit", f"{best[len(best) // 2].profit:,}", ""),
+        ("Points with a profit", f"{sum(point.profit > 0 for point in best):,} of {len(best):,}", ""),
+        ("Failed", f"{len(failed):,}", ""),
+    ]
+    body = [section("Result", tiles(cells), kind="wide"), section("Heat map", _map(result), kind="wide")]
+    rows = [[*p.values, f"{p.profit:,}", f"{p.fees:,}", f"{p.max_drawdown:,}", f"{p.orders:,}", f"{p.fills:,}"]
+            for p in best[:_ROWS]]  # fmt: skip
+    body.append(
+        section(
+            "Points, the best first",
+            table([*keys, "profit", "fees", "drawdown", "orders", "fills"], rows, name="Points"),
+            kind="wide long",
+        )
+    )
+    if failed:
+        why = [[*point.values, point.error] for point in failed[:_ROWS]]
+        body.append(
+            section("Failed", table([*keys, "why"], why, name="Failed", kind="words reasons"), kind="wide long notice")
+        )
+    data: dict[str, Any] = {
+        "axes": result.axes,
+        "points": [msgspec.structs.asdict(point) for point in result.points],
+        "reports": [p.number for p in result.points if (path.parent / "points" / f"{p.number:05}.html").is_file()],
+    }
+    page = document(f"Sweep of {names}", lead, "\n".join(body), data, "sweep.js", has_charts=False)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _map(result: SweepResult) -> str:
+    def choice(name: str, chosen: int) -> str:
+        options = "".join(
+            f'<option value="{place}"{" selected" if place == chosen else ""}>{escaped(key)}</option>'
+            for place, (key, _) in enumerate(result.axes)
+        )
+        return f'<label class="quiet">{name} <select id="{name.lower()}">{options}</select></label>'
+
+    last = min(1, len(result.axes) - 1)
+    figures = "".join(f'<option value="{name}">{name.replace("_", " ")}</option>' for name in _FIGURES)
+    chosen = f'<label class="quiet">Figure <select id="figure">{figures}</select></label>'
+    axes = f'<div class="axes">{choice("Across", 0)}{choice("Down", last)}{chosen}</div>'
+    heat = '<table class="heat" id="heat" aria-describedby="words"></table>'
+    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="Heat map">{heat}</div>'
+    return f'{axes}{scroll}<p class="quiet" id="words"></p>'
+
+
+_POINTS: Final = 20
+
+
+def result_html(result: Result) -> str:
+    """Return what happened, in figures and statistics."""
+    names = ", ".join(strategy.name for strategy in result.strategies)
+    f = result.figures
+    lead = f"{moment(f.begin_ns)} to {moment(f.end_ns)} UTC, {f.records:,} records, {result.elapsed_s:.2f} s to run"
+    rows = [[name, f"{value} {unit}".strip()] for name, value, unit in result_tiles(result)]
+    recordings = [line for source in result.sources for line in book_lines(source)]
+    about = "".join(f"<p>{escaped(line)}</p>" for line in (*recordings, dropped_line(f.dropped)))
+    notices = "".join(f"<p><strong>{escaped(words)}</strong></p>" for words in failure_words(result))
+    return (
+        f"<div><p><strong>Backtest of {escaped(names)}</strong><br>{escaped(lead)}</p>{notices}"
+        f"{table(['figure', 'value'], rows, name='Figures')}{statistics_html(result.statistics)}{about}</div>"
+    )
+
+
+def statistics_html(statistics: Statistics) -> str:
+    """Return a table of the lines."""
+    shown = table(STATISTICS_HEAD, statistics_rows(statistics), name="Statistics")
+    return f"<div>{shown}<p>{escaped(statistics_note(statistics))}</p></div>"
+
+
+def sweep_html(result: SweepResult) -> str:
+    """Return a table of the best points, and how many failed."""
+    keys = [key for key, _ in result.axes]
+    best = result.best
+    rows = [
+        [*p.values, f"{p.profit:,}", f"{p.fees:,}", f"{p.max_drawdown:,}", f"{p.orders:,}", f"{p.fills:,}"]
+        for p in best[:_POINTS]
+    ]
+    failed = [point for point in result.points if point.error]
+    why = f"; {len(failed):,} failed, the first with: {failed[0].error}" if failed else ""
+    lead = f"The best {min(_POINTS, len(best)):,} of {len(result.points):,} points, money in ticks × lots{why}"
+    head = [*keys, "profit", "fees", "drawdown", "orders", "fills"]
+    return f"<div><p>{escaped(lead)}</p>{table(head, rows, name='Points')}</div>"

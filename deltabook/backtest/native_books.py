@@ -21,7 +21,7 @@ from runtime.native.structures import Batch, Structure
 from runtime.views.feeds import ColumnBatch
 from runtime.views.shard import DrivenGraph
 
-__all__ = ["Books", "NativeBook"]
+__all__ = ["Books"]
 
 Words = npt.NDArray[np.int64]
 
