@@ -12,8 +12,7 @@ import click
 
 from deltabook.cli._run_id import given_run_id
 from deltabook.cli._spark_options import MEMORY, check_pages, logs_json, parse_settings
-from deltabook.cluster.daemons import DaemonConfig, DaemonRole, become, prepare
-from deltabook.cluster.executor import executor_launch
+from deltabook.cluster.daemons import DaemonConfig, DaemonRole, become, executor_launch, prepare
 
 __all__ = ["executor", "history", "master", "worker"]
 

@@ -151,7 +151,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     """
     from deltabook.backtest.sweep import Sweep, parse_axis
     from deltabook.simulation import Simulation, SimulationConfig, SimulationError
-    from deltabook.simulation.sweep import SimulationExperiment
+    from deltabook.simulation.simulation import SimulationExperiment
 
     log_warnings()
     latency, by_latency = _by_name(latencies, "zero")

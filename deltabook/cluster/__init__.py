@@ -1,8 +1,8 @@
 """Spark's standalone cluster: its processes, each by itself on a machine of its own or all of them on this one.
 
 ```
-daemons    settings, environment and command line of a master, a worker, a history server; a process becomes one
-executor   the same for an executor's pod of Kubernetes
+daemons    settings, environment and command line of a master, a worker, a history server, an executor's pod of
+           Kubernetes; a process becomes one
 local      a master and workers as processes of this machine, watched
 secrets    what the processes of a cluster share: tokens, Spark's secret, certificates
 ```

@@ -3,12 +3,16 @@
 A process of ours becomes the Java process (`become`), so that a signal, an exit code and a process id are Spark's own,
 as a container or a supervisor expects. Settings go there as a file; the secret in the environment, never in a command
 line.
+
+An executor on Kubernetes is started from the variables that Spark writes into its pod. Spark's own images do the same
+in a shell script, which the wheel of pyspark does not have.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -31,7 +35,7 @@ from runtime.spark.settings import (
     read_secret,
 )
 
-__all__ = ["AUTO", "DaemonConfig", "DaemonRole", "Launch", "become", "prepare", "spark_home"]
+__all__ = ["AUTO", "DaemonConfig", "DaemonRole", "Launch", "become", "executor_launch", "prepare"]
 
 DaemonRole = Literal["master", "worker", "history"]
 AUTO: Final = "auto"
@@ -251,3 +255,37 @@ def _arguments(config: DaemonConfig, interface: str, directory: Path) -> list[st
     cores = config.cores or os.cpu_count() or 1
     own = ["--cores", str(cores), "--memory", config.executor_memory, "--work-dir", str(directory / "work")]
     return [*common, *own, config.master]
+
+
+_BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_OPTION: Final = re.compile(r"SPARK_JAVA_OPT_(\d+)")
+_ARGUMENTS: Final = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+_MEMORY: Final = "SPARK_EXECUTOR_MEMORY"
+
+
+def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
+    """What a pod has to start; raises `ClusterError` for a variable that is not there."""
+    if missing := [name for name in (*_ARGUMENTS.values(), _MEMORY) if not environ.get(name)]:
+        raise ClusterError(f"expected the variables that Spark gives an executor's pod, was none of {missing[0]}")
+    home = spark_home()
+    numbered = {int(match[1]): value for name, value in environ.items() if (match := _OPTION.fullmatch(name))}
+    places = [f"{environ.get('SPARK_CONF_DIR', '/opt/spark/conf')}", f"{home}/jars/*"]
+    command = [
+        str(find_java(environ).path / "bin" / "java"),
+        *(value for _, value in sorted(numbered.items())),
+        f"-Xms{environ[_MEMORY]}",
+        f"-Xmx{environ[_MEMORY]}",
+        "-cp",
+        ":".join(places),
+        _BACKEND,
+        *(part for option, name in _ARGUMENTS.items() for part in (option, environ[name])),
+    ]
+    return Launch(tuple(command), {**environ, "SPARK_HOME": str(home)}, directory)

@@ -1,9 +1,9 @@
 """The demo: the whole loop as child processes, watched, shown and stopped by one supervisor.
 
 ```
-plan.py ── stages ──▶ supervisor.py ── starts, stops ──▶ child.py (dashboard, cluster, exchange, runtime, algo)
+plan.py ─ folder, stages ─▶ supervisor.py ── starts, stops ──▶ child.py (dashboard, cluster, exchange, runtime, algo)
 captures.py ─ file ──▶    │   ▲                              │
-runs.py ──── folder ─▶    │   └──────── status events ───────┘
+                          │   └──────── status events ───────┘
                           ▼
                       figures.py ──▶ screen.py (live on a terminal, else a line a second) ──▶ the last line
 ```
@@ -13,8 +13,7 @@ from deltabook.demo.captures import capture_file
 from deltabook.demo.child import Child
 from deltabook.demo.errors import CaptureError, ChildError, DemoError, InterruptedDemoError
 from deltabook.demo.figures import Figures
-from deltabook.demo.plan import Feed, Flow, SparkPlace, Stage, make_stages
-from deltabook.demo.runs import make_run_folder
+from deltabook.demo.plan import Feed, Flow, SparkPlace, Stage, make_run_folder, make_stages
 from deltabook.demo.screen import LineScreen, LiveScreen, Screen
 from deltabook.demo.supervisor import Limits, Supervisor
 

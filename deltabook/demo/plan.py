@@ -1,8 +1,12 @@
-"""Which processes make up a demo: their command lines, in the order in which they start."""
+"""Plan of a demo: its folder, and its processes with their command lines, in the order in which they start."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +19,7 @@ from queries import query_path
 
 __all__ = [
     "EXPRESS",
-    "FEEDS",
+    "KEPT_RUNS",
     "PARAMETERS",
     "PEERS_FILE",
     "SCALES",
@@ -26,8 +30,58 @@ __all__ = [
     "Flow",
     "SparkPlace",
     "Stage",
+    "make_run_folder",
     "make_stages",
 ]
+
+KEPT_RUNS: Final = 5
+"""How many runs stay under the default folder, the new one included."""
+_NAME: Final = re.compile(r"\d{8}T\d{6}Z-(\d+)")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _prune(base: Path, kept: int) -> None:
+    """Remove the oldest runs; never anything else that lies there, nor a run whose supervisor is alive."""
+    runs = sorted(path for path in base.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
+    for path in runs[: max(0, len(runs) - kept)]:
+        match = _NAME.fullmatch(path.name)
+        if match and not _is_running(int(match[1])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def make_run_folder(given: Path | None, *, now: datetime, base: Path = Path("runs"), pid: int | None = None) -> Path:
+    """The folder `given`, which must be empty or not there yet, else a fresh one ``BASE/UTC-PID``.
+
+    Where `base` cannot be written to, the system's temporary folder serves. Raises `DemoError`.
+    """
+    if given is not None:
+        try:
+            given.mkdir(parents=True, exist_ok=True)
+            if any(given.iterdir()):
+                raise DemoError(f"expected an empty folder for the run, was {given} with something in it")
+        except OSError as error:
+            raise DemoError(f"expected a folder for the run, was {given}: {error.strerror}") from error
+        return given.resolve()
+    name = f"{now:%Y%m%dT%H%M%SZ}-{os.getpid() if pid is None else pid}"
+    for parent in (base, Path(tempfile.gettempdir()) / "deltabook-runs"):
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            _prune(parent, KEPT_RUNS - 1)
+            (parent / name).mkdir()
+        except OSError:
+            continue
+        return (parent / name).resolve()
+    raise DemoError(f"expected a folder to write to, was neither {base} nor {tempfile.gettempdir()}; name one: --dir")
+
 
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]

@@ -1,13 +1,13 @@
 """Learning environments on closed simulations, in the form of Gymnasium; needs the extra ``gym``.
 
 ```
-gymnasium.make("deltabook/Execution-v0")      execution.py  liquidate a position, reward: implementation shortfall
-gymnasium.make("deltabook/MarketMaking-v0")   making.py     quote both sides, reward: wealth less inventory
+gymnasium.make("deltabook/Execution-v0")      tasks.py  liquidate a position, reward: implementation shortfall
+gymnasium.make("deltabook/MarketMaking-v0")   tasks.py  quote both sides, reward: wealth less inventory
                     │
                     ▼
 environment.py  an episode: deltabook.simulation.Simulation, stepped by market time
-                    ├ puppet.py       the strategy that the actions move
-                    └ observation.py  rows of named views as numbers
+                    ├ Puppet       the strategy that the actions move
+                    └ Observation  rows of named views as numbers
 ```
 
 Importing this package registers both environments. docs/learning.md shows how to use them.
@@ -19,8 +19,7 @@ except ImportError as error:
     raise ImportError("expected gymnasium, was not installed: pip install 'deltabook[gym]' has it") from error
 
 from deltabook.gym.environment import MarketEnvironment
-from deltabook.gym.execution import Execution
-from deltabook.gym.making import MarketMaking
+from deltabook.gym.tasks import Execution, MarketMaking
 
 __all__ = ["Execution", "MarketEnvironment", "MarketMaking"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import gymnasium
@@ -11,16 +12,84 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from algo_engine.contents import Row, ViewContents
 from algo_engine.loader import LoadedStrategy
+from algo_engine.order import OrderEvent
 from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.risk import RiskLimits
+from algo_engine.strategy import NoParameters, Strategy
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.gym.observation import LARGEST, Observation
-from deltabook.gym.puppet import Puppet
 from deltabook.simulation import Simulation, SimulationConfig, SimulationError
 from runtime.plan import Column
 
-__all__ = ["MarketEnvironment"]
+__all__ = ["MarketEnvironment", "compressed"]
+
+LARGEST: Final = 50.0
+"""No number of an observation is farther from 0."""
+_NUMBERS: Final = frozenset({"int64", "int128", "float64"})
+
+
+def compressed(value: float) -> float:
+    """The logarithm of 1 + the size, with the sign: lots and ticks of all magnitudes as numbers of a few units.
+
+    >>> compressed(0.0), round(compressed(-100.0), 3)
+    (0.0, -4.615)
+    """
+    return max(-LARGEST, min(LARGEST, math.copysign(math.log1p(abs(value)), value)))
+
+
+class Observation:
+    """The numbers of one symbol in some views: for each view its columns in their order, 0 where there is no row.
+
+    A column whose name ends in ``price`` counts from an origin, in steps; every number is `compressed`.
+    """
+
+    def __init__(self, symbol: str, views: Sequence[tuple[str, Sequence[Column]]]) -> None:
+        self._symbol = symbol
+        self._views = [(view, [column.name for column in columns if _is_number(column)]) for view, columns in views]
+        self.names = tuple(f"{view}.{column}" for view, columns in self._views for column in columns)
+        """Names of the numbers, as view.column."""
+
+    def read(self, view: Callable[[str], ViewContents], origin_ticks: float) -> NDArray[np.float32]:
+        """The numbers now."""
+        values: list[float] = []
+        for name, columns in self._views:
+            row: Row = view(name).find(symbol=self._symbol) or {}
+            values += [self._value(column, row.get(column), origin_ticks) for column in columns]
+        return np.array(values, dtype=np.float32)
+
+    @staticmethod
+    def _value(column: str, value: Any, origin_ticks: float) -> float:
+        if value is None:
+            return 0.0
+        return compressed(float(value) - origin_ticks if column.endswith("price") else float(value))
+
+
+def _is_number(column: Column) -> bool:
+    return column.type in _NUMBERS
+
+
+class Puppet(Strategy[NoParameters]):
+    """Keeps account of its fills and otherwise does what it is called for through its context."""
+
+    def __init__(self, views: tuple[str, ...], queries: Mapping[str, str]) -> None:
+        super().__init__(NoParameters())
+        self.views, self.queries = views, queries
+        self.cash = 0
+        """Ticks × lots received less those paid, and fees."""
+        self.position_lots = 0
+        """Bought less sold."""
+        self.filled_lots = 0
+        """Bought and sold."""
+
+    def on_order_event(self, event: OrderEvent) -> None:
+        """Book an execution."""
+        if event.is_fill:
+            sign: Any = event.order.side.sign
+            self.cash -= sign * event.volume_lots * event.price_ticks + event.fee
+            self.position_lots += sign * event.volume_lots
+            self.filled_lots += event.volume_lots
+
 
 _SECOND_NS: Final = 1_000_000_000
 _HOUR_S: Final = 3600.0
@@ -41,7 +110,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
 
     An observation is `own` numbers of the environment, then those of ``best_quote`` and of ``views``, which names
-    views: of the folder that ships, or with their SQL; see `deltabook.gym.observation`. Prices in it count from the
+    views: of the folder that ships, or with their SQL; see `deltabook.gym.environment`. Prices in it count from the
     middle at the reset. ``market`` is the simulation: agents, rate, latency, fees and all else that it can be given;
     its strategies, seed and hours are the environment's to choose.
 

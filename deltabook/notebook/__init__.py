@@ -1,10 +1,10 @@
 """What `import deltabook` offers a notebook or a script: backtests, simulations, sweeps and replays as plain calls.
 
 ```
-run_backtest ─┬─ options.py ─┬─ inputs.py ─▶ BacktestConfig ─▶ Backtest ─▶ Result: tables, statistics, plot
-sweep ────────┘              │                            └──▶ Sweep, in processes or on Spark ─▶ SweepResult
-replay ──────────────────────┤             ─▶ Replay ─▶ Epoch
-simulate ────────────────────┘             ─▶ SimulationConfig ─▶ Simulation ─▶ Result
+run_backtest ─┬─ options.py ─▶ BacktestConfig ─▶ Backtest ─▶ Result: tables, statistics, plot
+sweep ────────┤                             └──▶ Sweep, in processes or on Spark ─▶ SweepResult
+replay ───────┤              ─▶ Replay ─▶ Epoch
+simulate ─────┘              ─▶ SimulationConfig ─▶ Simulation ─▶ Result
 calls.py
 ```
 

@@ -13,19 +13,21 @@ from deltabook.backtest.errors import ConfigurationError
 from deltabook.backtest.replaying import Replay
 from deltabook.backtest.result import Result, StrategyStopped
 from deltabook.backtest.sweep import Sweep, SweepResult
-from deltabook.notebook.inputs import (
+from deltabook.notebook.options import (
+    BacktestOptions,
     DataLike,
     StrategyLike,
     axes_of,
     check_counts,
     checked_views,
+    configuration,
     data_files,
     parameter_texts,
+    shows_options,
     strategies_of,
 )
-from deltabook.notebook.options import BacktestOptions, configuration, shows_options
 from deltabook.simulation import Simulation, SimulationConfig
-from deltabook.simulation.sweep import SimulationExperiment
+from deltabook.simulation.simulation import SimulationExperiment
 from deltabook.wire.symbols import Instrument
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.replay import RecordingFormat

@@ -1,25 +1,153 @@
-"""Options that `run_backtest` and `sweep` share: their names, types, meanings and default values."""
+"""Arguments of the calls, turned into configurations: strategies, data, parameters, grids, and shared options."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, TypeVar
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
+from algo_engine.errors import StrategyNotFound
+from algo_engine.loader import load_strategies
 from algo_engine.strategy import Strategy
-from deltabook.backtest.config import BacktestConfig
-from deltabook.notebook.inputs import (
-    DataLike,
-    StrategyLike,
-    check_counts,
-    checked_views,
-    data_files,
-    parameter_texts,
-    strategies_of,
-)
-from exchange_server.replay import RecordingFormat
+from deltabook.backtest.config import BacktestConfig, DataFile
+from deltabook.backtest.errors import ConfigurationError
+from deltabook.backtest.sweep import Axis
+from deltabook.backtest.views import BacktestViews, find_views, named_sql
+from exchange_server.replay import SCALES, RecordingFormat
 
-__all__ = ["BacktestOptions", "configuration", "shows_options"]
+__all__ = [
+    "BacktestOptions",
+    "DataLike",
+    "StrategyLike",
+    "axes_of",
+    "check_counts",
+    "checked_views",
+    "configuration",
+    "data_files",
+    "parameter_texts",
+    "shows_options",
+    "strategies_of",
+]
+
+StrategyLike: TypeAlias = str | os.PathLike[str] | type[Strategy[Any]]
+"""A built-in name, a path to a file, or a class."""
+DataLike: TypeAlias = (
+    str
+    | os.PathLike[str]
+    | DataFile
+    | Sequence[str | os.PathLike[str] | DataFile]
+    | Mapping[str, str | os.PathLike[str]]
+)
+"""A recorded file, several, or files by the symbol that they play."""
+
+
+def strategies_of(
+    given: StrategyLike | Sequence[StrategyLike],
+) -> tuple[tuple[str, ...], dict[str, type[Strategy[Any]]]]:
+    """Return the names of strategies for a configuration, and those of them that are classes.
+
+    Raises `StrategyNotFound` for anything else, and for a name that occurs twice.
+
+    >>> strategies_of(["market_maker", Strategy])
+    (('market_maker', 'Strategy'), {'Strategy': <class 'algo_engine.strategy.Strategy'>})
+    """
+    several: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+    names: list[str] = []
+    classes: dict[str, type[Strategy[Any]]] = {}
+    for each in several:
+        if isinstance(each, (str, os.PathLike)):
+            names.append(os.fspath(each))
+        else:
+            (loaded,) = load_strategies([each])
+            classes[loaded.name] = each
+            names.append(loaded.name)
+    if not names or len(set(names)) != len(names):
+        raise StrategyNotFound(f"expected strategies with different names, was {', '.join(names) or 'none'}")
+    return tuple(names), classes
+
+
+def data_files(given: DataLike, symbol: str, form: RecordingFormat | None, day: str, tick: str) -> tuple[DataFile, ...]:
+    """Return the files of a configuration; those without a symbol of their own play ``symbol``.
+
+    Raises `ConfigurationError` for a file that is not there, for what names none, and for an unknown format.
+    """
+    if form is not None and form not in SCALES:
+        raise ConfigurationError(f"expected one of the formats {', '.join(SCALES)}, was {form!r}")
+    if isinstance(given, Mapping):
+        pairs: list[tuple[str, Any]] = [(str(name), path) for name, path in given.items()]
+    elif isinstance(given, (str, os.PathLike, DataFile)):
+        pairs = [(symbol, given)]
+    elif isinstance(given, Iterable):
+        pairs = [(symbol, path) for path in given]
+    else:
+        raise ConfigurationError(f"expected a recorded file, or several, was {given!r}")
+    files = []
+    for name, path in pairs:
+        if not isinstance(path, (str, os.PathLike, DataFile)):
+            raise ConfigurationError(f"expected a path to a recorded file, was {path!r}")
+        file = path if isinstance(path, DataFile) else DataFile(Path(path), form or "", name, day, tick)
+        if not (file.path.is_file() or any(file.path.glob("day=*"))):
+            raise ConfigurationError(f"expected a recorded file, was nothing at {file.path}")
+        files.append(file)
+    return tuple(files)
+
+
+def checked_views(views: Mapping[str, str] | None) -> dict[str, str]:
+    """Return views by their names in lower case; raises `ConfigurationError` for SQL that cannot be used."""
+    given = named_sql(views or {})
+    if given:
+        BacktestViews(find_views(list(given), given))
+    return given
+
+
+def check_counts(**counts: int) -> None:
+    """Raise `ConfigurationError` for a number that is below 0."""
+    for name, value in counts.items():
+        if value < 0:
+            raise ConfigurationError(f"expected {name} of 0 or more, was {value}")
+
+
+def parameter_texts(given: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return parameters as a command line has them.
+
+    >>> parameter_texts({"factor": 1.5, "symbols": ("A", "B"), "limits": {"A": 3}, "is_passive": True})
+    ('factor=1.5', 'symbols=A,B', 'limits=A:3', 'is_passive=true')
+    """
+    return tuple(f"{key}={_text(key, value)}" for key, value in (given or {}).items())
+
+
+def axes_of(grid: Any) -> list[Axis]:
+    """Return the axes of a grid; raises `ConfigurationError` for one without values, or with some that are equal.
+
+    >>> axes_of({"interval_ms": range(50, 151, 50)})
+    [('interval_ms', ('50', '100', '150'))]
+    """
+    if not (isinstance(grid, Mapping) and grid):
+        raise ConfigurationError(f"expected a grid as in {{parameter: [values]}}, was {grid!r}")
+    axes: list[Axis] = []
+    for key, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ConfigurationError(f"expected values of {key}, as in [1, 2, 4], was {values!r}")
+        texts = tuple(_text(key, value) for value in values)
+        if not texts or len(set(texts)) != len(texts):
+            raise ConfigurationError(f"expected different values of {key}, was {', '.join(texts) or 'none'}")
+        axes.append((key, texts))
+    return axes
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}:{_text(key, each)}" for name, each in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(_text(key, each) for each in value)
+    if value is None or callable(value):
+        raise ConfigurationError(f"expected a value of the parameter {key}, was {value!r}")
+    return str(value)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

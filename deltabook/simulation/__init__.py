@@ -2,12 +2,11 @@
 
 ```
 config.py ──▶ simulation.py puts the parts together ──▶ deltabook.backtest.Result
-                ├ venue.py        the exchange: over a journal, or in memory
+                ├ venue.py        the exchange: over a journal, or in memory; its operator with planned halts
                 ├ (exchange_server.agents, exchange_server.day: the agents and the phases of the live exchange)
-                ├ operator.py     planned halts
                 ├ publication.py  the feed as changes of views
-                └ participant.py  one strategy: engine, desk, latencies, computation delay
-sweep.py      a simulation for each point of a grid, by deltabook.backtest.sweep
+                ├ participant.py  one strategy: engine, desk, latencies, computation delay
+                └ SimulationExperiment: a simulation for each point of a grid, by deltabook.backtest.sweep
 ```
 
 All of it runs on one `deltabook.backtest.clock.SimulatedClock`: nothing waits, and the same configuration gives the
@@ -15,7 +14,6 @@ same bytes. docs/simulation.md shows how to use it.
 """
 
 from deltabook.simulation.config import SimulationConfig
-from deltabook.simulation.errors import SimulationError
-from deltabook.simulation.simulation import Simulation
+from deltabook.simulation.simulation import Simulation, SimulationError
 
 __all__ = ["Simulation", "SimulationConfig", "SimulationError"]

@@ -1,4 +1,7 @@
-"""One simulation: takes a configuration, returns a result, and writes the directory of an exchange if asked to."""
+"""One simulation: takes a configuration, returns a result, and writes the directory of an exchange if asked to.
+
+`SimulationExperiment` makes it the experiment of a sweep: over seeds, the market, and the parameters of strategies.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
 from twisted.internet.defer import Deferred, execute
 
 from algo_engine.errors import AlgoError
@@ -19,17 +23,15 @@ from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.strategy import Strategy
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import DeltaEncoder
-from deltabook.backtest.errors import ConfigurationError
+from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.latency import parse_latency
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, Totals, result_of
 from deltabook.backtest.views import BacktestViews, find_views
 from deltabook.simulation.config import SimulationConfig, checked, exchange_config, parse_halt, parse_span_s
-from deltabook.simulation.errors import SimulationError
-from deltabook.simulation.operator import Operator
 from deltabook.simulation.participant import Delays, Participant
 from deltabook.simulation.publication import BookQuotes, FeedCounter, Publication, PublishedQuotes
-from deltabook.simulation.venue import JournalledVenue, MemoryVenue
+from deltabook.simulation.venue import JournalledVenue, MemoryVenue, Operator
 from exchange_server.agents import AgentFlow
 from exchange_server.clock import MarketClock
 from exchange_server.config import ExchangeConfig, agent_instruments, rules_of
@@ -42,7 +44,12 @@ from exchange_server.upkeep import Upkeep
 from runtime.native.cache import default_kernels
 from runtime.relations.retention import Retention
 
-__all__ = ["Simulation"]
+__all__ = ["Simulation", "SimulationError", "SimulationExperiment"]
+
+
+class SimulationError(BacktestError):
+    """A simulation could not be run to its end; the message is one line a user can act on."""
+
 
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
@@ -367,3 +374,54 @@ def _few_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+_AGENTS: Final = "agents."
+_FIELDS: Final = {
+    "seed": "seed",
+    "hours": "hours",
+    "agents": "agents",
+    "rate": "rate_per_s",
+    "agent_delay": "agent_delay",
+    "collar_bps": "collar_bps",
+    "latency": "latency",
+    "compute": "compute",
+    "step_us": "step_us",
+}
+"""Axis → field of the configuration."""
+
+
+class SimulationExperiment:
+    """Experiment whose runs are simulations, see `deltabook.backtest.sweep.Experiment`.
+
+    An axis is a field of the configuration (``seed``, ``rate``, ``latency``, …), a setting of the agents
+    (``agents.noise.market``), or else a parameter of a strategy.
+    """
+
+    config_type = SimulationConfig
+
+    @staticmethod
+    def run(config: SimulationConfig, classes: Mapping[str, type[Strategy[Any]]]) -> Result:
+        """See `Experiment.run`."""
+        return Simulation(config, classes=classes).run()
+
+    @staticmethod
+    def at(config: SimulationConfig, values: Sequence[tuple[str, str]]) -> SimulationConfig:
+        """See `Experiment.at`."""
+        fields: dict[str, Any] = {}
+        settings, parameters = list(config.settings), list(config.parameters)
+        for key, value in values:
+            if key in _FIELDS:
+                fields[_FIELDS[key]] = value
+            elif key.startswith(_AGENTS):
+                settings.append(f"{key.removeprefix(_AGENTS)}={value}")
+            else:
+                parameters.append(f"{key}={value}")
+        return checked(
+            msgspec.structs.replace(config, **fields, settings=tuple(settings), parameters=tuple(parameters))
+        )
+
+    @staticmethod
+    def files(config: SimulationConfig) -> list[Path]:
+        """See `Experiment.files`."""
+        return [Path(config.agents)] if config.agents.endswith(".json") else []

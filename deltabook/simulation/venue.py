@@ -1,10 +1,12 @@
-"""The exchange of a simulation: the live one over a journal, or the same market without one.
+"""The exchange of a simulation: the live one over a journal, or the same market without one, and its operator.
 
 ```
 agents, day, operator, participants ──submit──▶ Venue ──▶ Market ──▶ each account its own, then `published`
                                                  ├ JournalledVenue   exchange_server.Exchange: journal, feed, snapshots
                                                  └ MemoryVenue       nothing is stored
 ```
+
+Planned halts are requests of the live exchange's operator.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from deltabook.backtest.clock import SimulatedClock
+from deltabook.backtest.errors import ConfigurationError
+from deltabook.simulation.config import Halt
 from exchange_server.clock import MarketClock
 from exchange_server.exchange import Exchange
-from exchange_server.matching import AnyInput, FeedEncoder, Market, MarketRules, Now
+from exchange_server.matching import AnyInput, FeedEncoder, Market, MarketRules, Now, Phase, PhaseName
 from exchange_server.matching.account import Account
 from exchange_server.outputs import protocols_of
 
-__all__ = ["JournalledVenue", "MemoryVenue", "Venue"]
+__all__ = ["JournalledVenue", "MemoryVenue", "Operator", "Venue"]
 
 
 class Venue(Protocol):
@@ -124,3 +129,39 @@ class MemoryVenue:
             listener = self._listeners.get(teller.account.index)
             if count and listener is not None:
                 listener(data)
+
+
+_REASON = "MWC1"
+_SECOND_NS = 1_000_000_000
+
+
+class Operator:
+    """Operator that declares each halt, begins its auction, and resumes trading; raises `ConfigurationError` for a halt
+    of a symbol that is not traded, or outside the trading hours."""
+
+    def __init__(self, venue: Venue, clock: SimulatedClock, halts: Sequence[Halt], trading_s: float) -> None:
+        self._venue, self._clock, self._halts = venue, clock, tuple(halts)
+        for halt in halts:
+            if halt.symbol and halt.symbol not in venue.market.books:
+                raise ConfigurationError(
+                    f"expected a halt of one of {', '.join(venue.market.books)}, was of {halt.symbol}"
+                )
+            if halt.at_s + halt.halted_s + halt.auction_s >= trading_s:
+                raise ConfigurationError(
+                    f"expected a halt that ends within {trading_s:g} s of trading, was one at {halt.at_s:g} s"
+                )
+
+    def begin(self, trading_ns: int) -> None:
+        """Schedule all halts; trading begins at this time."""
+        for halt in self._halts:
+            at_ns = trading_ns + round(halt.at_s * _SECOND_NS)
+            self._clock.call_at(at_ns, self._change, halt.symbol, "halted")
+            at_ns += round(halt.halted_s * _SECOND_NS)
+            if halt.auction_s:
+                self._clock.call_at(at_ns, self._change, halt.symbol, "auction-halt")
+                at_ns += round(halt.auction_s * _SECOND_NS)
+            self._clock.call_at(at_ns, self._change, halt.symbol, "continuous")
+
+    def _change(self, symbol: str, phase: PhaseName) -> None:
+        reason = _REASON if phase == "halted" else ""
+        self._venue.submit([Phase(self._venue.next_time_ns(), symbol, phase, reason)])

@@ -19,7 +19,7 @@ import yaml  # type: ignore[import-untyped]
 
 from deltabook.cli._names import option_name
 from deltabook.cli._root import COMMANDS
-from deltabook.cluster.executor import executor_launch
+from deltabook.cluster.daemons import executor_launch
 from deltabook.cluster.secrets import CERTIFICATES, TOKENS
 from runtime.native.cache import FOLDER_VARIABLE
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.cluster.daemons import AUTO, DaemonConfig, DaemonRole, Launch, prepare, take_directory
+from deltabook.cluster.daemons import AUTO, DaemonConfig, DaemonRole, Launch, executor_launch, prepare, take_directory
 from deltabook.cluster.errors import ClusterError
-from deltabook.cluster.executor import executor_launch
 from runtime.spark.errors import SparkLaneError
 
 SECRET = "0123456789abcdef-a-secret"

@@ -1,7 +1,9 @@
-"""The command lines of the demo's processes."""
+"""The folder of a demo: fresh, one of few, and never anything else removed; the command lines of its processes."""
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +12,8 @@ from click import Context, Group
 
 from algo_engine.loader import load_strategies
 from deltabook.cli import main
-from deltabook.demo import DemoError, Feed, Flow, make_stages
-from deltabook.demo.plan import EXPRESS, PARAMETERS, STRATEGIES, STREAMS, VIEWS, SparkPlace
+from deltabook.demo import DemoError, Feed, Flow, make_run_folder, make_stages
+from deltabook.demo.plan import EXPRESS, KEPT_RUNS, PARAMETERS, STRATEGIES, STREAMS, VIEWS, SparkPlace
 
 PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing connects to them
 
@@ -147,3 +149,48 @@ def test_all_processes_go_by_one_name() -> None:
         command = list(stage.command(PORTS))
         assert command[command.index("--run-id") + 1] == "loop-7"
         assert command.index("--run-id") < command.index(stage.role), "an option of the root command"
+
+
+NOW = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
+DEAD_PID = 2**22 + 1
+"""Above the largest process id that Linux and macOS give."""
+
+
+def test_a_fresh_folder_has_the_time_and_the_process_in_its_name(tmp_path: Path) -> None:
+    folder = make_run_folder(None, now=NOW, base=tmp_path / "runs", pid=77)
+    assert folder == tmp_path / "runs" / "20260301T123005Z-77"
+    assert folder.is_dir()
+
+
+def test_old_runs_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    others = [tmp_path / "notes", tmp_path / "20260101T000000Z-x", tmp_path / f"20260101T000000Z-{os.getpid()}"]
+    for other in others:
+        other.mkdir()
+    old = [tmp_path / f"2026020{day}T000000Z-{DEAD_PID}" for day in range(1, 9)]
+    for folder in old:
+        (folder / "exchange").mkdir(parents=True)
+    fresh = make_run_folder(None, now=NOW, base=tmp_path)
+    assert all(other.is_dir() for other in others)  # the last of them is of a process that lives
+    assert [folder.name for folder in old if folder.exists()] == [folder.name for folder in old[-KEPT_RUNS + 1 :]]
+    assert fresh.is_dir()
+
+
+def test_a_given_folder_is_made_and_must_be_empty(tmp_path: Path) -> None:
+    assert make_run_folder(tmp_path / "a" / "b", now=NOW).is_dir()
+    with pytest.raises(DemoError, match="expected an empty folder for the run, was"):
+        make_run_folder(tmp_path / "a", now=NOW)
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DemoError, match=r"expected a folder for the run, was .*file"):
+        make_run_folder(tmp_path / "file", now=NOW)
+
+
+def test_the_temporary_folder_serves_where_the_usual_one_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    folder = make_run_folder(None, now=NOW, base=tmp_path / "file" / "runs")
+    assert folder.parent == tmp_path / "temporary" / "deltabook-runs"
