@@ -9,22 +9,17 @@ import msgspec
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from deltabook.dashboard.algos import Algos
-from deltabook.dashboard.asking import Asker, HttpAsker
 from deltabook.dashboard.bars import Bars
-from deltabook.dashboard.exchange import Exchange
+from deltabook.dashboard.followers import Algos, Exchange, Results
 from deltabook.dashboard.frames import Frames, Scope
 from deltabook.dashboard.history import MOST_SYMBOLS, History, Series
-from deltabook.dashboard.links import Link
-from deltabook.dashboard.lists import Lists
 from deltabook.dashboard.market import Market
 from deltabook.dashboard.opened import OpenViews
 from deltabook.dashboard.pages import Pages
-from deltabook.dashboard.panels import MOST_TRADES, SymbolPanels
-from deltabook.dashboard.peers import Peer
+from deltabook.dashboard.peers import Asker, HttpAsker, Link, Peer
 from deltabook.dashboard.records import Links
-from deltabook.dashboard.results import Results
 from deltabook.dashboard.scales import Scales
+from deltabook.dashboard.sections import MOST_TRADES, Lists, SymbolPanels
 from deltabook.wire.access import Access, PortSecurity
 from deltabook.wire.symbols import Instrument
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from deltabook.dashboard.asking import Asker, Refused
 from deltabook.dashboard.history import Series
-from deltabook.dashboard.rounds import Rounds
+from deltabook.dashboard.peers import Asker, Refused, Rounds
 from deltabook.wire.results import WEIGHT, Frame, FrameDecoder, FrameError
 
 __all__ = ["MOST_CHANGES", "MOST_ROWS", "MOST_VIEWS", "Counts", "OpenView", "OpenViews"]

@@ -1,21 +1,253 @@
-"""The process: a dashboard on the real reactor, its port, its events, and its end."""
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The process: a dashboard on the real reactor, its port, its events, and its end.
+
+The port serves the page's files, ``/v1/status``, ``/metrics`` for a monitor, and the pages' socket, ``/v1/frames``.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import IO, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, Final, cast, get_args
 
+import msgspec
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.http import Request
+from twisted.web.resource import Resource
+from twisted.web.server import Request as SiteRequest
+from twisted.web.server import Site
+from twisted.web.websocket import WebSocketResource, WebSocketTransport
+from wsproto.utilities import LocalProtocolError
+from zope.interface import implementer
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig
 from deltabook.dashboard.errors import DashboardError
-from deltabook.dashboard.metrics import DashboardMetrics
-from deltabook.dashboard.site import dashboard_site
+from deltabook.dashboard.pages import MOST_PAGES, Page, Pages
+from deltabook.dashboard.peers import LinkState
+from deltabook.vendored import UPLOT
+from deltabook.wire.access import Access
+from deltabook.wire.metrics import METRICS_PATH, Exposition, counter, gauge, labelled
 from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
+from deltabook.wire.site import PAGE_HEADERS, BoundedSite, page_files, read_file
 
-__all__ = ["DashboardProcess", "run"]
+__all__ = ["DashboardMetrics", "DashboardProcess", "dashboard_site", "run"]
+
+Figures = Mapping[str, int | float | str | None]
+
+_PREFIX: Final = "deltabook_dashboard"
+_GAUGES: Final = (
+    ("pages", "Pages that are open."),
+    ("stuck_pages", "Of them, those whose connection is full."),
+    ("symbols", "Symbols that are known."),
+)
+_COUNTED: Final = (
+    ("frames_sent", "Frames that pages were sent."),
+    ("frames_encoded", "Sections that were encoded for them."),
+    ("bytes_sent", "Of these frames."),
+)
+"""Figure, which is also the metric's name, and help."""
+_PEERS: Final = ("results", "algo", "exchange")
+
+
+class DashboardMetrics:
+    """Asked on the reactor's thread."""
+
+    def __init__(self, figures: Callable[[], Figures], run_id: str = "") -> None:
+        """``figures``: those of status lines."""
+        self._figures = figures
+        self.answer = Exposition("dashboard", run_id, self._collect).answer
+        """The text for a monitor that accepts some types, and its type."""
+
+    def _collect(self) -> Iterator[Metric]:
+        figures = self._figures()
+        for make, listed in ((gauge, _GAUGES), (counter, _COUNTED)):
+            for name, what in listed:
+                yield make(f"{_PREFIX}_{name}", what, float(figures[name] or 0))
+        states = [((peer, state), float(figures[peer] == state)) for peer in _PEERS for state in get_args(LinkState)]
+        yield labelled(GaugeMetricFamily, f"{_PREFIX}_peer", "1 for the state of a peer.", ("peer", "state"), states)
+
+
+MOST_MESSAGE_BYTES: Final = 4_096
+"""Largest size of a message of a page."""
+_MOST_CONNECTIONS: Final = MOST_PAGES + 64
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+@implementer(IPushProducer)
+class _Socket:
+    """One page's connection."""
+
+    def __init__(self, pages: Pages, clock: Any, request: Request) -> None:
+        self._pages, self._clock, self._channel = pages, clock, cast(Any, request.channel)
+        self._transport: Any = None
+        self._page: Page | None = None
+        self._unread_bytes = 0
+
+    def negotiationStarted(self, transport: WebSocketTransport) -> None:
+        """The connection is being upgraded."""
+        self._transport = transport
+
+    def negotiationFinished(self) -> None:
+        """It is a socket now."""
+        below = self._channel.transport
+        below.unregisterProducer()  # which was the HTTP channel
+        self._transport.attachProducer(self)
+        # Fragments are joined by Twisted without a limit, so that bytes are counted before they come to that.
+        received = self._channel.dataReceived
+
+        def bounded(data: bytes) -> None:
+            self._unread_bytes += len(data)
+            if self._unread_bytes > 2 * MOST_MESSAGE_BYTES:
+                self.abort()
+            else:
+                received(data)
+
+        self._channel.dataReceived = bounded
+        self._page = self._pages.open(self)
+
+    def textMessageReceived(self, message: str) -> None:
+        """A page says something."""
+        self._unread_bytes = 0
+        if self._page is not None:
+            self._page.receive(message.encode("utf-8"))
+
+    def bytesMessageReceived(self, data: bytes | bytearray) -> None:
+        """No page says that."""
+        del data
+        self.close(1003, "expected text")
+
+    def pongReceived(self, payload: bytes) -> None:
+        """Nothing was asked."""
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The page has gone."""
+        del reason
+        if self._page is not None:
+            self._pages.closed(self._page)
+            self._page = None
+
+    # See `Wire`
+
+    def send(self, data: bytes) -> None:
+        """A text message."""
+        try:
+            self._transport.sendTextMessage(data.decode("utf-8"))
+        except LocalProtocolError:  # it has said goodbye, and the end of its connection has not been told of yet
+            self.abort()
+
+    def close(self, code: int, reason: str) -> None:
+        """End it, behind what was sent."""
+        page, self._page = self._page, None
+        if page is not None:
+            self._pages.closed(page)
+        try:
+            self._transport.loseConnection(code, reason)
+        except LocalProtocolError:
+            self.abort()
+
+    def abort(self) -> None:
+        """End it at once."""
+        page, self._page = self._page, None
+        if page is not None:
+            self._pages.closed(page)
+        self._channel.transport.abortConnection()
+
+    # See `IPushProducer`: what is below tells when it is full
+
+    def pauseProducing(self) -> None:
+        """It is full."""
+        if self._page is not None:
+            self._page.full(self._clock.seconds())
+
+    def resumeProducing(self) -> None:
+        """It has room again."""
+        if self._page is not None:
+            self._page.drained()
+
+    def stopProducing(self) -> None:
+        """It is gone; `connectionLost` follows."""
+
+
+class _Sockets:
+    """Makes one for each page."""
+
+    def __init__(self, pages: Pages, clock: Any) -> None:
+        self._pages, self._clock = pages, clock
+
+    def buildProtocol(self, request: Request) -> _Socket:
+        """See `WebSocketServerFactory`."""
+        return _Socket(self._pages, self._clock, request)
+
+
+class _Root(Resource):
+    """Every path."""
+
+    isLeaf = True
+
+    def __init__(
+        self, pages: Pages, status: Callable[[], object], metrics: DashboardMetrics, access: Access, clock: Any
+    ) -> None:
+        super().__init__()
+        self._access, self._status, self._metrics = access, status, metrics
+        self._files = page_files("deltabook.dashboard")
+        self._files |= {f"/{name}": read_file(UPLOT / name) for name in ("uPlot.iife.min.js", "uPlot.min.css")}
+        self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
+
+    def render(self, request: Request) -> bytes | int:
+        """A file, the status, a socket, or one line that says what was expected."""
+        path = request.path.decode("ascii", "replace")
+        if request.method not in {b"GET", b"HEAD"}:
+            request.setHeader("allow", "GET, HEAD")
+            return _refuse(request, 405, f"expected GET, was {request.method.decode('ascii', 'replace')[:20]}")
+        origin, asked = request.getHeader("origin"), request.getHeader("host")
+        own = f"{'https' if request.isSecure() else 'http'}://{asked}"
+        refusal = self._access.refusal(
+            str(getattr(request.getClientAddress(), "host", "")),
+            request.getHeader("authorization"),
+            None if origin == own else origin,
+            asked,
+        )
+        # A page cannot say a token before it has its files and its socket, and says it there.
+        if refusal is not None and not (refusal[0] == 401 and (path in self._files or path == "/v1/frames")):
+            return _refuse(request, *refusal)
+        if path in self._files:
+            for name, value in PAGE_HEADERS.items():
+                request.setHeader(name, value)
+            return _reply(request, 200, self._files[path].body, self._files[path].content_type)
+        if path == "/v1/status":
+            return _reply(request, 200, msgspec.json.encode(self._status()), "application/json")
+        if path == METRICS_PATH:
+            return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
+        if path == "/v1/frames" and request.method == b"GET":
+            return self._socket.render_GET(cast(SiteRequest, request))
+        known = f"/, /v1/status, {METRICS_PATH} or the socket /v1/frames"
+        return _refuse(request, 404, f"expected to get {known}, was {path[:80]}")
+
+
+def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
+    request.setResponseCode(status)
+    request.setHeader("content-type", content_type)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("content-length", str(len(body)))
+    return b"" if request.method == b"HEAD" else body
+
+
+def _refuse(request: Request, status: int, text: str) -> bytes:
+    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", _TEXT)
+
+
+def dashboard_site(
+    pages: Pages, status: Callable[[], object], metrics: DashboardMetrics, access: Access, clock: Any
+) -> Site:
+    """The port's site."""
+    return BoundedSite(_Root(pages, status, metrics, access, clock), _MOST_CONNECTIONS)
+
 
 ROLE = "dashboard"
 

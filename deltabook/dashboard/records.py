@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from deltabook.dashboard.links import LinkLine
+from deltabook.dashboard.peers import LinkLine
 
 __all__ = [
     "BookSection",

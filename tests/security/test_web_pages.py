@@ -14,8 +14,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from deltabook.dashboard.metrics import DashboardMetrics
-from deltabook.dashboard.site import dashboard_site
+from deltabook.dashboard.process import DashboardMetrics, dashboard_site
 from deltabook.wire.access import Access
 from tests.generators.operated import Operated
 from tests.generators.results_lab import ResultsLab

@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from deltabook.cli import main
-from deltabook.dashboard.metrics import DashboardMetrics
+from deltabook.dashboard.process import DashboardMetrics
 from deltabook.wire.service import UpstreamLine
 from runtime.compiler import NamedSelect
 from runtime.service.config import LiveConfig
@@ -25,7 +25,7 @@ from tests.generators.monitored import samples_of
 from tests.generators.operated import Operated
 from tests.generators.results_lab import ResultsLab
 from tests.unit.algo_engine.status.test_http import Port
-from tests.unit.deltabook.dashboard.test_metrics import FIGURES
+from tests.unit.deltabook.dashboard.test_process import FIGURES
 
 ROOT = Path(__file__).parents[3]
 ALERTS = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 
 from deltabook.dashboard.opened import MOST_CHANGES, MOST_ROWS, MOST_VIEWS, OpenView, OpenViews
 from deltabook.wire.results import Frame, FrameHeader, encode_frame
-from tests.unit.deltabook.dashboard.test_following import Saying
+from tests.unit.deltabook.dashboard.test_followers import Saying
 
 
 def frame(kind: Any, rows: dict[int, int], step: int = 1, **more: Any) -> Frame:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from deltabook.dashboard.errors import DashboardError
-from deltabook.dashboard.links import Link
-from deltabook.dashboard.peers import Peer
+from deltabook.dashboard.peers import Link, Peer
 
 
 def test_an_address_that_is_given_is_that() -> None:

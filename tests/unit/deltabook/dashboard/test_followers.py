@@ -10,13 +10,9 @@ import pytest
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
-from deltabook.dashboard.algos import Algos
-from deltabook.dashboard.asking import Refused
-from deltabook.dashboard.exchange import Exchange
-from deltabook.dashboard.links import Link
+from deltabook.dashboard.followers import Algos, Exchange, Results
 from deltabook.dashboard.market import VIEWS, Market
-from deltabook.dashboard.peers import Peer
-from deltabook.dashboard.results import Results
+from deltabook.dashboard.peers import Link, Peer, Refused
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.admin import Book, Statistics, SymbolLine
 from deltabook.wire.results import FrameHeader, encode_frame

@@ -1,7 +1,8 @@
-"""Follows a runtime: how it is, which views it keeps, their changes, and whatever view is looked at."""
+"""Followers of an exchange, a process of strategies and a runtime: what each says of itself, asked round by round."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,15 +12,158 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from deltabook.dashboard.asking import Asker, Refused
-from deltabook.dashboard.links import Link
 from deltabook.dashboard.market import VIEWS, Market
-from deltabook.dashboard.rounds import Rounds
+from deltabook.dashboard.peers import Asker, Link, Refused, Rounds
+from deltabook.dashboard.scales import Scales
+from deltabook.wire.admin import BOOK_PATH, STATISTICS_PATH, Book, Statistics, SymbolLine
+from deltabook.wire.admin import STATUS_PATH as EXCHANGE_STATUS_PATH
 from deltabook.wire.results import FrameDecoder, FrameError
+from deltabook.wire.strategies import FILLS_PATH, ORDERS_PATH, FillLine, Fills, Orders, Strategies
+from deltabook.wire.strategies import STATUS_PATH as STRATEGIES_STATUS_PATH
+from deltabook.wire.symbols import Instrument
 
-__all__ = ["Column", "Results", "ViewLine"]
+__all__ = ["MOST_FILLS", "Algos", "Exchange", "Results", "ViewLine"]
 
-_ROUND_S: Final = 0.5
+_EXCHANGE_ROUND_S: Final = 1.0
+_MOST_PAGES: Final = 10
+"""Largest number of pages of the list of symbols."""
+_MOST_NEW: Final = 50
+"""Symbols whose lot is asked for in one round."""
+
+_statistics: Final = msgspec.json.Decoder(Statistics)
+_book: Final = msgspec.json.Decoder(Book)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """What is read of the exchange's status."""
+
+    up_s: float
+
+
+_status: Final = msgspec.json.Decoder(_Status)
+
+
+class Exchange:
+    """One exchange. What it said last stays when it is lost."""
+
+    def __init__(self, asker: Asker, link: Link, scales: Scales, wanted: Callable[[str], bool], clock: Any) -> None:
+        """``wanted`` says of which symbols the scale is needed."""
+        self.link = link
+        self.phases: dict[str, str] = {}
+        """Symbol → what its trading is doing, ``continuous`` mostly."""
+        self._asker, self._scales, self._wanted = asker, scales, wanted
+        self._lots: dict[str, str] = {}
+        self._rounds = Rounds(clock, _EXCHANGE_ROUND_S, self._round, link.lost)
+
+    def start(self) -> None:
+        """Ask from now on."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._rounds.stop()
+
+    async def _round(self) -> None:
+        lines: list[SymbolLine] = []
+        for _ in range(_MOST_PAGES):
+            after = f"?after={quote(lines[-1].symbol, safe='')}" if lines else ""
+            page = _statistics.decode(await self._asker.ask(f"{STATISTICS_PATH}{after}"))
+            lines.extend(page.symbols)
+            if not page.symbols or len(lines) >= page.total_symbols:
+                break
+        self.phases = {line.symbol: line.phase for line in lines}
+        new = [line for line in lines if line.symbol not in self._lots and self._wanted(line.symbol)]
+        for line in new[:_MOST_NEW]:
+            book = _book.decode(await self._asker.ask(f"{BOOK_PATH}{quote(line.symbol, safe='')}?depth=1"))
+            self._lots[line.symbol] = book.lot_size
+            self._scales.learn(Instrument(line.symbol, book.tick_size, book.lot_size))
+        self.link.up(_status.decode(await self._asker.ask(EXCHANGE_STATUS_PATH)).up_s)
+        self.link.live()
+
+
+_ALGO_ROUND_S: Final = 0.3
+_ORDERS_EVERY: Final = 3
+"""Rounds between two looks at the orders."""
+MOST_FILLS: Final = 2_000
+"""That are kept, the newest of all strategies."""
+_DAY_S: Final = 86_400.0
+"""What a chart shows."""
+
+_strategies: Final = msgspec.json.Decoder(Strategies)
+_fills: Final = msgspec.json.Decoder(Fills)
+_orders: Final = msgspec.json.Decoder(Orders)
+
+
+class Algos:
+    """One process. What it said last stays when it is lost."""
+
+    def __init__(self, asker: Asker, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
+        self.link = link
+        self.strategies: Strategies | None = None
+        """None before it has answered."""
+        self.orders = Orders(())
+        self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
+        """Oldest first."""
+        self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
+        """Fills that have no place in time yet, and whether they have come while this process was followed."""
+        self._asker, self._on_round = asker, on_round
+        self._run, self._after, self._round_number = "", 0, 0
+        self._rounds = Rounds(clock, _ALGO_ROUND_S, self._round, self._failed)
+
+    def start(self) -> None:
+        """Ask from now on."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._rounds.stop()
+
+    async def _round(self) -> None:
+        report = _strategies.decode(await self._asker.ask(STRATEGIES_STATUS_PATH))
+        if report.run != self._run:
+            # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
+            self._run, self._after = report.run, 0
+            self.fills.clear()
+            self._unplaced.clear()
+            self._round_number = 0
+        while report.last_fill > self._after:
+            fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
+            if fills.run != self._run or not fills.fills:
+                break
+            self.fills.extend(fills.fills)
+            is_new = self.strategies is not None and self.strategies.run == self._run
+            self._unplaced.extend((fill, is_new) for fill in fills.fills)
+            self._after = max(fills.last, fills.fills[-1].number)
+        if self._round_number % _ORDERS_EVERY == 0:
+            self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
+        self._round_number += 1
+        self.strategies = report
+        self.link.up(report.up_s)
+        self.link.live()
+        self._on_round()
+
+    def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
+        """Return the fills since the last call that have a place in market time, in seconds; oldest first.
+
+        ``market_s`` is the market time of the runtime's views. They may count it otherwise than the exchange, from
+        midnight: there a fill that has just come stands at the newest time, and one from before has no place.
+        """
+        placed: list[tuple[FillLine, float]] = []
+        for fill, is_new in self._unplaced:
+            time_s = fill.time_ns / 1e9
+            if abs(market_s - time_s) <= _DAY_S:
+                placed.append((fill, time_s))
+            elif is_new:
+                placed.append((fill, market_s))
+        self._unplaced.clear()
+        return placed
+
+    def _failed(self, reason: str) -> None:
+        self.link.lost(reason)
+        self._on_round()
+
+
+_RUNTIME_ROUND_S: Final = 0.5
 _VIEWS_EVERY: Final = 4
 """Number of rounds between requests of `/v1/views`, whose row counts the runtime has to compute."""
 _SILENCE_S: Final = 4.0
@@ -113,7 +257,7 @@ class Results:
         self._changes: dict[str, _Changes] = {}
         self._statistics: Mapping[str, Any] = {}
         self._round_number = 0
-        self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
+        self._rounds = Rounds(clock, _RUNTIME_ROUND_S, self._round, self._failed)
 
     def start(self) -> None:
         """Ask from now on."""

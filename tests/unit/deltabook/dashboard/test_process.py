@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltabook.dashboard.metrics import DashboardMetrics
+from deltabook.dashboard.process import DashboardMetrics
 from tests.generators.monitored import read_samples
 
 FIGURES: dict[str, int | float | str | None] = {
