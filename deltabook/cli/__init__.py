@@ -3,13 +3,13 @@
 ```
 deltabook [--config FILE] [--debug] [--log-format json|text] COMMAND ...
    │
-   ├─ _config.py   TOML file → defaults of the options (a flag wins over the environment, that over the file)
+   ├─ _root.py     the root group; a TOML file → defaults of the options (a flag wins over the environment, that over
+   │               the file); errors → one line on standard error
+   ├─ _groups.py   groups that load a command when it is named, one that runs when none is, sections of helps
    ├─ _logging.py  twisted.logger → standard error
-   ├─ _root.py     the root group; errors → one line on standard error
-   └─ demo.py doctor.py exchange.py runtime.py algo.py replay.py query.py   each with an attribute `command`
-                        └─ _exchange_run.py      its process: what runs if nothing else is named (_groups.py)
-                           _exchange_reports.py, _exchange_changes.py ──_admin.py──▶ the admin port of one that runs
-                           _exchange_files.py    its journal and its users
+   └─ algo.py cluster.py exchange.py query.py runtime.py …   each with an attribute `command`
+                           └─ _exchange_admin.py ──_ports.py──▶ the admin port of one that runs
+                              _exchange_files.py  its journal and its users
 ```
 """
 

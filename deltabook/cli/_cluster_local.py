@@ -15,7 +15,7 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.defer import maybeDeferred
 from twisted.python.failure import Failure
 
-from deltabook.cli._run_id import given_run_id
+from deltabook.cli._options import given_run_id
 from deltabook.cli._spark_options import MEMORY, logs_json
 from deltabook.cluster.local import LocalCluster, LocalConfig
 from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals

@@ -8,10 +8,9 @@ from typing import Final
 
 import click
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._options import ConfigurationError
 from deltabook.cli._ports import print_json
-from deltabook.cli._progress import progress
-from deltabook.cli._tables import print_table
+from deltabook.cli._terminal import print_table, progress
 from deltabook.wire import admin
 from deltabook.wire.itch import LARGEST_BROKER
 

@@ -1,18 +1,139 @@
-"""A group of commands that are loaded when they are named, with one that runs when none is."""
+"""Groups of commands that are loaded when they are named, and what holds for every command: its help and its names.
+
+An option has one meaning in all commands, so one table maps options to sections of long helps.
+
+``--start-on`` of ``deltabook exchange run`` is ``DELTABOOK_EXCHANGE_START_ON`` in the environment and ``start-on`` in
+the table ``[exchange]`` of the file. Click would take the name of the function's parameter, which the code chooses.
+Names of earlier versions are refused, and the error contains the name to use.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MethodType
+from typing import Any, Final
 
 import click
 
-from deltabook.cli._names import align_names
-from deltabook.cli._sections import group_help
 from deltabook.wire.advice import did_you_mean
 
-__all__ = ["DefaultCommand", "LazyGroup", "check_command", "tidy_command"]
+__all__ = [
+    "MANY_OPTIONS",
+    "SECTIONS",
+    "DefaultCommand",
+    "LazyGroup",
+    "former_name",
+    "option_name",
+]
+
+
+def option_name(option: click.Option) -> str:
+    """The name of an option in the configuration file, such as ``start-on``."""
+    long = next((name for name in option.opts if name.startswith("--")), f"--{option.name}")
+    return long.removeprefix("--").replace("_", "-")
+
+
+def former_name(option: click.Option) -> str:
+    """The name that an option had there up to version 0.1; empty if it is still its name."""
+    name = str(option.name).replace("_", "-")
+    return name if name != option_name(option) else ""
+
+
+def align_names(command: click.Command) -> None:
+    """Have the options of a command read from the environment under their names on the command line."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and former_name(parameter):
+            parameter.resolve_envvar_value = MethodType(_from_environment, parameter)  # type: ignore[method-assign]
+
+
+def _from_environment(option: click.Option, context: click.Context) -> str | None:
+    """The value of an option in the environment; raises `click.UsageError` for a former name of it."""
+    value = click.Parameter.resolve_envvar_value(option, context)
+    if value is not None or context.auto_envvar_prefix is None or not option.allow_from_autoenv:
+        return value
+    prefix = f"{context.auto_envvar_prefix}_"
+    name = prefix + option_name(option).replace("-", "_").upper()
+    former = prefix + str(option.name).upper()
+    if os.environ.get(former) and former != option.envvar:
+        raise click.UsageError(
+            f"expected {option.envvar or name} in the environment, was {former}, its name up to version 0.1", context
+        )
+    return os.environ.get(name) or None
+
+
+MANY_OPTIONS: Final = 12
+"""A command with more options has them in sections."""
+SECTIONS: Final[Mapping[str, str]] = {
+    "What it reads": (
+        "--feed --upstream --system --upstream-symbols --feed-attempts --feed-protocol --feed-tick --feed-day "
+        "--reader-dir --most-readers --data --data-dir --file --connect --format --symbol --stocks --day --tick "
+        "--at-most-once --capture --results --results-token-file --results-ca-file --algo --algo-token-file "
+        "--algo-ca-file --exchange --exchange-token-file --exchange-ca-file --peers --scale --ca-file --warm-up "
+        "--limit --step --orderbook --trades --queue --max-crossed"
+    ),
+    "Views and rows": (
+        "--views --express --spark --lane --mode --most-views --every-epoch --adaptor --column --option --relation "
+        "--keep-rows --keep-time --step-us"
+    ),
+    "Strategies and orders": (
+        "--orders --param --grid --fees --latency --compute --seed --broker --on-restart --order-fsync --keep-views"
+    ),
+    "The market": (
+        "--instruments --hours --start --warm-up-seconds --agents --agent-style --set --agent-delay --rate --users "
+        "--limits --opening-auction --trading --closing-auction --halt "
+        "--collar-bps --max-live-orders --start-on --start-on-brokers"
+    ),
+    "Replay of a recording": "--replay --replay-mode --speed",
+    "Where it listens": (
+        "--port --itch-port --ouch-port --glimpse-port --mold-to --mold-port --admin-port --http-port --pg-port "
+        "--interface --admin-interface --ui-interface --ui-port --ui-proxy --private-network --private-name "
+        "--token-file --tls-cert --tls-key --admin-token-file --admin-tls-cert --admin-tls-key --allow-origin "
+        "--secret-file"
+    ),
+    "Limits of its clients": (
+        "--requests-per-s --most-subscribers --tuple-queues --queue-kilobytes --most-cursors --cursor-megabytes "
+        "--cursor-seconds --questions --question-seconds --question-megabytes --question-rows"
+    ),
+    "Epochs, disk and speed": (
+        "--dir --epoch-ms --epoch-messages --max-epochs-per-batch --snapshot-epochs --snapshot-megabytes "
+        "--snapshot-results --retain-epochs --retain-megabytes --disk-limit-megabytes --threads --fsync "
+        "--fsync-interval --snapshot-inputs --snapshot-interval --keep-snapshots --reactor --busy-poll-ms"
+    ),
+    "Spark": (
+        "--master --shards --driver-host --driver-bind --driver-port --block-manager-port --spark-niceness "
+        "--spark-quiet-ms --driver-memory --executor-memory --executor-cores --max-cores --spark-secret-file "
+        "--spark-ui --spark-ui-port --spark-ui-interface --spark-ui-proxy --event-log --spark-metrics --spark-conf "
+        "--cores --memory --metrics"
+    ),
+    "Running and output": (
+        "--jobs --out --keep-results --json --stop-seconds --status-interval --exit-with-stdin --help"
+    ),
+}  # fmt: skip
+"""Title → options, in the order of a help."""
+_OTHERS: Final = "Other options"
+
+
+def group_help(command: click.Command) -> None:
+    """Have the help of a command show its options in sections if there are many."""
+    if sum(isinstance(parameter, click.Option) for parameter in command.params) > MANY_OPTIONS:
+        command.format_options = MethodType(_format_options, command)  # type: ignore[method-assign]
+
+
+def _format_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+    title_of = {option: title for title, options in SECTIONS.items() for option in options.split()}
+    rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, _OTHERS)}
+    for parameter in command.get_params(context):
+        # click 8.5 lists arguments too, which the usage line has.
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            titles = [title_of[option] for option in parameter.opts if option in title_of]
+            rows[titles[0] if titles else _OTHERS].append(record)
+    for title, records in rows.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 class DefaultCommand(click.Command):
@@ -26,7 +147,7 @@ class DefaultCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def tidy_command(command: click.Command) -> None:
+def _tidy_command(command: click.Command) -> None:
     """Prepare a command that was loaded: help in sections and without empty defaults, aligned names of options."""
     group_help(command)
     align_names(command)
@@ -35,10 +156,10 @@ def tidy_command(command: click.Command) -> None:
             parameter.show_default = False
     if isinstance(command, click.Group):
         for part in command.commands.values():
-            tidy_command(part)
+            _tidy_command(part)
 
 
-def check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
+def _check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
     """Raise `click.UsageError` for a name that is no command of a group, with the one that was meant."""
     name = args[0]
     known = group.list_commands(ctx)
@@ -72,7 +193,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        check_command(self, ctx, args)
+        _check_command(self, ctx, args)
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -83,7 +204,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._places[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"deltabook.cli.{module}"), attribute)
-        tidy_command(command)
+        _tidy_command(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

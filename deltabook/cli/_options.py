@@ -1,11 +1,16 @@
-"""Values that options of several commands take."""
+"""Values that options of several commands take: the run id, addresses, ports, times and formats."""
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
 import click
+
+from deltabook.wire.errors import RunIdError
 
 __all__ = [
     "BACKTEST_FORMATS",
@@ -13,10 +18,64 @@ __all__ = [
     "PORT",
     "QUEUE_MODELS",
     "REPLAY_MODES",
+    "RUN_ID",
     "SECONDS",
+    "ConfigurationError",
+    "OptionError",
+    "address",
+    "check_run_id",
     "depth_options",
+    "given_run_id",
+    "new_run_id",
     "parse_speed",
 ]
+
+
+class ConfigurationError(ValueError):
+    """The configuration file cannot be used; the message names the file and the key."""
+
+
+class OptionError(ConfigurationError):
+    """The command line is invalid: options contradict each other, are missing, or cannot be parsed."""
+
+
+def address(text: str, option: str) -> tuple[str, int]:
+    """Host and port; raises `OptionError` with the option's name for anything else, a URL say."""
+    host, _, port = text.rpartition(":")
+    if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
+        raise OptionError(f"expected HOST:PORT for {option}, was {text!r}")
+    return host, int(port)
+
+
+_FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def new_run_id(now: datetime, suffix: str = "") -> str:
+    """A run id of its own: when it began, and four digits that tell apart what began in the same second.
+
+    >>> new_run_id(datetime(2026, 11, 21, 9, 30), "07ff")
+    '20261121-093000-07ff'
+    """
+    return f"{now:%Y%m%d-%H%M%S}-{suffix or secrets.token_hex(2)}"
+
+
+def check_run_id(run_id: str) -> str:
+    """The same; raises `RunIdError` for what could break a log line, a label or a path."""
+    if not _FORM.fullmatch(run_id):
+        raise RunIdError(
+            f"expected a run id of 1 to 64 letters, digits, dots, dashes and underscores, was {run_id[:80]!r}"
+        )
+    return run_id
+
+
+RUN_ID: Final = "deltabook.run_id"
+"""Its place in `click.Context.meta`, which a command shares with the root."""
+
+
+def given_run_id() -> str:
+    """The run id; empty for a command that was not called through the root command."""
+    return str(click.get_current_context().meta.get(RUN_ID, ""))
+
 
 FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet")
 """Formats of recorded files."""

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import click
 
-from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError, OptionError
+from deltabook.cli._options import ConfigurationError, OptionError, address
 from deltabook.cli._ports import is_other_port
 from deltabook.wire.access import check_way_of_token, read_token
 from deltabook.wire.errors import AccessError

@@ -1,56 +1,160 @@
-"""The root command: options that hold for every sub-command, lazy loading, and errors as one line."""
+"""The root command: options that hold for every sub-command, lazy loading, and errors as one line.
+
+The configuration file is TOML whose tables are sub-commands and whose keys are their options:
+
+```toml
+log-format = "json"
+
+[exchange]
+port = 4711
+agents = "symbols.json"
+```
+
+A key is the name of an option on the command line. Its value replaces the default of the option; the environment and
+the command line override it. The table of a group with a default command holds the options of that command, too.
+"""
 
 from __future__ import annotations
 
-import importlib
+import os
 import sys
+import tomllib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 
 from deltabook import __version__
-from deltabook.cli._completion import completion_option
-from deltabook.cli._config import read_defaults
-from deltabook.cli._errors import ConfigurationError, OptionError
-from deltabook.cli._groups import check_command, tidy_command
+from deltabook.cli._groups import LazyGroup, former_name, option_name
 from deltabook.cli._logging import start_logging
-from deltabook.cli._run_id import RUN_ID
+from deltabook.cli._options import RUN_ID, ConfigurationError, OptionError, check_run_id, new_run_id
+from deltabook.wire.advice import did_you_mean
 from deltabook.wire.errors import DamageError, RunIdError
-from deltabook.wire.runid import check_run_id, new_run_id
 
-__all__ = ["COMMANDS", "REMEDY", "main", "one_line"]
+__all__ = ["COMMANDS", "REMEDY", "install_completion", "main", "one_line"]
+
+SHELLS: Final = ("bash", "zsh", "fish")
+_VARIABLE: Final = "_DELTABOOK_COMPLETE"
+"""What the scripts call the command with."""
+
+
+def install_completion(command: click.Command, shell: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Write the script of a shell, and have the shell read it at its start; return the files that were written.
+
+    A second call changes nothing but the script. Raises `OSError`.
+    """
+    home = Path(environ.get("HOME") or Path.home())
+    made = get_completion_class(shell)
+    assert made is not None
+    if shell == "fish":
+        script = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish" / "completions" / "deltabook.fish"
+    else:
+        script = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "deltabook" / f"completion.{shell}"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(made(command, {}, "deltabook", _VARIABLE).source(), encoding="utf-8")
+    if shell == "fish":  # reads its folder
+        return [script]
+    start = home / f".{shell}rc"
+    line = f'. "{script}"  # completion of deltabook\n'
+    known = start.read_text(encoding="utf-8") if start.exists() else ""
+    if line in known:
+        return [script]
+    with start.open("a", encoding="utf-8") as file:
+        file.write(line if not known or known.endswith("\n") else f"\n{line}")
+    return [script, start]
+
+
+def completion_option(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Callback of ``--install-completion``."""
+    del parameter
+    if not value or context.resilient_parsing:
+        return
+    shell = Path(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS:
+        raise click.UsageError(f"expected bash, zsh or fish as $SHELL, was {shell or 'nothing'!r}", context)
+    for path in install_completion(context.command, shell):
+        click.echo(f"wrote {path}")
+    click.echo(f"completion works in the next {shell} that you start")
+    context.exit()
+
+
+_NOT_IN_FILE: Final = frozenset({"config", "help", "install_completion", "version"})
+
+
+def _defaults(
+    table: dict[str, object], command: click.Command, context: click.Context, where: str
+) -> dict[str, object]:
+    stands_for = command.get_command(context, command.default) if isinstance(command, LazyGroup) else None
+    params = [*command.params, *(stands_for.params if stands_for is not None else ())]
+    options = [each for each in params if isinstance(each, click.Option) and each.name not in _NOT_IN_FILE]
+    known = {option_name(option): option for option in options}
+    former = {name: option_name(option) for option in options if (name := former_name(option))}
+    defaults: dict[str, object] = {}
+    for key, value in table.items():
+        name = key.replace("_", "-")
+        child = command.get_command(context, key) if isinstance(command, click.Group) else None
+        if child is not None and isinstance(value, dict):
+            inner = click.Context(child, info_name=key, parent=context)
+            defaults[key] = _defaults(value, child, inner, f"{where}{key}.")
+        elif name in known and not isinstance(value, dict):
+            defaults[str(known[name].name)] = value
+        elif name in former:
+            raise ConfigurationError(
+                f"expected {where + former[name]!r}, was {where + key!r}, its name up to version 0.1"
+            )
+        else:
+            raise ConfigurationError(
+                f"expected one of {', '.join(sorted(known))} or a command's table, was {where + key!r}"
+                f"{did_you_mean(name, known)}"
+            )
+    return defaults
+
+
+def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:
+    """Return the `default_map` of `command` from the file at `path`.
+
+    Raises `ConfigurationError`, naming the file, if it cannot be read, is not TOML or has a key that no option has.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _defaults(table, command, context, "")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigurationError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
 
 COMMANDS: Final = {
-    "algo": "Run strategies on views and send their orders.",
-    "backtest": "Run strategies on recorded days.",
-    "backup": "Copy run directories; their processes may be running.",
-    "classes": "Archive the classes of Spark, so that it starts faster.",
-    "cluster": "Run Spark's standalone cluster, here or on several machines.",
-    "dashboard": "Show the market, the views and the strategies in a browser.",
-    "data": "Inspect recorded files, and convert them to Parquet.",
-    "demo": "Run the whole system for a while and show its figures.",
-    "doctor": "Check this machine and its installation, and print how to fix what is missing.",
-    "exchange": "Run the simulated exchange.",
-    "health": "Check whether a process of the system works.",
-    "inspect": "Show the contents of a run directory or a backup.",
-    "kernels": "Compile the shipped queries to machine code.",
-    "market-report": "Measure a market, live, simulated or recorded, beside BTC/USD.",
-    "new": "Write a commented, working strategy or view to start from.",
-    "query": "Run SQL over files; add, drop, list, explain and watch views.",
-    "reader": "Add further files, streams and feeds to a running runtime.",
-    "repair": "Make damaged files of a run directory again.",
-    "replay": "Replay a recorded file through an exchange.",
-    "restore": "Restore a backup into an empty directory.",
-    "runtime": "Maintain SQL views of a feed.",
-    "simulate": "Run a simulated day of agents and strategies.",
-    "sweep": "Run strategies on recorded days for every combination of parameters.",
-    "upstream": "List and release the runtimes and feeds that a runtime's log is linked to.",
+    "algo": ("algo:command", "Run strategies on views and send their orders."),
+    "backtest": ("backtest:command", "Run strategies on recorded days."),
+    "backup": ("_directories:backup_command", "Copy run directories; their processes may be running."),
+    "classes": ("kernels:classes_command", "Archive the classes of Spark, so that it starts faster."),
+    "cluster": ("cluster:command", "Run Spark's standalone cluster, here or on several machines."),
+    "dashboard": ("dashboard:command", "Show the market, the views and the strategies in a browser."),
+    "data": ("data:command", "Inspect recorded files, and convert them to Parquet."),
+    "demo": ("demo:command", "Run the whole system for a while and show its figures."),
+    "doctor": ("doctor:command", "Check this machine and its installation, and print how to fix what is missing."),
+    "exchange": ("exchange:command", "Run the simulated exchange."),
+    "health": ("health:command", "Check whether a process of the system works."),
+    "inspect": ("_directories:inspect_command", "Show the contents of a run directory or a backup."),
+    "kernels": ("kernels:kernels_command", "Compile the shipped queries to machine code."),
+    "market-report": ("market_report:command", "Measure a market, live, simulated or recorded, beside BTC/USD."),
+    "new": ("new:command", "Write a commented, working strategy or view to start from."),
+    "query": ("query:command", "Run SQL over files; add, drop, list, explain and watch views."),
+    "reader": ("reader:command", "Add further files, streams and feeds to a running runtime."),
+    "repair": ("_directories:repair_command", "Make damaged files of a run directory again."),
+    "replay": ("replay:command", "Replay a recorded file through an exchange."),
+    "restore": ("_directories:restore_command", "Restore a backup into an empty directory."),
+    "runtime": ("runtime:command", "Maintain SQL views of a feed."),
+    "simulate": ("simulate:command", "Run a simulated day of agents and strategies."),
+    "sweep": ("sweep:command", "Run strategies on recorded days for every combination of parameters."),
+    "upstream": ("upstream:command", "List and release the runtimes and feeds that a runtime's log is linked to."),
 }
-"""Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`, with _ for a hyphen."""
+"""Sub-command → its location, a module of this package and an attribute of it, and its summary."""
 
 REMEDY: Final = "`deltabook repair DIR` makes again what it can, and says what else to do"
 """Follows every error about a damaged file."""
@@ -70,7 +174,7 @@ def one_line(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
 
 
-class _Root(click.Group):
+class _Root(LazyGroup):
     """Loads a sub-command's module when it is named, and turns every error into one line and an exit code.
 
     The code is 2 for a command line that is wrong, 1 for everything else.
@@ -82,27 +186,9 @@ class _Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        check_command(self, ctx, args)
         name, command, rest = super().resolve_command(ctx, args)
         self._role = name if name in _ROLES else ""
         return name, command, rest
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name.replace('-', '_')}").command
-        tidy_command(command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # The summaries are known here, so that help need not import what the sub-commands import.
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         run: Callable[..., Any] = super().main
@@ -154,6 +240,7 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
 
 @click.group(
     cls=_Root,
+    places=COMMANDS,
     context_settings={"auto_envvar_prefix": "DELTABOOK", "help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option(

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import click
 
-from deltabook.cli._errors import OptionError
-from deltabook.cli._run_id import given_run_id
+from deltabook.cli._options import OptionError, given_run_id
 from deltabook.wire.access import is_loopback
 from runtime.spark.config import SparkConfig
 from runtime.spark.settings import check_config

@@ -1,18 +1,230 @@
-"""`deltabook backtest`: run strategies on recorded days, in one process and as fast as it goes."""
+"""`deltabook backtest`: run strategies on recorded days, in one process and as fast as it goes.
+
+Options and the tables of a result are those of simulations and sweeps too.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from deltabook.cli._backtest_options import backtest_options, config_of
-from deltabook.cli._progress import progress
-from deltabook.cli._result_tables import print_result
+from deltabook.cli._options import BACKTEST_FORMATS, QUEUE_MODELS
+from deltabook.cli._terminal import print_table, progress
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from deltabook.backtest import Result
+
+__all__ = ["backtest_options", "command", "config_of", "print_result", "views_of"]
+
+_OPTIONS: Final = (
+    click.option(
+        "--data",
+        "data",
+        multiple=True,
+        required=True,
+        metavar="[SYMBOL=]FILE",
+        help="Recorded file; repeatable. Files of one symbol are concatenated, those of several merged by time.",
+    ),
+    click.option(
+        "--format", "form", type=click.Choice(BACKTEST_FORMATS), help="Format of the files.  [default: detected]"
+    ),
+    click.option("--symbol", default="REPLAY", help="Symbol of files that contain none; for ITCH the stocks A,B."),
+    click.option(
+        "--day",
+        "days",
+        multiple=True,
+        metavar="YYYY-MM-DD",
+        help="Day whose midnight the files' times count from; repeatable: one for each file.",
+    ),
+    click.option(
+        "--orderbook",
+        "orderbooks",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="LOBSTER's order book file of a --data, by which its book is mended; repeatable: in their order.",
+    ),
+    click.option(
+        "--trades",
+        "trades",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="Trades of a --data of depth; repeatable: in their order.",
+    ),
+    click.option(
+        "--queue",
+        type=click.Choice(QUEUE_MODELS),
+        default="back",
+        help="Which orders of a level of depth are cancelled: the newest, the oldest, or a share of each.",
+    ),
+    click.option(
+        "--max-crossed",
+        "max_crossed_percent",
+        type=click.FloatRange(0, 100),
+        metavar="PERCENT",
+        help="Fail if a recording's own book is crossed after more of its records.  [default: 5 for LOBSTER and ITCH]",
+    ),
+    click.option(
+        "--tick",
+        default="",
+        metavar="SIZE",
+        help="Price of one tick, such as 0.01 for stocks.  [default: 0.0001, Bitstamp 0.01]",
+    ),
+    click.option(
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="[STRATEGY.]KEY=VALUE",
+        help="Parameter of a strategy; repeatable.",
+    ),
+    click.option(
+        "--latency",
+        default="zero",
+        metavar="MODEL",
+        help="Latencies: zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, "
+        "lognormal:order=50us~1.5 or file:F.",
+    ),
+    click.option("--seed", default=1, help="Seed of random latencies."),
+    click.option("--fees", default="", metavar="FEES", help="Fees of trades, as for `deltabook algo run`."),
+    click.option(
+        "--views",
+        "folders",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True),
+        help="SQL file, or folder of .sql files, with additional views; repeatable.",
+    ),
+    click.option(
+        "--step-us",
+        type=click.IntRange(0),
+        default=0,
+        help="Update the views at this interval in microseconds; 0 updates them after every request.",
+    ),
+    click.option(
+        "--warm-up",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Number of records to play before the strategies start.",
+    ),
+    click.option(
+        "--limit", type=click.IntRange(0), default=0, metavar="N", help="Maximum number of records; 0 plays all."
+    ),
+    click.option(
+        "--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Broker number of the first strategy."
+    ),
+)
+
+
+def backtest_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `config_of`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """The `BacktestConfig` of a command line; takes what it uses out of ``options``."""
+    from deltabook.backtest import BacktestConfig, DataFile
+
+    symbol, form = options.pop("symbol"), options.pop("form")
+    days, orderbooks, tick = options.pop("days"), options.pop("orderbooks"), options.pop("tick")
+    given = options.pop("data")
+    if len(days) not in {0, 1, len(given)}:
+        raise click.UsageError(f"expected one --day, or one for each of {len(given)} files, was {len(days)}")
+    trades, queue = options.pop("trades"), options.pop("queue")
+    for name, beside in (("--orderbook", orderbooks), ("--trades", trades)):
+        if len(beside) not in {0, len(given)}:
+            raise click.UsageError(f"expected one {name} for each of {len(given)} files, was {len(beside)}")
+    files = []
+    for number, text in enumerate(given):
+        name, equals, path = text.rpartition("=")
+        day = days[number % len(days)] if days else ""
+        book = orderbooks[number] if orderbooks else None
+        print_file = trades[number] if trades else None
+        files.append(
+            DataFile(Path(path if equals else text), form or "", name or symbol, day, tick, book, print_file, queue)
+        )
+    return BacktestConfig(
+        strategies=strategies,
+        data=tuple(files),
+        parameters=options.pop("parameters"),
+        views=views_of(options.pop("folders")),
+        latency=options.pop("latency"),
+        seed=options.pop("seed"),
+        fees=options.pop("fees"),
+        step_us=options.pop("step_us"),
+        warm_up_records=options.pop("warm_up"),
+        limit_records=options.pop("limit"),
+        first_broker_id=options.pop("first_broker_id"),
+        max_crossed_percent=options.pop("max_crossed_percent"),
+    )
+
+
+def views_of(places: Iterable[Path]) -> dict[str, str]:
+    """Name → SQL of the views in files and folders."""
+    from runtime.compiler import read_script
+
+    views = {}
+    for place in places:
+        for path in sorted(place.glob("*.sql")) if place.is_dir() else [place]:
+            views.update({select.name: select.sql for select in read_script(path).selects})
+    return views
+
+
+def print_result(result: Result, played: str = "records") -> None:
+    """Print what strategies earned, the run in a line, and what went wrong.
+
+    ``played`` is what `Figures.records` counts.
+    """
+    from deltabook.backtest.inspection import dropped_line, source_lines
+    from deltabook.backtest.presentation import STATISTICS_HEAD, statistics_note, statistics_rows
+
+    names = [
+        "strategy",
+        "profit",
+        "realised",
+        "unrealised",
+        "fees",
+        "max drawdown",
+        "orders",
+        "fills",
+        "maker %",
+        "position",
+    ]
+    rows = []
+    for s in result.strategies:
+        maker = f"{100 * s.orders.maker_fills // s.orders.fills}" if s.orders.fills else "–"
+        position = " ".join(f"{symbol}:{lots}" for symbol, lots in s.position_lots.items())
+        rows.append(
+            [s.name, s.profit, s.realised, s.unrealised, s.fees, s.max_drawdown, s.orders.submitted, s.orders.fills,
+             maker, position]
+        )  # fmt: skip
+    if rows:
+        print_table("profits in ticks × lots", names, rows, left=["strategy", "position"])
+        title = f"statistics: {statistics_note(result.statistics)}"
+        print_table(title, STATISTICS_HEAD, statistics_rows(result.statistics), left=["of"])
+    f = result.figures
+    click.echo(
+        f"{f.records:,} {played}, {f.market_trades:,} trades, {f.own_trades:,} own; "
+        f"{result.elapsed_s:.2f} s, {result.messages_per_s:,.0f} {played}/s"
+    )
+    for source in result.sources:
+        for line in source_lines(source):
+            click.echo(line)
+    if result.sources:
+        click.echo(dropped_line(f.dropped))
+    for view, reason in result.slow_views.items():
+        click.echo(f"the view {view} is kept batch by batch, which is slow: {reason}")
+    for s in result.strategies:
+        if s.orders.refused or s.orders.rejected:
+            click.echo(f"{s.name}: {s.orders.refused:,} orders refused by its limits, {s.orders.rejected:,} rejected")
+            for reason, count in s.orders.reasons.items():
+                click.echo(f"  {count:,} orders ended with: {reason}")
+        if s.failure:
+            click.echo(f"{s.name} was stopped: {s.failure}")
 
 
 @click.command("backtest")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from deltabook.cli._addresses import address
-from deltabook.cli._errors import OptionError
-from deltabook.cli._run_id import given_run_id
+from deltabook.cli._options import OptionError, address, given_run_id
 
 __all__ = ["command"]
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from deltabook.cli._options import BACKTEST_FORMATS, FORMATS, QUEUE_MODELS
-from deltabook.cli._progress import progress
-from deltabook.cli._tables import print_table
+from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
     from deltabook.backtest import DataFile

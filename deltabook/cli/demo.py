@@ -14,7 +14,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from deltabook.cli._run_id import given_run_id
+from deltabook.cli._options import given_run_id
 from deltabook.demo import (
     ChildError,
     DemoError,

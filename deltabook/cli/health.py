@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._options import ConfigurationError, address
 from deltabook.cli._ports import ask, print_json, read_token
 from deltabook.cluster.health import PROBES, Health, HealthRole, judge
 from deltabook.wire.access import check_way_of_token

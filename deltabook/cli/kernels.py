@@ -1,19 +1,24 @@
-"""`deltabook kernels`: compile the kernels of the shipped queries in advance."""
+"""`deltabook kernels` and `deltabook classes`: make in advance what a start would wait for.
+
+The kernels of the shipped queries are compiled; the classes that Spark's Java loads are archived.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from deltabook.cli._progress import progress
+from deltabook.cli._terminal import progress
+from runtime.spark.requirements import check_requirements
 
 if TYPE_CHECKING:
     from runtime.compiler import NamedSelect, Program
 
-__all__ = ["command"]
+__all__ = ["ShippedSources", "classes_command", "kernels_command", "shipped_sources"]
 
 _MIB: Final = 1024 * 1024
 
@@ -64,7 +69,7 @@ def _and_more(others: int) -> str:
 
 @click.command("kernels")
 @click.pass_context
-def command(context: click.Context) -> None:
+def kernels_command(context: click.Context) -> None:
     """Compile the shipped queries to machine code.
 
     Views work without this: a kernel is interpreted until a compiled one is in the cache. The set-up runs this command,
@@ -99,3 +104,20 @@ def command(context: click.Context) -> None:
     for why in shipped.skipped:
         click.echo(f"skipped: {why}", err=True)
     context.exit(1 if report.failures or shipped.skipped else 0)
+
+
+@click.command("classes")
+def classes_command() -> None:
+    """Archive the classes that Spark's Java loads.
+
+    The command runs a small view on Spark and stores the classes that its Java has loaded in the virtual environment,
+    about 170 MB, with which Spark starts in half the time. The set-up runs this command; an existing archive is kept.
+    """
+    check_requirements()
+    from runtime.service.lanes.spark_classes import make_archive
+
+    begun_s = time.monotonic()
+    with progress("archiving the classes of Spark"):
+        path, is_new = make_archive()
+    done = f"archived in {time.monotonic() - begun_s:.0f} s" if is_new else "exist"
+    click.echo(f"classes of Spark {done}: {path.stat().st_size / _MIB:.0f} MB in {path}")

@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from deltabook.cli._options import FORMATS
-from deltabook.cli._progress import progress
-from deltabook.cli._tables import print_table
+from deltabook.cli._terminal import print_table, progress
 
 if TYPE_CHECKING:
     from deltabook.facts import Fact, Observation

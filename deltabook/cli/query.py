@@ -13,11 +13,10 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 
-from deltabook.cli._asking import ask_question
-from deltabook.cli._errors import ConfigurationError, OptionError
+from deltabook.cli._options import ConfigurationError, OptionError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
-from deltabook.cli._views import TABLE_ROWS, print_rows, running_views, show_view, watch_views
+from deltabook.cli._views import TABLE_ROWS, ask_question, print_rows, running_views, show_view, watch_views
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewStream, NewView
 from queries import QUERIES_DIR
 from runtime.compiler import (

@@ -9,10 +9,9 @@ from typing import Final, Literal, get_args, get_type_hints
 import click
 import msgspec
 
-from deltabook.cli._addresses import address
-from deltabook.cli._errors import OptionError
+from deltabook.cli._options import OptionError, address
 from deltabook.cli._results import LazyResults, results_options
-from deltabook.cli._tables import print_table
+from deltabook.cli._terminal import print_table
 from deltabook.wire.catalogue import (
     TIMEOUT_SECONDS,
     ChangedReader,

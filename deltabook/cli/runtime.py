@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -17,11 +18,8 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.python.failure import Failure
 
-from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._logging import log_with
-from deltabook.cli._run_id import given_run_id
-from deltabook.cli._serving import security_options
+from deltabook.cli._options import ConfigurationError, OptionError, address, given_run_id
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadily, stop_on_signals
@@ -43,6 +41,23 @@ from runtime.spark.config import SparkConfig
 from runtime.upstreams import Symbols
 
 __all__ = ["command"]
+
+
+def security_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a port's security to a command, which receives them as ``security``."""
+
+    @click.option("--token-file", default="", metavar="FILE", help="File with the token that clients must send.")
+    @click.option("--tls-cert", default="", metavar="FILE", help="PEM file with the certificate of the port.")
+    @click.option("--tls-key", default="", metavar="FILE", help="PEM file with the key of that certificate.")
+    @click.option(
+        "--allow-origin", multiple=True, metavar="URL", help="Origin of web pages that may use the port; repeatable."
+    )
+    @functools.wraps(command)
+    def given(token_file: str, tls_cert: str, tls_key: str, allow_origin: tuple[str, ...], **others: Any) -> None:
+        command(security=PortSecurity(token_file, tls_cert, tls_key, allow_origin), **others)
+
+    return given
+
 
 _FILES_BESIDE: Final = 1024
 """Open files in addition to connections: logs, segments, state, and files of readers."""

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from deltabook.cli._backtest_options import views_of
 from deltabook.cli._logging import log_warnings
 from deltabook.cli._options import SECONDS
-from deltabook.cli._progress import progress
-from deltabook.cli._result_tables import print_result
-from deltabook.cli._sweep_options import require_grid, run_and_print, sweep_options
+from deltabook.cli._terminal import progress
+from deltabook.cli.backtest import print_result, views_of
+from deltabook.cli.sweep import require_grid, run_and_print, sweep_options
 from runtime.spark.config import SparkConfig
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Final
 import click
 import msgspec
 
-from deltabook.cli._errors import ConfigurationError
-from deltabook.cli._tables import print_table
+from deltabook.cli._options import ConfigurationError
+from deltabook.cli._terminal import print_table
 from runtime.upstreams import Consumers, SessionClaims
 
 __all__ = ["command"]

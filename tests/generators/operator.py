@@ -10,8 +10,8 @@ from unittest.mock import patch
 from click.testing import CliRunner, Result
 
 from deltabook.cli import main
-from deltabook.cli._admin import AdminPort
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._options import ConfigurationError
+from deltabook.cli._ports import AdminPort
 from tests.generators.operated import Operated
 
 __all__ = ["Operator"]

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from deltabook.cli import main
-from deltabook.cli._names import option_name
+from deltabook.cli._groups import option_name
 from deltabook.cluster.health import PROBES
 from deltabook.cluster.secrets import make_secrets
 from runtime.native.cache import FOLDER_VARIABLE

@@ -17,7 +17,7 @@ import jsonschema_rs
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from deltabook.cli._names import option_name
+from deltabook.cli._groups import option_name
 from deltabook.cli._root import COMMANDS
 from deltabook.cluster.daemons import executor_launch
 from deltabook.cluster.secrets import CERTIFICATES, TOKENS

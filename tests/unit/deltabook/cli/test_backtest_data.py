@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from deltabook.backtest.errors import SweepError
 from deltabook.backtest.sweep import Sweep
 from deltabook.cli import main
-from deltabook.cli._backtest_options import config_of
+from deltabook.cli.backtest import config_of
 from tests.generators.lobster_levels import write_lobster
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from deltabook.cli import main
-from deltabook.cli._sections import MANY_OPTIONS, SECTIONS
+from deltabook.cli._groups import MANY_OPTIONS, SECTIONS
 
 OPEN_LISTS = {"--format": "readers take the formats of CREATE STREAM, which others may add to"}
 """Options that are a choice in some commands and a text in others, and why."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._options import ConfigurationError
 from deltabook.cli._views import print_rows
 from deltabook.cli.query import _read
 from runtime.plan import Column

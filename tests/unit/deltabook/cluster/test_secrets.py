@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography import x509
 
-from deltabook.cli._cluster_secrets import command
+from deltabook.cli.cluster import command
 from deltabook.cluster.errors import SecretsError
 from deltabook.cluster.secrets import CERTIFICATES, TOKENS, make_secrets
 from deltabook.wire.access import PortSecurity, read_token

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from deltabook.cli._watching import WatchScreen, shown
+from deltabook.cli._views import WatchScreen, shown
 from deltabook.wire.results import Frame, FrameHeader, encode_frame
 from tests.unit.deltabook.cli.test_query_catalogue import Service, service
 
-__all__ = ["service"]
+__all__ = ["service"]  # a fixture
 
 COLUMNS = [{"name": "s", "type": "string"}, {"name": "a", "type": "int64"}]
 NOW_NS = 1_000_000_000

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deltabook.cli._admin import AdminPort
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._options import ConfigurationError
+from deltabook.cli._ports import AdminPort
 from deltabook.wire import admin
 
 

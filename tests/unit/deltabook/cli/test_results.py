@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._options import ConfigurationError
 from deltabook.cli._ports import is_other_port
 from deltabook.cli._results import ResultsPort
 from tests.generators.certificates import make_certificate
