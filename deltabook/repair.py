@@ -30,7 +30,7 @@ from deltabook.backup import BackupError
 from deltabook.backup.copying import STATE, read_recovered
 from deltabook.backup.manifest import Kind, find_parts
 from deltabook.wire.directories import aside_name, set_aside, this_process
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.errors import DirectoryInUseError, JournalError
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal, SegmentHead

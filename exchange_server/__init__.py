@@ -4,12 +4,12 @@
  text clients ──▶ text/ ─────────┐                                   ┌──▶ text/ ──▶ listeners, clients
  OUCH clients ──▶ nasdaq/ouch/ ──┤                                   ├──▶ nasdaq/itch, mold, glimpse ──▶ listeners
  agents/, replay/ ───────────────┼─▶ Input ─▶ exchange.py ─▶ streams ┤
- day.py  ticks, phases ──────────┤                │                  └──▶ nasdaq/ouch/ ──▶ OUCH clients
- admin/  the operator ───────────┘                │   (readers.py, audience.py, tail.py: readers of streams)
+ day.py  clock, phases ──────────┤                │                  └──▶ nasdaq/ouch/ ──▶ OUCH clients
+ admin/  the operator ───────────┘                │   (readers.py: readers of streams)
                                                   ▼
                  journal/  inputs (the truth), snapshots, streams ◀──▶ matching/  the market, pure
- logins/  users and passwords      config.py  settings      app.py  the process      clock.py  market time
- faces.py  the ports               upkeep.py  snapshots, syncs                       wakefulness.py  busy polling
+ logins/  users and passwords      config.py  settings      app.py, process.py  the process
+ faces.py  the ports               upkeep.py  snapshots, syncs
 ```
 
 Nothing is imported here: `exchange_server.matching` is the market alone, for use in process, and

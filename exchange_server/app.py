@@ -27,9 +27,8 @@ from exchange_server.admin import (
     admin_site,
 )
 from exchange_server.agents import AgentFlow
-from exchange_server.clock import MarketClock
 from exchange_server.config import ExchangeConfig, ReplayConfig, agent_instruments, rules_of
-from exchange_server.day import Day
+from exchange_server.day import Day, MarketClock
 from exchange_server.errors import ExchangeConfigurationError, ExchangeError
 from exchange_server.exchange import Exchange
 from exchange_server.faces import Faces
@@ -38,10 +37,9 @@ from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.process import choose_reactor, settle
+from exchange_server.process import Wakefulness, choose_reactor, settle
 from exchange_server.replay import Loader, Player, crossed_rows, open_recording, source_format
 from exchange_server.upkeep import Upkeep
-from exchange_server.wakefulness import Wakefulness
 
 __all__ = ["App", "run"]
 

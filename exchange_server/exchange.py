@@ -9,13 +9,13 @@ from typing import Final, NoReturn
 import msgspec
 from twisted.logger import Logger
 
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.errors import ExchangeError, JournalError
 from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream, feed_name, private_name
-from exchange_server.journal.recovery import MarketStarts
-from exchange_server.matching.account import Account
+from exchange_server.journal.history import MarketStarts
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.market import AccountProtocol, Market
+from exchange_server.matching.order import Account
 from exchange_server.matching.outputs import FeedEncoder, Now
 
 __all__ = ["Exchange"]

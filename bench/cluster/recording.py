@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 from bench.exchange.flow import CANCEL, Request, make_flow
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Cancel, Enter, Market, MarketRules, Now
-from exchange_server.text.encoder import TextEncoder
+from exchange_server.text.protocol import TextEncoder
 
 __all__ = ["HALVES", "Recording", "recorded"]
 

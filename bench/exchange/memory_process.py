@@ -19,7 +19,7 @@ from twisted.internet.task import Clock
 from bench.exchange import crowd
 from bench.exchange.memory import Sizes
 from deltabook.wire.symbols import Instrument
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now, OpenAccount, Wire

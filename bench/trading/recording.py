@@ -9,7 +9,7 @@ from typing import Final
 from bench.exchange.flow import CANCEL, make_flow
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Cancel, Enter, Market, MarketRules, Now
-from exchange_server.text.encoder import TextEncoder
+from exchange_server.text.protocol import TextEncoder
 
 __all__ = ["SYMBOL", "write_recording"]
 

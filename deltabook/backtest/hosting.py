@@ -25,9 +25,8 @@ from deltabook.backtest.latency import Latency
 from deltabook.backtest.recorder import Recorder
 from deltabook.wire import text
 from exchange_server.matching import OpenAccount
-from exchange_server.matching.account import Account
-from exchange_server.text.protocol import PROTOCOL, account_name
-from exchange_server.text.requests import input_of
+from exchange_server.matching.order import Account
+from exchange_server.text.protocol import PROTOCOL, account_name, input_of
 
 if TYPE_CHECKING:
     from deltabook.backtest.simulation import Simulation

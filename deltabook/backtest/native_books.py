@@ -12,8 +12,7 @@ from deltabook.backtest.deltas import Delta, DeltaEncoder
 from exchange_server.matching import Market
 from exchange_server.matching.book import Book
 from exchange_server.matching.levels import NOTHING, Levels
-from exchange_server.matching.order import IOC, MARKET, Order, Side
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.order import IOC, MARKET, CancelReason, Order, Side
 from exchange_server.matching.special_orders import end
 from runtime.native.library import matching as m
 from runtime.native.plain import mix

@@ -22,7 +22,7 @@ from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.latency import Latency
 from exchange_server.matching import AnyInput, Market, Recorded
-from exchange_server.matching.account import Account
+from exchange_server.matching.order import Account
 from exchange_server.replay import Record
 
 __all__ = ["Simulation"]

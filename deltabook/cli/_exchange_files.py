@@ -79,7 +79,7 @@ def export_itch(directory: Path, file: Path, as_json: bool) -> None:
     """
     from exchange_server.journal.history import History
     from exchange_server.journal.streams import feed_name
-    from exchange_server.nasdaq.framing import framed_messages
+    from exchange_server.nasdaq.mold import framed_messages
     from exchange_server.outputs import all_outputs
 
     walk = History(directory, all_outputs).walk(lambda _: False)

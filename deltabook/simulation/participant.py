@@ -35,9 +35,8 @@ from deltabook.simulation.venue import Venue
 from deltabook.wire import text
 from deltabook.wire.results import FrameHeader
 from exchange_server.matching import OpenAccount
-from exchange_server.matching.account import Account
-from exchange_server.text.protocol import PROTOCOL, account_name
-from exchange_server.text.requests import input_of
+from exchange_server.matching.order import Account
+from exchange_server.text.protocol import PROTOCOL, account_name, input_of
 
 __all__ = ["Delays", "Participant"]
 

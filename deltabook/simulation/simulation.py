@@ -33,9 +33,8 @@ from deltabook.simulation.participant import Delays, Participant
 from deltabook.simulation.publication import BookQuotes, FeedCounter, Publication, PublishedQuotes
 from deltabook.simulation.venue import JournalledVenue, MemoryVenue, Operator
 from exchange_server.agents import AgentFlow
-from exchange_server.clock import MarketClock
 from exchange_server.config import ExchangeConfig, agent_instruments, rules_of
-from exchange_server.day import Day
+from exchange_server.day import Day, MarketClock
 from exchange_server.errors import ExchangeError
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.simulation.config import Halt
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.matching import AnyInput, FeedEncoder, Market, MarketRules, Now, Phase, PhaseName
-from exchange_server.matching.account import Account
+from exchange_server.matching.order import Account
 from exchange_server.outputs import protocols_of
 
 __all__ = ["JournalledVenue", "MemoryVenue", "Operator", "Venue"]

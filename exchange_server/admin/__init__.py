@@ -4,7 +4,7 @@
  HTTP ──▶ http.py ──────────┬──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
  (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
                             ├──▶ metrics.py   /metrics (deltabook.wire.metrics)
-                            ├──▶ live.py      frames of the page                         ──▶ market; tape.py ──▶ feed
+                            ├──▶ live.py      frames of the page                         ──▶ market, feed
                             └──▶ page/        the page (deltabook.wire.site)
 ```
 

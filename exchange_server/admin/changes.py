@@ -11,7 +11,7 @@ from deltabook.wire import admin
 from exchange_server.admin.reports import Reports
 from exchange_server.errors import ExchangeError, OperationError, UnknownNameError
 from exchange_server.matching.inputs import AnyInput, Bust, Kill, MassCancel, Phase
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.order import CancelReason
 
 __all__ = ["Changes"]
 

@@ -1,19 +1,135 @@
-"""The frames of a page that follows one symbol."""
+"""The frames of a page that follows one symbol, with its newest trades.
+
+Trades are read from the end of the feed when somebody asks: nothing is kept for that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from struct import Struct
 from typing import Any, Final
 
 from deltabook.wire import admin
+from deltabook.wire.admin import MOST_TRADES, LiveTrade
 from deltabook.wire.symbols import Instrument
 from exchange_server.admin.reports import Reports
-from exchange_server.admin.tape import Tape
+from exchange_server.nasdaq.listing import list_instruments
 
-__all__ = ["LiveFrames"]
+__all__ = ["MOST_LINES", "MOST_PACKETS", "LiveFrames", "Tape"]
 
+MOST_LINES: Final = 1 << 14
+"""Messages at the end of the feed as text that are looked through at most: 4 ms, in which nobody trades."""
+MOST_PACKETS: Final = 1 << 12
+"""The same of ITCH, where each is a step: 3 ms."""
 _DAY_NS: Final = 86_400 * 10**9
+
+# In a packet, which begins with two bytes of length and the packet's type.
+_LETTER_AT: Final = 3
+_LOCATE_AT: Final = 4
+_TIMESTAMP_AT: Final = 8
+_FIELDS_AT: Final = 14
+"""Offset of the fields after those that all messages share."""
+_TWO_BYTES: Final = Struct(">H")
+_FIELDS: Final = {
+    ord("A"): Struct(">QcI8sI"),
+    ord("F"): Struct(">QcI8sI"),
+    ord("U"): Struct(">QQII"),
+    ord("E"): Struct(">QI"),
+    ord("C"): Struct(">QIQcI"),
+    ord("P"): Struct(">QcI8sI"),
+    ord("Q"): Struct(">Q8sI"),
+}
+"""Layout of the messages that carry a price or a trade, up to those fields."""
+
+
+class Tape:
+    """Reads trades from one form of the feed: text says all of them whole; ITCH says the price of an execution with
+    the order that rested, which may lie too far back and be gone.
+    """
+
+    def __init__(self, feeds: Mapping[str, Any]) -> None:
+        """``feeds``: streams by form, as `Exchange.feeds`; text is preferred, and without any there are no trades."""
+        self._is_text = "text" in feeds
+        self._records = feeds["text"].records if self._is_text else feeds["itch"].records if "itch" in feeds else None
+
+    @property
+    def messages(self) -> int:
+        """Messages of the feed so far."""
+        return self._records.next_number - 1 if self._records is not None else 0
+
+    def trades(self, instrument: Instrument, book: Any, after: int = 0) -> list[LiveTrade]:
+        """The newest trades of an instrument behind a number of the feed, oldest first, `MOST_TRADES` at most."""
+        records = self._records
+        if records is None or after >= records.next_number - 1:
+            return []
+        # Text: the new lines. Packets: also earlier ones, which may carry the prices of the new ones.
+        oldest = (
+            max(after + 1, records.next_number - MOST_LINES) if self._is_text else records.next_number - MOST_PACKETS
+        )
+        begin = max(oldest, 1)
+        offset = records.offset_of(begin)
+        data = records.piece(offset, records.size_bytes - offset)
+        trades = _of_text(data, instrument) if self._is_text else _of_itch(data, begin, instrument, book)
+        newest = deque((trade for trade in trades if trade[0] > after), MOST_TRADES)
+        price, quantity = instrument.price, instrument.quantity
+        return [
+            LiveTrade(number, day_ns, None if ticks is None else f"{price(ticks):f}", f"{quantity(lots):f}")
+            for number, day_ns, ticks, lots in newest
+        ]
+
+
+def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, int | None, int]]:
+    symbol = re.escape(instrument.symbol.encode("ascii"))
+    # The pattern begins with what is rare in a line, and what stands in front is read of the newest alone.
+    pattern = re.compile(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n")
+    for match in deque(pattern.finditer(data), MOST_TRADES):
+        number, time_ns, _ = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].split(b",", 2)
+        yield int(number), int(time_ns) % _DAY_NS, int(match[2]), int(match[1])
+
+
+def _of_itch(data: bytes, number: int, instrument: Instrument, book: Any) -> Iterator[tuple[int, int, int | None, int]]:
+    """The same of packets, the first of which has this number; `book` knows the orders that are still there."""
+    listed, _ = list_instruments([instrument])
+    if not listed:
+        return
+    tick_units, lot_shares = listed[instrument.symbol].tick_units, listed[instrument.symbol].lot_shares
+    locate, at, number = _TWO_BYTES.pack(book.locate), 0, number - 1
+    prices: dict[int, int] = {}
+    while at < len(data):
+        packet, at, number = at, at + 2 + _TWO_BYTES.unpack_from(data, at)[0], number + 1
+        layout = _FIELDS.get(data[packet + _LETTER_AT])
+        if layout is None or data[packet + _LOCATE_AT : packet + _LOCATE_AT + 2] != locate:
+            continue
+        trade = _trade(chr(data[packet + _LETTER_AT]), layout.unpack_from(data, packet + _FIELDS_AT), prices)
+        if trade is not None:
+            shares, units, ref = trade
+            order = book.orders.get(ref)
+            ticks = units // tick_units if units is not None else order.price_ticks if order is not None else None
+            time_ns = int.from_bytes(data[packet + _TIMESTAMP_AT : packet + _FIELDS_AT], "big")
+            yield number, time_ns % _DAY_NS, ticks, shares // lot_shares
+
+
+def _trade(letter: str, fields: tuple[Any, ...], prices: dict[int, int]) -> tuple[int, int | None, int] | None:
+    """Shares, price as the message has it, and order of a trade; None for none. ``prices`` of orders are remembered."""
+    match letter:
+        case "A" | "F":
+            prices[fields[0]] = fields[4]
+        case "U":
+            prices[fields[1]] = fields[3]
+        case "E":
+            return fields[1], prices.get(fields[0]), fields[0]
+        case "C" if fields[3] == b"Y":
+            return fields[1], fields[4], fields[0]
+        case "P":
+            return fields[2], fields[4], fields[0]
+        case "Q":
+            return fields[0], fields[2], 0
+        case _:
+            pass
+    return None
 
 
 class LiveFrames:

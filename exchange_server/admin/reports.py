@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from deltabook.wire import admin
 from exchange_server.errors import OperationError, UnknownNameError
-from exchange_server.matching.reasons import RefuseReason
+from exchange_server.matching.order import RefuseReason
 
 __all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
 

@@ -1,14 +1,12 @@
 """Background agents: somebody to trade against.
 
 ```
-            ┌─ noise.py, makers.py, momentum.py, value.py, large.py   who wants what (trader.py: what each is)
-Book ─View──┴─▶ population.py (one symbol) ──Batch──▶ flow.py (rate, seed) ──Input──▶ Exchange
-view.py  what they see and ask for        settings.py  how they trade, and presets        activity.py  bursts
+Book ─View──▶ traders.py (who wants what) ─▶ flow.py: one symbol ──Batch──▶ all, by rate and seed ──Input──▶ Exchange
+view.py  what they see and ask for        settings.py  how they trade, and presets
 ```
 """
 
-from exchange_server.agents.flow import AgentFlow, Venue
-from exchange_server.agents.population import Population
+from exchange_server.agents.flow import AgentFlow, Population, Venue
 from exchange_server.agents.settings import (
     PRESETS,
     ActivitySettings,

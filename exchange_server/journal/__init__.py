@@ -1,13 +1,13 @@
 """The journal: what survives the process.
 
 ```
-inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments (records.py, segments.py)
+inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments (segments.py)
                │ a segment begins with each
            snapshots.py ────▶ snapshots/INPUT.snapshot   market, encoders, positions of the streams, checksums
 said ────▶ streams.py ──────▶ feed.lines, feed.itch, private/ACCOUNT.lines|packets
            numbered_file.py     derived; any message by its number
 
-a start:  recovery.py   newest good snapshot ──▶ streams whole up to it ──▶ inputs since, applied again
+a start:  history.py    newest good snapshot ──▶ streams whole up to it ──▶ inputs since, applied again
 the past: history.py    the market after any input or message     verification.py   is all of it as it should be?
 directory.py  the lock, and all of these in one place     disk.py  the operations of the file system
 ```

@@ -11,8 +11,7 @@ import msgspec
 
 from exchange_server.errors import JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk, write_whole
-from exchange_server.journal.records import frame
-from exchange_server.journal.segments import JOURNAL_VERSION, JournalEnd, SegmentHead, encoded_head, segment_name
+from exchange_server.journal.segments import JOURNAL_VERSION, JournalEnd, SegmentHead, encoded_head, frame, segment_name
 from exchange_server.matching.inputs import AnyInput, MarketRules
 
 __all__ = ["FsyncPolicy", "InputsLog"]

@@ -14,7 +14,7 @@ market.py           Market: applies an input, the API of protocols      AccountP
       levels.py     one side of a book             triggers.py  stop prices and expiry times of live orders
       outputs.py    FeedEncoder (the public feed), Teller (one account)
       inputs.py     requests, as the journal has them
-      order.py  account.py  reasons.py             plain records
+      order.py      plain records: orders, accounts, reasons
 ```
 
 The way of an order, from the call that carries its input to the feed:
@@ -44,7 +44,6 @@ pegged                                      none here: strategies move them, alg
 `Market` is also the library for backtests: it needs no process, no files and no clock. docs/matching.md has the rules.
 """
 
-from exchange_server.matching.account import Account, AccountLimits, SelfTrade
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import (
     AnyInput,
@@ -66,7 +65,7 @@ from exchange_server.matching.inputs import (
     Wire,
 )
 from exchange_server.matching.market import AccountProtocol, Market
-from exchange_server.matching.order import Order, Side
+from exchange_server.matching.order import Account, AccountLimits, CancelReason, Order, RefuseReason, SelfTrade, Side
 from exchange_server.matching.outputs import (
     FeedEncoder,
     FeedFan,
@@ -77,7 +76,6 @@ from exchange_server.matching.outputs import (
     Teller,
     Touched,
 )
-from exchange_server.matching.reasons import CancelReason, RefuseReason
 
 __all__ = [
     "Account",

@@ -12,9 +12,8 @@ from typing import Final, Literal, NamedTuple
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import Phase, PhaseName
 from exchange_server.matching.market_state import MarketState
-from exchange_server.matching.order import CLOSING, HALTED_ONLY, MARKET, OPENING, Order, Side
+from exchange_server.matching.order import CLOSING, HALTED_ONLY, MARKET, OPENING, CancelReason, Order, Side
 from exchange_server.matching.outputs import Imbalance
-from exchange_server.matching.reasons import CancelReason
 from exchange_server.matching.requests import cancel_all, cancel_order
 from exchange_server.matching.special_orders import show_next_part, trigger_stops
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from deltabook.wire.symbols import Instrument
-from exchange_server.matching.account import AccountLimits, SelfTrade
+from exchange_server.matching.order import AccountLimits, SelfTrade
 
 __all__ = [
     "AnyInput",

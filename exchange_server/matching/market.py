@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from exchange_server.matching import auctions, snapshots
-from exchange_server.matching.account import Account
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import (
     AnyInput,
@@ -29,9 +28,8 @@ from exchange_server.matching.inputs import (
     Wire,
 )
 from exchange_server.matching.market_state import INT64_MAX, MarketState
-from exchange_server.matching.order import MARKET, Order, Side
+from exchange_server.matching.order import MARKET, Account, CancelReason, Order, RefuseReason, Side
 from exchange_server.matching.outputs import FeedEncoder, Now, SilentTeller, Teller, Touched, feed_of
-from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.matching.recording import apply_recorded
 from exchange_server.matching.requests import (
     cancel_account,

@@ -9,11 +9,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import MarketRules, Party
-from exchange_server.matching.order import Order
+from exchange_server.matching.order import Account, Order, RefuseReason
 from exchange_server.matching.outputs import FeedEncoder, Now, SilentTeller, Teller
-from exchange_server.matching.reasons import RefuseReason
 from exchange_server.matching.triggers import Expiries
 
 __all__ = ["INT64_MAX", "MOST_EXECUTIONS", "Execution", "MarketState"]

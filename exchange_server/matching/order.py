@@ -1,7 +1,11 @@
-"""An order in the market."""
+"""An order in the market, the account that owns it, and the reasons for which it is refused or cancelled.
+
+Every protocol has its own code for each reason.
+"""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final, Literal
 
 import msgspec
@@ -20,9 +24,144 @@ __all__ = [
     "OUTSIDE",
     "POST_ONLY",
     "STOP",
+    "Account",
+    "AccountLimits",
+    "CancelReason",
     "Order",
+    "RefuseReason",
+    "SelfTrade",
     "Side",
 ]
+
+
+class RefuseReason(IntEnum):
+    """Reason why a request has no effect."""
+
+    UNKNOWN_SYMBOL = 1
+    BAD_SIDE = 2
+    BAD_VOLUME = 3
+    BAD_PRICE = 4
+    BAD_TICK = 5
+    BAD_LOT = 6
+    BAD_MINIMUM = 7
+    BAD_DISPLAY = 8
+    BAD_TIME = 9
+    """Its time in force is impossible (expired, or unknown)."""
+    BAD_COMBINATION = 10
+    """Attributes that exclude each other."""
+    HALTED = 11
+    CLOSED = 12
+    REPLAYED = 13
+    """The symbol follows a recording and takes no orders."""
+    MARKET_FULL = 14
+    """The market has its largest number of live orders."""
+    OPEN_ORDERS = 15
+    """The account has its largest number of live orders."""
+    RATE = 16
+    """More requests in a second than the account may send."""
+    NOTIONAL = 17
+    """The order, or all live ones of the account together, are worth more than they may be."""
+    KILLED = 18
+    """The account is stopped."""
+    UNKNOWN_ORDER = 19
+    FOREIGN_ORDER = 20
+    """The order belongs to another broker."""
+    UNKNOWN_ACTION = 21
+    LATE = 22
+    """Too late for the auction."""
+    OTHER = 23
+    EXHAUSTED = 24
+    """The account has used the last reference that its protocol has."""
+
+
+class CancelReason(IntEnum):
+    """Reason why an order, or a part of it, was cancelled."""
+
+    USER = 1
+    IMMEDIATE = 2
+    """Rest of an immediate-or-cancel order."""
+    MARKET = 3
+    """Rest of a market order."""
+    TIMEOUT = 4
+    SUPERVISORY = 5
+    """By the operator of the exchange."""
+    SELF_TRADE = 6
+    COLLAR = 7
+    """It would execute outside the collar."""
+    HALTED = 8
+    CLOSED = 9
+    POST_ONLY = 10
+    CROSS = 11
+    """Rest of an order for an auction."""
+    DISCONNECT = 12
+    """Its owner's last connection ended."""
+    MINIMUM = 13
+    """Its minimum could not be executed."""
+    REPLACED = 14
+    """A replacement left nothing of it, or took its place."""
+
+
+SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]
+"""Policy for two orders of one broker that would trade with each other: they trade (allow), the newest, the oldest or
+both are cancelled, or both are reduced by the lots that would have traded (decrement)."""
+
+
+class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Limits of an account; 0 is no limit."""
+
+    requests_per_s: int = 0
+    """Requests in a second of market time, as a bucket that holds one second's."""
+    open_orders: int = 0
+    """Live orders at once."""
+    order_notional: int = 0
+    """Price times volume of one order, in ticks times lots."""
+    open_notional: int = 0
+    """Price times volume of all live orders together."""
+
+
+class Account(msgspec.Struct):
+    """One name that owns orders. Part of the market's state: only inputs change it."""
+
+    index: int
+    """Its number in the market, from 1, in order of appearance."""
+    name: str
+    """Unique: ``text:7`` for broker 7 of the text protocol, ``ouch:ALPHA`` for a user of OUCH."""
+    protocol: str
+    """Protocol of its messages: ``text``, ``ouch5`` or ``ouch42``."""
+    broker_id: int
+    """Whose orders they are on the feed; several accounts may be one broker's."""
+    limits: AccountLimits = AccountLimits()
+    """Limits of its requests and orders."""
+    self_trade: SelfTrade = "allow"
+    """Policy for its orders that would trade with its broker's."""
+    cancel_on_disconnect: bool = False
+    """True if its live orders are cancelled when its last connection ends."""
+    killed: bool = False
+    """True if new orders are refused."""
+    last_ref: int = 0
+    """The highest numeric reference that was used: lower ones are retransmissions."""
+    open_notional: int = 0
+    """Worth of its live orders, ticks times lots."""
+    orders: dict[int | bytes, Order] = msgspec.field(default_factory=dict)
+    """Its live orders, by reference."""
+    next_message: int = 1
+    """Number of the next message that it is told."""
+    bucket: int = 0
+    """Bucket of the request rate: requests times 10⁹ that may still be sent."""
+    bucket_ns: int = 0
+    """Time of that value."""
+    tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
+    """Its latest references that are tokens (OUCH 4.2): a request with one of them is a repetition …"""
+    older_tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
+    """… and those before them; of a bounded number, see `exchange_server.nasdaq.ouch.protocol42`."""
+
+    def worth(self) -> int:
+        """Return the value that `open_notional` has to have: ticks times lots of its live orders, 0 without that
+        limit."""
+        if not self.limits.open_notional:
+            return 0
+        return sum((order.volume + order.reserve) * order.price_ticks for order in self.orders.values())
+
 
 Side = Literal["B", "S"]
 

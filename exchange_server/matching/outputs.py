@@ -11,10 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Party
-from exchange_server.matching.order import Order
-from exchange_server.matching.reasons import CancelReason, RefuseReason
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason
 
 __all__ = ["FeedEncoder", "FeedFan", "Imbalance", "Now", "Silence", "SilentTeller", "Teller", "Touched", "feed_of"]
 

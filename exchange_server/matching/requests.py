@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import Replace
 from exchange_server.matching.levels import NOTHING
@@ -24,9 +23,11 @@ from exchange_server.matching.order import (
     OUTSIDE,
     POST_ONLY,
     STOP,
+    Account,
+    CancelReason,
     Order,
+    RefuseReason,
 )
-from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.matching.special_orders import trigger_stops
 
 __all__ = [

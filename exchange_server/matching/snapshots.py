@@ -8,11 +8,10 @@ from typing import Final
 
 import msgspec
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.book import Book
 from exchange_server.matching.inputs import PhaseName
 from exchange_server.matching.market_state import Execution, MarketState
-from exchange_server.matching.order import HIDDEN, STOP, Order
+from exchange_server.matching.order import HIDDEN, STOP, Account, Order
 
 __all__ = ["check", "decode", "encode", "fingerprint"]
 

@@ -10,11 +10,20 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
-from exchange_server.matching.account import SelfTrade
 from exchange_server.matching.book import Book
 from exchange_server.matching.levels import NOTHING, Levels, ranks_of
-from exchange_server.matching.order import HIDDEN, IOC, MARKET, MINIMUM, OUTSIDE, POST_ONLY, STOP, Order
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.order import (
+    HIDDEN,
+    IOC,
+    MARKET,
+    MINIMUM,
+    OUTSIDE,
+    POST_ONLY,
+    STOP,
+    CancelReason,
+    Order,
+    SelfTrade,
+)
 
 __all__ = ["end", "enter_special", "match_special", "show_next_part", "trigger_stops"]
 

@@ -34,11 +34,21 @@ from deltabook.wire.soupbin import (
     encode_packet,
     parse_login,
 )
-from exchange_server.audience import Audience, SequencedStream
-from exchange_server.readers import Reader, ReaderLimits, Readers, Timers, farthest_behind_bytes, peer_of
-from exchange_server.tail import Records, Tail
+from exchange_server.logins import Gate, User
+from exchange_server.readers import (
+    Audience,
+    Reader,
+    ReaderLimits,
+    Readers,
+    Records,
+    SequencedStream,
+    Tail,
+    Timers,
+    farthest_behind_bytes,
+    peer_of,
+)
 
-__all__ = ["SoupConnection", "SoupLimits", "SoupServer"]
+__all__ = ["ListeningServer", "SoupConnection", "SoupLimits", "SoupServer"]
 
 _HEARTBEAT: Final = encode_packet(SERVER_HEARTBEAT)
 _END: Final = encode_packet(END_OF_SESSION)
@@ -368,3 +378,29 @@ class SoupConnection(Protocol):
     def stopProducing(self) -> None:
         """The transport is gone."""
         self.reader.pause()
+
+
+class ListeningServer(SoupServer):
+    """Admits the users of the gate, and without a gate every client that reaches the port."""
+
+    def __init__(self, clock: Timers, limits: SoupLimits, gate: Gate | None) -> None:
+        super().__init__(clock, limits)
+        self._gate = gate
+
+    def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
+        """Look at name and password; a thread may have to."""
+
+        def checked(user: User | None, why_not: str) -> None:
+            if user is None:
+                connection.reject("A", why_not)
+            else:
+                self.admit(connection, login)
+
+        if self._gate is None:
+            self.admit(connection, login)
+        else:
+            self._gate.check(login.username, login.password, connection.peer.rpartition(":")[0], checked)
+
+    @abstractmethod
+    def admit(self, connection: SoupConnection, login: LoginRequest) -> None:
+        """Decide about an authenticated login: `follow` or `reject`."""

@@ -67,7 +67,7 @@ class DbtoasterLoader(LineLoader):
 
     def _plain(self, block: bytes, lines: int, latest_ns: int) -> RecordColumns | None:
         """The records of a block whose every line is certainly as `_LINE` has it; None of any other."""
-        from exchange_server.replay._plain_csv import plain_columns  # the exchange plays without pyarrow
+        from exchange_server.replay._tables import plain_columns  # the exchange plays without pyarrow
 
         columns = plain_columns(block, ("t", "id", "action", "volume", "price"), "action", b"BSEFDXTC")
         if columns is None:

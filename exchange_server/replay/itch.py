@@ -10,8 +10,7 @@ from typing import IO, Final
 
 from deltabook.wire.itch import MESSAGES, broker_of
 from exchange_server.errors import ExchangeConfigurationError, RecordError
-from exchange_server.replay.days import day_of_name, midnight_ns
-from exchange_server.replay.loader import BROKERS, INT64_MAX, FileLoader
+from exchange_server.replay.loader import BROKERS, INT64_MAX, FileLoader, day_of_name, midnight_ns
 from exchange_server.replay.record import Record
 
 __all__ = ["ItchLoader"]

@@ -1,23 +1,295 @@
 """LOBSTER's message files: ``time,type,id,size,price,direction``, no header, prices in 1/10,000.
 
 Huang and Polak, *LOBSTER: Limit Order Book Reconstruction System* (2011); https://lobsterdata.com/info/DataStructure.php
+
+A message file of N levels has the events of the best N levels only. An order whose price leaves them may be deleted
+unseen, and one that was placed behind them is never announced. The order book file has the true levels after every
+message, so both are known as soon as their price is among the N best again:
+
+* an order at a price that the file does not show, or beyond the volume that it shows, is *stale* and is deleted;
+* volume that the file shows and no message announced is *unannounced*: a synthetic order takes its place. Later
+  messages about unknown orders at its price are about it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+import msgspec
+from sortedcontainers import SortedDict
+
 from deltabook.wire.itch import broker_of
 from exchange_server.errors import RecordError, ReplayFileError
-from exchange_server.replay._lobster_book import BookChange, BookFigures, BookFollower, parse_book_line
-from exchange_server.replay.days import day_of_name, midnight_ns
-from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader, open_recorded
+from exchange_server.replay.loader import BROKERS, INT64_MAX, LineLoader, day_of_name, midnight_ns, open_recorded
 from exchange_server.replay.record import Record
 
-__all__ = ["LobsterLoader"]
+__all__ = ["BookChange", "BookFigures", "BookFollower", "LobsterLoader", "parse_book_line"]
+
+SYNTHETIC_IDS: Final = 9 * 10**16
+"""Synthetic orders have ids from here on: above LOBSTER's, below those of live orders beside an as-recorded replay."""
+
+_NO_LEVEL: Final = 9_999_999_999
+"""Price, or its negative, of a level that there is not."""
+
+_Side = Literal["B", "S"]
+
+
+class BookRow(NamedTuple):
+    """The best levels after one message."""
+
+    bids: dict[int, int]
+    """Price → volume, the best price first."""
+    asks: dict[int, int]
+    """Price → volume, the best price first."""
+    levels: int
+    """Levels of a side that the file has; with fewer, a side is shown whole."""
+
+
+class BookChange(NamedTuple):
+    """Change of the book by one record; the fields are those of a `Record`."""
+
+    action: str
+    """B or S, E, X, D."""
+    order_id: int
+    """Id of the order."""
+    volume: int
+    """Lots."""
+    price_ticks: int
+    """Price of an order that is added, else 0."""
+
+
+class BookFigures(msgspec.Struct, frozen=True):
+    """Comparison of a book made of messages with the order book file, row by row."""
+
+    rows: int
+    """Rows compared: all messages but those that cannot be read."""
+    agreed: int
+    """Rows with the same best prices and volumes on both sides before anything was mended in them."""
+    stale: int
+    """Other rows in which a touch of the messages had an order too many, or too large."""
+    unannounced: int
+    """Other rows in which a touch of the file had volume that no message announced."""
+    purged_orders: int
+    """Stale orders that were deleted or reduced."""
+    added_orders: int
+    """Synthetic orders that were added."""
+    contradictions: int
+    """Orders reduced although they were among the best levels all the time: file and messages contradict each other."""
+
+
+def parse_book_line(line: bytes, place: str) -> BookRow:
+    """Return one line of an order book file; raises `ReplayFileError` with the place for one that cannot be read."""
+    try:
+        numbers = [int(field) for field in line.split(b",")]
+    except ValueError:
+        numbers = []
+    if not numbers or len(numbers) % 4:
+        raise ReplayFileError(
+            f"expected ask price, ask size, bid price, bid size for each level, was {line[:100]!r}, at {place}"
+        )
+    asks = {p: v for p, v in zip(numbers[0::4], numbers[1::4], strict=True) if 0 < p < _NO_LEVEL and v > 0}
+    bids = {p: v for p, v in zip(numbers[2::4], numbers[3::4], strict=True) if 0 < p < _NO_LEVEL and v > 0}
+    return BookRow(bids, asks, len(numbers) // 4)
+
+
+class _HalfBook:
+    """Orders of one side by price, in the order of their arrival."""
+
+    def __init__(self, side: _Side) -> None:
+        self.side: _Side = side
+        self.sign = -1 if side == "B" else 1
+        self.levels: SortedDict[int, dict[int, int]] = SortedDict()
+        """Price × sign → order → volume; the best price is first."""
+        self.hidden: set[int] = set()
+        """Orders whose price was behind the shown levels at some time."""
+        self.shown_to = 0
+        """Price × sign of the last shown level before, 0 at the beginning."""
+
+    def add(self, order_id: int, price: int, volume: int) -> None:
+        key = price * self.sign
+        self.levels.setdefault(key, {})[order_id] = volume
+        if self.shown_to and key > self.shown_to:
+            self.hidden.add(order_id)
+
+    def leave(self, order_id: int, price: int, volume: int) -> None:
+        """Leave an order so many lots, none of them: remove it."""
+        level = self.levels[price * self.sign]
+        if volume > 0:
+            level[order_id] = volume
+            return
+        del level[order_id]
+        self.hidden.discard(order_id)
+        if not level:
+            del self.levels[price * self.sign]
+
+    def touch(self) -> tuple[int, int]:
+        """Best price and its volume; zeros of an empty side."""
+        if not self.levels:
+            return 0, 0
+        key, level = self.levels.peekitem(0)
+        return key * self.sign, sum(level.values())
+
+    def hide(self, shown: dict[int, int], levels: int) -> int | None:
+        """Note which orders are behind the shown levels now; gives the last shown key, None where all are shown."""
+        if len(shown) < levels:
+            self.shown_to = 0
+            return None
+        last = next(reversed(shown)) * self.sign
+        newly = self.levels.irange(last, self.shown_to or None, inclusive=(False, True))
+        for key in newly:
+            self.hidden.update(self.levels[key])
+        self.shown_to = last
+        return last
+
+
+class BookFollower:
+    """Mends the book of a message file by the order book file."""
+
+    def __init__(self) -> None:
+        self._sides: dict[_Side, _HalfBook] = {"B": _HalfBook("B"), "S": _HalfBook("S")}
+        self._orders: dict[int, tuple[_Side, int]] = {}
+        self._synthetic: dict[tuple[_Side, int], list[int]] = {}
+        self._next_id = SYNTHETIC_IDS
+        self._rows = self._agreed = self._stale = self._unannounced = 0
+        self._purged = self._added = self._contradictions = 0
+
+    @property
+    def figures(self) -> BookFigures:
+        """Return the figures so far."""
+        return BookFigures(
+            self._rows, self._agreed, self._stale, self._unannounced, self._purged, self._added, self._contradictions
+        )
+
+    def step(self, row: BookRow, change: BookChange | None, side: _Side, price: int) -> Iterator[BookChange]:
+        """Yield what is to be played for one message: deletions of stale orders, the message, synthetic orders.
+
+        ``change`` is the message, None of one that changes no order; ``side`` and ``price`` are the message's.
+        """
+        events = list(self._apply(change, side, price)) if change is not None else []
+        self._compare(row)
+        purges: list[BookChange] = []
+        additions: list[BookChange] = []
+        for book, shown in ((self._sides["B"], row.bids), (self._sides["S"], row.asks)):
+            self._mend(book, shown, row.levels, purges, additions)
+        yield from purges
+        yield from events
+        yield from additions
+
+    def _apply(self, change: BookChange, side: _Side, price: int) -> Iterator[BookChange]:
+        action, order_id, volume, _ = change
+        if action in {"B", "S"}:
+            if order_id in self._orders:
+                yield BookChange("D", order_id, 0, 0)
+                self._set(order_id, 0)
+            self._add(order_id, side, price, volume)
+            yield change
+        elif order_id in self._orders:
+            left = 0 if action == "D" else self._volume(order_id) - volume
+            self._set(order_id, left)
+            yield change if left > 0 or action != "X" else BookChange("D", order_id, 0, 0)
+        else:
+            yield from self._apply_unknown(change, side, price)
+
+    def _apply_unknown(self, change: BookChange, side: _Side, price: int) -> Iterator[BookChange]:
+        """The message is about the synthetic orders at its price, as far as there are any."""
+        wanted = change.volume
+        for order_id in tuple(self._synthetic.get((side, price), ())):
+            before = self._volume(order_id)
+            taken = min(wanted, before)
+            self._set(order_id, before - taken)
+            if change.action == "E":
+                yield BookChange("E", order_id, taken, 0)
+            elif taken < before:
+                yield BookChange("X", order_id, taken, 0)
+            else:
+                yield BookChange("D", order_id, 0, 0)
+            wanted -= taken
+            if not wanted:
+                return
+        yield change._replace(volume=wanted)
+
+    def _compare(self, row: BookRow) -> None:
+        self._rows += 1
+        stale = unannounced = False
+        for book, shown in ((self._sides["B"], row.bids), (self._sides["S"], row.asks)):
+            price, volume = book.touch()
+            true_price = next(iter(shown), 0)
+            true_volume = shown.get(true_price, 0)
+            if (price, volume) == (true_price, true_volume):
+                continue
+            is_better = price and (not true_price or price * book.sign < true_price * book.sign)
+            if is_better or (price == true_price and volume > true_volume):
+                stale = True
+            else:
+                unannounced = True
+        self._stale += stale
+        self._unannounced += unannounced and not stale
+        self._agreed += not (stale or unannounced)
+
+    def _mend(
+        self,
+        book: _HalfBook,
+        shown: dict[int, int],
+        levels: int,
+        purges: list[BookChange],
+        additions: list[BookChange],
+    ) -> None:
+        last = book.hide(shown, levels)
+        for key in list(book.levels.irange(None, last)):
+            price = key * book.sign
+            excess = sum(book.levels[key].values()) - shown.get(price, 0)
+            if excess > 0:
+                purges += self._purge(book, price, excess)
+        for price, volume in shown.items():
+            missing = volume - sum(book.levels.get(price * book.sign, {}).values())
+            if missing > 0:
+                order_id = self._next_id
+                self._next_id += 1
+                self._add(order_id, book.side, price, missing)
+                self._synthetic.setdefault((book.side, price), []).append(order_id)
+                self._added += 1
+                additions.append(BookChange(book.side, order_id, missing, price))
+
+    def _purge(self, book: _HalfBook, price: int, excess: int) -> Iterable[BookChange]:
+        """Take so many lots from orders that were hidden, then from synthetic ones, then from the oldest."""
+        level = book.levels[price * book.sign]
+        is_hidden, is_synthetic = book.hidden.__contains__, SYNTHETIC_IDS.__le__
+        ranked = sorted(level, key=lambda order_id: 0 if is_hidden(order_id) else 1 if is_synthetic(order_id) else 2)
+        for order_id in ranked:
+            volume = level[order_id]
+            taken = min(volume, excess)
+            self._purged += 1
+            self._contradictions += not (is_hidden(order_id) or is_synthetic(order_id))
+            self._set(order_id, volume - taken)
+            yield BookChange("X", order_id, taken, 0) if taken < volume else BookChange("D", order_id, 0, 0)
+            excess -= taken
+            if not excess:
+                return
+
+    def _add(self, order_id: int, side: _Side, price: int, volume: int) -> None:
+        self._orders[order_id] = (side, price)
+        self._sides[side].add(order_id, price, volume)
+
+    def _volume(self, order_id: int) -> int:
+        side, price = self._orders[order_id]
+        book = self._sides[side]
+        level: dict[int, int] = book.levels[price * book.sign]
+        return level[order_id]
+
+    def _set(self, order_id: int, volume: int) -> None:
+        side, price = self._orders[order_id]
+        self._sides[side].leave(order_id, price, volume)
+        if volume <= 0:
+            del self._orders[order_id]
+            if order_id >= SYNTHETIC_IDS:
+                others = self._synthetic[side, price]
+                others.remove(order_id)
+                if not others:
+                    del self._synthetic[side, price]
+
 
 _LINE: Final = re.compile(
     rb"(\d{1,5})(?:\.(\d{1,9}))?,([1-7]),(-?\d{1,19}),(-?\d{1,19}),(-?\d{1,19}),(1|-1)(?:,(\w*))?\r?\n?"
@@ -46,7 +318,7 @@ class LobsterLoader(LineLoader):
     of the file's name unless it is given. The participant that newer files have as their seventh field is the broker.
 
     With ``orderbook``, the order book file of the same messages, stale orders are deleted and volume that no message
-    announced is added where that file shows it (`exchange_server.replay._lobster_book`). A position is then a record's
+    announced is added where that file shows it (`exchange_server.replay.lobster`). A position is then a record's
     number, because one line may become several records.
     """
 

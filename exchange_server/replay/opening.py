@@ -9,11 +9,10 @@ from typing import Final, Literal
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
 from exchange_server.replay.bitstamp import BitstampLoader
 from exchange_server.replay.crossing import CrossedRows
-from exchange_server.replay.days import midnight_ns
 from exchange_server.replay.dbtoaster import DbtoasterLoader
 from exchange_server.replay.depth import UNIT, DepthLoader, QueueModel
 from exchange_server.replay.itch import ItchLoader
-from exchange_server.replay.loader import Loader
+from exchange_server.replay.loader import Loader, midnight_ns
 from exchange_server.replay.lobster import LobsterLoader
 from exchange_server.replay.prices import PriceLoader
 

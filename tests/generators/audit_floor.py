@@ -19,8 +19,7 @@ from deltabook.wire.symbols import Instrument
 from deltabook.wire.text import Accepted, OrderOptions, parse_request, parse_response
 from exchange_server.journal.streams import private_name
 from exchange_server.matching.inputs import MarketRules, OpenAccount
-from exchange_server.text.protocol import account_name
-from exchange_server.text.requests import input_of
+from exchange_server.text.protocol import account_name, input_of
 from tests.generators.exchange_requests import START_NS
 from tests.generators.journals import open_exchange
 from tests.generators.order_lab import LIMITS, quote_change

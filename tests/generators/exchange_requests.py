@@ -14,7 +14,6 @@ import msgspec
 from hypothesis import strategies as st
 
 from deltabook.wire.symbols import Instrument
-from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import (
     REMAIN,
     AnyInput,
@@ -44,6 +43,7 @@ from exchange_server.matching.order import (
     OPENING,
     POST_ONLY,
     STOP,
+    AccountLimits,
     Order,
     Side,
 )

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from exchange_server.agents import AgentFlow, AgentSettings
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal, JournalReader
 from exchange_server.matching.inputs import AnyInput, MarketRules

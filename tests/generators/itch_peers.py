@@ -13,8 +13,8 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount, Phase
 from exchange_server.matching.market import Market
 from exchange_server.matching.outputs import Now
-from exchange_server.nasdaq.framing import framed_messages
-from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.itch import ItchEncoder
+from exchange_server.nasdaq.mold import framed_messages
 from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests
 from tests.model.said import SaidFeed, SaidProtocol
 

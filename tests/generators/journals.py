@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount

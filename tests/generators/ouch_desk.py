@@ -8,9 +8,9 @@ from deltabook.wire import ouch5, ouch42
 from deltabook.wire._ouch import DecodedOuch
 from deltabook.wire.soupbin import UNSEQUENCED, PacketSplitter, encode_packet
 from deltabook.wire.symbols import Instrument
-from exchange_server.matching.account import AccountLimits, SelfTrade
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount, Wire
 from exchange_server.matching.market import Market
+from exchange_server.matching.order import AccountLimits, SelfTrade
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42
 
 __all__ = ["MIDNIGHT_NS", "RULES", "START_NS", "Desk", "cancel", "enter", "enter_42", "modify", "replace", "short"]

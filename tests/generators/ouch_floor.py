@@ -22,12 +22,12 @@ from deltabook.wire.soupbin import (
     encode_packet,
     parse_login_reply,
 )
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.logins import Gate, PasswordHash, User, hash_password
-from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules
+from exchange_server.matching.order import AccountLimits
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42, OuchLimits, OuchServer

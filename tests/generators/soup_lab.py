@@ -11,7 +11,7 @@ from twisted.internet.testing import StringTransport
 
 from deltabook.wire.soupbin import LoginRequest, Packet, PacketSplitter, encode_login, encode_packet
 from deltabook.wire.symbols import Instrument
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules

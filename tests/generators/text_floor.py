@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from deltabook.wire.symbols import Instrument
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import FsyncPolicy, Journal
 from exchange_server.matching.inputs import AnyInput, Enter, MarketRules

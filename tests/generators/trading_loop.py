@@ -29,7 +29,7 @@ from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.views import find_views
 from deltabook.wire.results import FrameDecoder
 from deltabook.wire.symbols import Instrument
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from exchange_server.matching.inputs import Cancel, Reduce, Replace
-from exchange_server.matching.order import HIDDEN, MARKET, Order
-from exchange_server.matching.reasons import CancelReason, RefuseReason
+from exchange_server.matching.order import HIDDEN, MARKET, CancelReason, Order, RefuseReason
 from tests.model.book import ModelBook, left_of
 from tests.model.entering import admit
 

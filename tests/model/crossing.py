@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from exchange_server.matching.order import HIDDEN, MARKET, Order
+from exchange_server.matching.order import HIDDEN, MARKET, CancelReason, Order
 from exchange_server.matching.outputs import Imbalance
-from exchange_server.matching.reasons import CancelReason
 from tests.model.book import AUCTIONS, ModelBook, left_of, reaches
 from tests.model.entering import refresh
 

@@ -14,9 +14,10 @@ from exchange_server.matching.order import (
     MINIMUM,
     POST_ONLY,
     STOP,
+    CancelReason,
     Order,
+    RefuseReason,
 )
-from exchange_server.matching.reasons import CancelReason, RefuseReason
 from tests.model.book import FOR_AUCTION, ModelBook, best, left_of
 
 if TYPE_CHECKING:

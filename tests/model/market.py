@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import (
     AnyInput,
     Bust,
@@ -23,9 +22,8 @@ from exchange_server.matching.inputs import (
     Wire,
 )
 from exchange_server.matching.market import AccountProtocol
-from exchange_server.matching.order import EXPIRES, HIDDEN, MARKET, Order
+from exchange_server.matching.order import EXPIRES, HIDDEN, MARKET, Account, CancelReason, Order, RefuseReason
 from exchange_server.matching.outputs import FeedEncoder, Now, Teller, Touched
-from exchange_server.matching.reasons import CancelReason, RefuseReason
 from tests.model.book import AUCTIONS, ModelBook, left_of
 from tests.model.changing import change_order, in_mass_order, modify, replace, take_off
 from tests.model.crossing import say_imbalance, uncross

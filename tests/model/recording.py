@@ -7,8 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from exchange_server.matching.inputs import REMAIN, Recorded
-from exchange_server.matching.order import HIDDEN, Order
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.order import HIDDEN, CancelReason, Order
 from tests.model.book import ModelBook, left_of
 from tests.model.entering import rest, run_stops, trade
 

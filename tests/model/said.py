@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Party, Wire
 from exchange_server.matching.market import AccountProtocol
-from exchange_server.matching.order import Order, Side
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, Side
 from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now, Teller, Touched
-from exchange_server.matching.reasons import CancelReason, RefuseReason
 
 __all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller", "WireRequest"]
 

@@ -201,7 +201,7 @@ def test_finding_a_java_needs_the_words_of_an_installation_alone() -> None:
         ("exchange_server.matching.book", "deltabook.demo", True),
         ("exchange_server.matching.book", "deltabook.wire.text", False),
         ("exchange_server.matching.book", "exchange_server.matching.order", False),
-        ("exchange_server.matching.book", "exchange_server.clock", True),
+        ("exchange_server.matching.book", "exchange_server.day", True),
         ("exchange_server.exchange", "exchange_server.matching", False),
         ("algo_engine.desk", "exchange_server.matching.book", True),
         ("runtime.engine.ingest", "deltabook.cli", True),

@@ -4,8 +4,8 @@
 clients ──packets──▶ server.py ──Wire: bytes as they came──▶ exchange: journal, market
                         ▲                                        │ protocol5.py (orders5.py), protocol42.py
                         │                                        ▼
-                     private stream of the account ◀── teller5.py, teller42.py: one pack a message
-scale.py: units and shares as ticks and lots    reasons.py: the protocols' words for the market's reasons
+                     private stream of the account ◀── Teller5, Teller42: one pack a message
+protocol.py: what both have in common: units and shares as ticks and lots, words for the market's reasons
 ```
 """
 

@@ -1,20 +1,233 @@
-"""Base of both versions of OUCH: how their requests are carried out."""
+"""What both versions of OUCH share: how requests are carried out, private streams, units, and words for reasons.
+
+Prices and shares of OUCH are ticks and lots of the market.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Final
 
-from exchange_server.matching.account import Account
+import msgspec
+
+from deltabook.wire import ouch5, ouch42
+from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.market import AccountProtocol, Market
-from exchange_server.matching.order import Order, Side
-from exchange_server.matching.reasons import CancelReason, RefuseReason
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, Side
+from exchange_server.matching.outputs import Now, Teller, Touched
 from exchange_server.matching.requests import has_tokens
-from exchange_server.nasdaq.ouch.reasons import Refusal, Rejection
-from exchange_server.nasdaq.ouch.scale import Scales
+from exchange_server.nasdaq.listing import list_instruments
 
-__all__ = ["HEAD_BYTES", "SIDES", "OuchProtocol"]
+__all__ = [
+    "BROKEN",
+    "CANCELED_5",
+    "CANCELED_42",
+    "DAY_NS",
+    "HEAD_BYTES",
+    "LARGEST_QUANTITY",
+    "LIQUIDITY",
+    "LIVE",
+    "MARKET_UNITS",
+    "REJECTED_5",
+    "REJECTED_42",
+    "SIDES",
+    "OuchProtocol",
+    "OuchTeller",
+    "Refusal",
+    "Rejection",
+    "Scales",
+]
+
+MARKET_UNITS: Final = 2_000_000_000
+"""A price from here on, which is $200,000, is a market order's."""
+LARGEST_QUANTITY: Final = 999_999
+NO_SCALE: Final = (0, 1, 1)
+"""Scale of a symbol that is not listed; no message ever uses it."""
+
+
+class Scales:
+    """The listed instruments: by the eight bytes of their name, and by their locate."""
+
+    __slots__ = ("by_locate", "by_stock")
+
+    def __init__(self, instruments: Iterable[Instrument]) -> None:
+        listed, unlisted = list_instruments(instruments)
+        self.by_stock: dict[bytes, tuple[int, int, int]] = {}
+        """Padded name → locate, ten-thousandths in a tick, shares in a lot."""
+        self.by_locate: list[tuple[int, int, int]] = [NO_SCALE] * (len(listed) + len(unlisted) + 1)
+        """The same by locate."""
+        for listing in listed.values():
+            scale = (listing.locate, listing.tick_units, listing.lot_shares)
+            self.by_stock[listing.symbol.encode("ascii").ljust(8)] = scale
+            self.by_locate[listing.locate] = scale
+
+
+class Rejection(msgspec.Struct, frozen=True, gc=False):
+    """A request that was wrong before it was an order, as its account's teller is told."""
+
+    code: int | None
+    """The protocol's own: of 5.0 a number, of 4.2 a letter's; None if there is none beside that for the reason."""
+    echo: bytes
+    """The request, as `Order.echo` has it."""
+
+
+class Refusal(Exception):
+    """A request makes no order."""
+
+    def __init__(self, reason: RefuseReason, code: int | str, detail: str) -> None:
+        """``reason``: the nearest of the market's; ``code``: the protocol's own."""
+        super().__init__(detail)
+        self.reason = reason
+        self.code = ord(code) if isinstance(code, str) else int(code)
+
+
+_R5: Final = ouch5.RejectReason
+_R42: Final = ouch42.RejectReason
+
+_REJECTED: Final[Mapping[RefuseReason, tuple[ouch5.RejectReason, ouch42.RejectReason]]] = {
+    RefuseReason.UNKNOWN_SYMBOL: (_R5.INVALID_SYMBOL, _R42.INVALID_STOCK),
+    RefuseReason.BAD_SIDE: (_R5.INVALID_SIDE, _R42.OTHER),
+    RefuseReason.BAD_VOLUME: (_R5.INVALID_QUANTITY, _R42.SHARES_EXCEED_THRESHOLD),
+    RefuseReason.BAD_PRICE: (_R5.INVALID_PRICE, _R42.INVALID_PRICE),
+    RefuseReason.BAD_TICK: (_R5.INVALID_PRICE, _R42.INVALID_PRICE),
+    RefuseReason.BAD_LOT: (_R5.INVALID_QUANTITY, _R42.ODD_LOT_RESTRICTION),
+    RefuseReason.BAD_MINIMUM: (_R5.INVALID_MINIMUM_QUANTITY, _R42.INVALID_MINIMUM_QUANTITY),
+    RefuseReason.BAD_DISPLAY: (_R5.INVALID_MAX_FLOOR, _R42.INVALID_DISPLAY),
+    RefuseReason.BAD_TIME: (_R5.OTHER, _R42.OTHER),
+    RefuseReason.BAD_COMBINATION: (_R5.RISK_ORDER_TYPE, _R42.OTHER),
+    RefuseReason.HALTED: (_R5.HALTED, _R42.HALTED),
+    RefuseReason.CLOSED: (_R5.DESTINATION_CLOSED, _R42.CLOSED),
+    RefuseReason.REPLAYED: (_R5.RISK_RESTRICTED_STOCK, _R42.RESTRICTED_SYMBOL),
+    RefuseReason.MARKET_FULL: (_R5.PROCESSING_ERROR, _R42.OTHER),
+    RefuseReason.OPEN_ORDERS: (_R5.RISK_EXPOSURE, _R42.EXCEEDED_SHARES),
+    RefuseReason.RATE: (_R5.RISK_PORT_RATE, _R42.OTHER),
+    RefuseReason.NOTIONAL: (_R5.EXCEEDS_NOTIONAL, _R42.EXCEEDED_VALUE),
+    RefuseReason.KILLED: (_R5.FIRM_NOT_AUTHORIZED, _R42.REJECT_ALL),
+    RefuseReason.UNKNOWN_ORDER: (_R5.OTHER, _R42.OTHER),
+    RefuseReason.FOREIGN_ORDER: (_R5.OTHER, _R42.OTHER),
+    RefuseReason.UNKNOWN_ACTION: (_R5.OTHER, _R42.OTHER),
+    RefuseReason.LATE: (_R5.INVALID_CROSS_ORDER, _R42.INVALID_CROSS),
+    RefuseReason.EXHAUSTED: (_R5.OTHER, _R42.OTHER),
+    RefuseReason.OTHER: (_R5.OTHER, _R42.OTHER),
+}
+_C5: Final = ouch5.CancelReason
+_C42: Final = ouch42.CancelReason
+
+_CANCELED: Final[Mapping[CancelReason, tuple[ouch5.CancelReason, ouch42.CancelReason]]] = {
+    CancelReason.USER: (_C5.USER, _C42.USER),
+    CancelReason.IMMEDIATE: (_C5.IMMEDIATE, _C42.IMMEDIATE),
+    CancelReason.MARKET: (_C5.IMMEDIATE, _C42.IMMEDIATE),
+    CancelReason.TIMEOUT: (_C5.TIMEOUT, _C42.TIMEOUT),
+    CancelReason.SUPERVISORY: (_C5.SUPERVISORY, _C42.SUPERVISORY),
+    CancelReason.SELF_TRADE: (_C5.SELF_MATCH, _C42.SELF_MATCH),
+    CancelReason.COLLAR: (_C5.COLLARS, _C42.COLLARS),
+    CancelReason.HALTED: (_C5.HALTED, _C42.HALTED),
+    CancelReason.CLOSED: (_C5.CLOSED, _C42.CLOSED),
+    CancelReason.POST_ONLY: (_C5.POST_ONLY_CONTRA, _C42.SYSTEM),
+    CancelReason.CROSS: (_C5.SYSTEM, _C42.CROSS),
+    CancelReason.DISCONNECT: (_C5.SYSTEM, _C42.SYSTEM),
+    CancelReason.MINIMUM: (_C5.IMMEDIATE, _C42.IMMEDIATE),
+    CancelReason.REPLACED: (_C5.USER, _C42.USER),
+}
+
+REJECTED_5: Final = {reason: int(codes[0]) for reason, codes in _REJECTED.items()}
+"""The market's reason → two bytes of J in 5.0."""
+REJECTED_42: Final = {reason: ord(codes[1]) for reason, codes in _REJECTED.items()}
+"""The market's reason → letter of J in 4.2."""
+CANCELED_5: Final = {reason: ord(codes[0]) for reason, codes in _CANCELED.items()}
+"""The market's reason → letter of C in 5.0."""
+CANCELED_42: Final = {reason: ord(codes[1]) for reason, codes in _CANCELED.items()}
+"""The market's reason → letter of C in 4.2."""
+
+
+DAY_NS: Final = 86_400 * 10**9
+"""Timestamps are the rest of market time by it: nanoseconds since midnight UTC."""
+BROKEN: Final = b"S"
+"""Reason of a broken trade: declared by the operator of the exchange."""
+LIVE: Final = ord("L")
+"""State of an order that may still do something …"""
+DEAD: Final = ord("D")
+"""… and of one of which nothing more will be heard."""
+LIQUIDITY: Final = {flag: ord(flag) for flag in "AJROCH"}
+
+
+class OuchTeller(Teller):
+    """Keeps the sequenced packets of one account until they are taken, one `bytes` each.
+
+    A message costs some tenths of a microsecond: it is one pack of the order's numbers with `Order.echo`, in which the
+    fields of the request already lie as the answer says them again.
+    """
+
+    __slots__ = ("_entered", "_entered_ns", "_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
+
+    def __init__(self, account: Account, now: Now, touched: Touched, scales: Scales) -> None:
+        self.account = account
+        self._now = now
+        self._touched = touched
+        self._scales = scales.by_locate
+        self._midnight_ns = 0
+        self._packets: list[bytes] = []
+        self._entered = b""
+        self._entered_ns = 0
+
+    def _new_day(self) -> int:
+        """The timestamp of now, when that of the midnight before was too long ago."""
+        stamp = self._now.time_ns % DAY_NS
+        self._midnight_ns = self._now.time_ns - stamp
+        return stamp
+
+    def _say(self, packet: bytes) -> None:
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        packets.append(packet)
+
+    def take(self) -> tuple[bytes, int]:
+        """The packets since the last call, and how many they are."""
+        packets = self._packets
+        count = len(packets)
+        data = b"".join(packets)
+        packets.clear()
+        return data, count
+
+    def triggered(self, order: Order) -> None:
+        """OUCH has no stop orders."""
+
+    def _accepted_dead(self, order: Order) -> bool:
+        """Changes what was said last into the acceptance of a dead order; False if it was not this order's."""
+        packets = self._packets
+        if not packets or not self._takes(packets[-1], order):
+            return False
+        packet = packets[-1]
+        state = self._state_at(packet)
+        packets[-1] = packet[:state] + bytes((DEAD,)) + packet[state + 1 :]
+        return True
+
+    def _flag(self, order: Order, stamp: int) -> bytes:
+        """R of the order that the request of this time entered, A of one that was there.
+
+        One request may end any number of orders: what it entered is looked for once.
+        """
+        if self._entered_ns != self._now.time_ns:
+            now = stamp.to_bytes(8)
+            recent = takewhile(lambda packet: packet[4:12] == now, reversed(self._packets))
+            self._entered = next((packet for packet in recent if packet[3:4] in b"AU"), b"")
+            self._entered_ns = self._now.time_ns
+        return b"R" if self._entered and self._takes(self._entered, order) else b"A"
+
+    @staticmethod
+    @abstractmethod
+    def _takes(packet: bytes, order: Order) -> bool:
+        """Return True if a packet says that an order was accepted or is a replacement."""
+
+    @staticmethod
+    @abstractmethod
+    def _state_at(packet: bytes) -> int:
+        """Return the offset of the order's state in such a packet."""
+
 
 HEAD_BYTES: Final = 3
 """Bytes of a packet in front of its message: length and type."""

@@ -1,23 +1,214 @@
-"""OUCH 4.2: requests carried out in the market as they came."""
+"""OUCH 4.2: orders as the market has them, requests carried out as they came, and the private stream of an account."""
 
 from __future__ import annotations
 
 import struct
+from itertools import product
 from typing import Final
 
-from deltabook.wire.ouch42 import RejectReason
-from exchange_server.matching.account import Account
-from exchange_server.matching.inputs import Wire
+from deltabook.wire.ouch42 import IMMEDIATE, MARKET_HOURS, SYSTEM_HOURS, Display, RejectReason
+from exchange_server.matching.inputs import Party, Wire
 from exchange_server.matching.market import Market
+from exchange_server.matching.order import (
+    CLOSING,
+    EXPIRES,
+    HALTED_ONLY,
+    HIDDEN,
+    IOC,
+    MARKET,
+    MINIMUM,
+    OPENING,
+    POST_ONLY,
+    Account,
+    CancelReason,
+    Order,
+    RefuseReason,
+)
 from exchange_server.matching.outputs import Now, Touched
-from exchange_server.matching.reasons import RefuseReason
-from exchange_server.nasdaq.ouch.orders42 import order_of
-from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, OuchProtocol
-from exchange_server.nasdaq.ouch.reasons import Refusal
-from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY
-from exchange_server.nasdaq.ouch.teller42 import Teller42
+from exchange_server.nasdaq.ouch.protocol import (
+    BROKEN,
+    CANCELED_42,
+    DAY_NS,
+    HEAD_BYTES,
+    LARGEST_QUANTITY,
+    LIQUIDITY,
+    LIVE,
+    MARKET_UNITS,
+    REJECTED_42,
+    SIDES,
+    OuchProtocol,
+    OuchTeller,
+    Refusal,
+    Rejection,
+    Scales,
+)
 
 __all__ = ["REMEMBERED_TOKENS", "Ouch42"]
+
+_BLOCK: Final = struct.Struct(">14ssI8sII4s3sIs")
+"""`Order.echo`: token, side, shares, stock, price, time in force, firm, the three letters of `_FLAGS`, minimum,
+cross."""
+_DISPLAYS: Final = {
+    Display.VISIBLE: 0,
+    Display.ATTRIBUTABLE: 0,
+    Display.HIDDEN: HIDDEN,
+    Display.POST_ONLY: POST_ONLY,
+    Display.POST_ONLY_ATTRIBUTABLE: POST_ONLY,
+}
+_FLAGS: Final = {
+    "".join(letters).encode("ascii"): _DISPLAYS[letters[0]] for letters in product(_DISPLAYS, "APRO", "YN")
+}
+"""Display, capacity and sweep → the order's flags, for all that can be."""
+_CROSSES: Final = {b"N": 0, b"O": OPENING, b"C": CLOSING, b"H": HALTED_ONLY}
+_AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
+
+
+def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
+    """The order that an `Order.echo` asks for at a time; raises `Refusal`."""
+    token, side, shares, stock, units, seconds, _, letters, minimum, cross = _BLOCK.unpack(echo)
+    scale = scales.by_stock.get(stock)
+    if scale is None:
+        raise Refusal(RefuseReason.UNKNOWN_SYMBOL, RejectReason.INVALID_STOCK, f"unknown symbol {stock!r}")
+    if side not in SIDES:
+        raise Refusal(RefuseReason.BAD_SIDE, RejectReason.OTHER, f"expected a side B S T E, was {side!r}")
+    locate, tick, lot = scale
+    if units < 1 or (units < MARKET_UNITS and units % tick):
+        words = f"expected a price of whole ticks of {tick} ten-thousandths, was {units}"
+        raise Refusal(RefuseReason.BAD_TICK, RejectReason.INVALID_PRICE, words)
+    if not 1 <= shares <= LARGEST_QUANTITY or shares % lot:
+        words = f"expected 1 to {LARGEST_QUANTITY} shares in lots of {lot}, was {shares}"
+        if shares % lot:
+            raise Refusal(RefuseReason.BAD_LOT, RejectReason.ODD_LOT_RESTRICTION, words)
+        raise Refusal(RefuseReason.BAD_VOLUME, RejectReason.SHARES_EXCEED_THRESHOLD, words)
+    ticks = 0 if units >= MARKET_UNITS else units // tick
+    order = Order(0, 0, locate, SIDES[side], ticks, shares // lot, account.broker_id, account.index, token)
+    order.echo = echo
+    order.flags = _flags_of(letters, cross, seconds) | (0 if ticks else MARKET)
+    if order.flags & (IOC | MARKET | _AUCTIONS):
+        # Never seen: whether it is hidden makes no difference.
+        order.flags &= ~HIDDEN
+    if order.flags & EXPIRES:
+        order.expire_ns = time_ns + seconds * 10**9
+    if minimum:
+        # Rounded up: fewer shares would not be the minimum that was asked for.
+        order.flags |= MINIMUM
+        order.minimum = -(-minimum // lot)
+    return order
+
+
+def _flags_of(letters: bytes, cross: bytes, seconds: int) -> int:
+    """An order for an auction ends with it in any case: how long it is in force makes no difference."""
+    flags, auction = _FLAGS.get(letters), _CROSSES.get(cross)
+    if flags is None:
+        code = RejectReason.OTHER if letters[:1].decode("latin-1") in _DISPLAYS else RejectReason.INVALID_DISPLAY
+        raise Refusal(RefuseReason.BAD_DISPLAY, code, f"expected display, capacity and sweep, was {letters!r}")
+    if auction is None:
+        raise Refusal(RefuseReason.OTHER, RejectReason.INVALID_CROSS, f"expected a cross N O C H, was {cross!r}")
+    if seconds > SYSTEM_HOURS:
+        words = f"expected a time in force up to {SYSTEM_HOURS}, was {seconds}"
+        raise Refusal(RefuseReason.BAD_TIME, RejectReason.OTHER, words)
+    if auction:
+        return flags | auction
+    if seconds == IMMEDIATE:
+        return flags | IOC
+    return flags | EXPIRES if seconds < MARKET_HOURS else flags
+
+
+# Each is a whole packet: its length, its type S, and the message. `Order.echo` is Enter Order behind its type byte up
+# to the cross type: its first 40 and its last 7 bytes stand in Accepted and Replaced in one piece each.
+_SYSTEM: Final = struct.Struct(">H2sQB").pack
+_ACCEPTED: Final = struct.Struct(">H2sQ40sQ7sBc").pack
+_REPLACED: Final = struct.Struct(">H2sQ40sQ7sB14sc").pack
+_EXECUTED: Final = struct.Struct(">H2sQ14sIIBQ").pack
+_CANCELED: Final = struct.Struct(">H2sQ14sIB").pack
+_PREVENTED: Final = struct.Struct(">H2sQ14sIcIIc").pack
+_REJECTED: Final = struct.Struct(">H2sQ14sB").pack
+_BROKEN: Final = struct.Struct(">H2sQ14sQc").pack
+_MODIFIED: Final = struct.Struct(">H2sQ14s1sI").pack
+_LARGEST_PRICE: Final = 2**32 - 1
+_STATE: Final = 3 + 64
+"""Offset of the order's state in Accepted and Replaced."""
+
+
+class Teller42(OuchTeller):
+    """Packets of OUCH 4.2.
+
+    An order whose minimum quantity cannot be executed is accepted dead (state D), and that is all that is said of it.
+    """
+
+    __slots__ = ()
+
+    def accepted(self, order: Order) -> None:
+        """A."""
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        echo = order.echo
+        packets.append(_ACCEPTED(67, b"SA", self._now.time_ns % DAY_NS, echo, order.order_id, echo[40:], LIVE, b" "))
+
+    def replaced(self, old: Order, order: Order) -> None:
+        """U."""
+        echo, stamp = order.echo, self._now.time_ns % DAY_NS
+        self._say(_REPLACED(81, b"SU", stamp, echo, order.order_id, echo[40:], LIVE, old.ref, b" "))
+
+    def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
+        """E."""
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        _, tick, lot = self._scales[order.locate]
+        stamp, flag, price = self._now.time_ns % DAY_NS, LIQUIDITY[liquidity], price_ticks * tick
+        price = min(price, _LARGEST_PRICE)  # the other side's protocol may have a higher one
+        packets.append(_EXECUTED(41, b"SE", stamp, order.ref, volume * lot, price, flag, match_id))
+
+    def busted(self, party: Party, match_id: int) -> None:
+        """B."""
+        self._say(_BROKEN(33, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN))
+
+    def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
+        """C, or the order's acceptance becomes that of a dead one."""
+        del ref
+        if reason is CancelReason.MINIMUM and self._accepted_dead(order):
+            return
+        shares = volume * self._scales[order.locate][2]
+        self._say(_CANCELED(29, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_42[reason]))
+
+    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+        """D."""
+        _, tick, lot = self._scales[order.locate]
+        stamp = self._now.time_ns % DAY_NS
+        price = min(price_ticks * tick, _LARGEST_PRICE)
+        flag = self._flag(order, stamp)
+        self._say(_PREVENTED(38, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag))
+
+    def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
+        """J."""
+        del detail
+        own = item.code if isinstance(item, Rejection) else None
+        code = REJECTED_42[reason] if own is None else own
+        self._say(_REJECTED(25, b"SJ", self._now.time_ns % DAY_NS, ref, code))
+
+    def modified(self, order: Order) -> None:
+        """M."""
+        shares = (order.volume + order.reserve) * self._scales[order.locate][2]
+        self._say(_MODIFIED(29, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[14:15], shares))
+
+    def refreshed(self, order: Order) -> None:
+        """OUCH 4.2 has no icebergs."""
+
+    def system(self, code: str) -> None:
+        """S."""
+        self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
+
+    @staticmethod
+    def _takes(packet: bytes, order: Order) -> bool:
+        return packet[3:4] in b"AU" and packet[12:26] == order.ref
+
+    @staticmethod
+    def _state_at(packet: bytes) -> int:
+        del packet
+        return _STATE
+
 
 REMEMBERED_TOKENS: Final = 1 << 16
 """An account's newest tokens, at least so many, that are known again as repetitions."""

@@ -1,4 +1,4 @@
-"""OUCH 5.0: requests carried out in the market as they came."""
+"""OUCH 5.0: requests carried out in the market as they came, and the private stream of an account."""
 
 from __future__ import annotations
 
@@ -6,22 +6,187 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from deltabook.wire import ouch5
 from deltabook.wire.errors import WireError
-from deltabook.wire.ouch5 import RejectReason, decode_options
-from exchange_server.matching.account import Account
-from exchange_server.matching.inputs import Wire
+from deltabook.wire.ouch5 import Option, RejectReason, decode_options
+from exchange_server.matching.inputs import Party, Wire
 from exchange_server.matching.market import Market
-from exchange_server.matching.order import Order
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason
 from exchange_server.matching.outputs import Now, Touched
-from exchange_server.matching.reasons import CancelReason, RefuseReason
-from exchange_server.nasdaq.ouch.orders5 import BLOCK, PLAIN, check_appendage, echo_of, order_of
-from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, SIDES, OuchProtocol
-from exchange_server.nasdaq.ouch.reasons import Refusal, Rejection
-from exchange_server.nasdaq.ouch.runs5 import ORDER_BYTES, SHORTEST_RUN, read_run
-from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS
-from exchange_server.nasdaq.ouch.teller5 import LAST_REF, Teller5
+from exchange_server.nasdaq.ouch.orders5 import (
+    BLOCK,
+    ORDER_BYTES,
+    PLAIN,
+    SHORTEST_RUN,
+    check_appendage,
+    echo_of,
+    order_of,
+    read_run,
+)
+from exchange_server.nasdaq.ouch.protocol import (
+    BROKEN,
+    CANCELED_5,
+    DAY_NS,
+    HEAD_BYTES,
+    LARGEST_QUANTITY,
+    LIQUIDITY,
+    MARKET_UNITS,
+    REJECTED_5,
+    SIDES,
+    OuchProtocol,
+    OuchTeller,
+    Refusal,
+    Rejection,
+)
 
-__all__ = ["Ouch5"]
+__all__ = ["Ouch5", "Teller5"]
+
+ECHO_BYTES: Final = 47
+"""Bytes of an `Order.echo` without options, which Accepted and Replaced repeat, in two pieces: 27 bytes in front
+of the order's reference number (number, side, quantity, symbol, price, time in force, display) and 20 behind it
+(capacity, sweep, cross, state, the client's id, length of the options)."""
+
+# Each is a whole packet: its length, its type S, and the message.
+_SYSTEM: Final = struct.Struct(">H2sQB").pack
+_ACCEPTED: Final = struct.Struct(">4sQ27sQ20s").pack
+_ACCEPTED_WITH: Final = struct.Struct(">H2sQ27sQ20s").pack
+_REPLACED: Final = struct.Struct(">H2sQI27sQ20s").pack
+_EXECUTED: Final = struct.Struct(">4sQIIQBQxx").pack
+_CANCELED: Final = struct.Struct(">H2sQIIB").pack
+_PREVENTED: Final = struct.Struct(">H2sQIIcIQcc").pack
+_REJECTED: Final = struct.Struct(">H2sQIH14s").pack
+_BROKEN: Final = struct.Struct(">H2sQIQc14s").pack
+_MODIFIED: Final = struct.Struct(">H2sQI1sI").pack
+_RESTATED: Final = struct.Struct(">H2sQIc").pack
+_MASS_CANCELED: Final = struct.Struct(">H2sQI4s8sxx").pack
+_QUERIED: Final = struct.Struct(">H2sQI").pack
+LAST_REF: Final = 2**32 - 1
+"""The largest number of an order."""
+_LARGEST_PRICE: Final = 2**64 - 1
+
+_STRATEGIES: Final = {"allow": b" ", "newest": b"N", "oldest": b"O", "both": b"B", "decrement": b"D"}
+
+
+class Teller5(OuchTeller):
+    """Packets of OUCH 5.0.
+
+    * An order that has options in its request has them said again.
+    * One whose minimum quantity cannot be executed is accepted dead (state D), and that is all that is said of it.
+    * An iceberg that displays its next part is restated (R), with the number that the feed has for it now.
+    """
+
+    __slots__ = ()
+
+    def accepted(self, order: Order) -> None:
+        """A."""
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        stamp = self._now.time_ns - self._midnight_ns
+        if stamp >= DAY_NS:
+            stamp = self._new_day()
+        echo = order.echo
+        if len(echo) == ECHO_BYTES:
+            packets.append(_ACCEPTED(b"\x00\x41SA", stamp, echo, order.order_id, echo[27:]))
+        else:
+            head = _ACCEPTED_WITH(len(echo) + 18, b"SA", stamp, echo, order.order_id, echo[27:])
+            packets.append(head + echo[ECHO_BYTES:])
+
+    def replaced(self, old: Order, order: Order) -> None:
+        """U."""
+        echo = order.echo
+        assert isinstance(old.ref, int)
+        stamp = self._now.time_ns % DAY_NS
+        head = _REPLACED(len(echo) + 22, b"SU", stamp, old.ref, echo, order.order_id, echo[27:])
+        self._say(head + echo[ECHO_BYTES:])
+
+    def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
+        """E."""
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        stamp = self._now.time_ns - self._midnight_ns
+        if stamp >= DAY_NS:
+            stamp = self._new_day()
+        _, tick, lot = self._scales[order.locate]
+        shares, price, flag = volume * lot, price_ticks * tick, LIQUIDITY[liquidity]
+        try:
+            packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, price, flag, match_id)
+        except struct.error:  # a price that the other side's protocol can say and this one cannot
+            packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, _LARGEST_PRICE, flag, match_id)
+        packets.append(packet)
+
+    def busted(self, party: Party, match_id: int) -> None:
+        """B."""
+        client_id = party.echo[31:45].ljust(14)
+        self._say(_BROKEN(37, b"SB", self._now.time_ns % DAY_NS, party.ref, match_id, BROKEN, client_id))
+
+    def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
+        """C, or the order's acceptance becomes that of a dead one."""
+        del ref
+        if reason is CancelReason.MINIMUM and self._accepted_dead(order):
+            return
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        shares = volume * self._scales[order.locate][2]
+        packets.append(_CANCELED(19, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_5[reason]))
+
+    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+        """D."""
+        _, tick, lot = self._scales[order.locate]
+        stamp = self._now.time_ns % DAY_NS
+        price = min(price_ticks * tick, _LARGEST_PRICE)
+        flag = self._flag(order, stamp)
+        strategy = _STRATEGIES[self.account.self_trade]
+        self._say(_PREVENTED(33, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag, strategy))
+
+    def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
+        """J."""
+        del detail
+        code, echo = REJECTED_5[reason], b""
+        if isinstance(item, Rejection):
+            code, echo = code if item.code is None else item.code, item.echo
+        elif isinstance(item, Order):
+            echo = item.echo
+        self._say(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[31:45].ljust(14)))
+
+    def modified(self, order: Order) -> None:
+        """M."""
+        shares = (order.volume + order.reserve) * self._scales[order.locate][2]
+        self._say(_MODIFIED(19, b"SM", self._now.time_ns % DAY_NS, order.ref, order.echo[4:5], shares))
+
+    def refreshed(self, order: Order) -> None:
+        """R."""
+        shares = order.volume * self._scales[order.locate][2]
+        options = ouch5.encode_options(
+            {Option.DISPLAY_QUANTITY: shares, Option.SECONDARY_ORDER_REFERENCE: order.feed_id}
+        )
+        head = _RESTATED(15 + len(options), b"SR", self._now.time_ns % DAY_NS, order.ref, b"R")
+        self._say(head + options)
+
+    def system(self, code: str) -> None:
+        """S."""
+        self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
+
+    def mass_canceled(self, ref: int, firm: bytes, stock: bytes) -> None:
+        """X: a mass cancel was carried out; the orders that it ended come before it, each with its C."""
+        self._say(_MASS_CANCELED(28, b"SX", self._now.time_ns % DAY_NS, ref, firm, stock))
+
+    def queried(self) -> None:
+        """Q: the number that the account's next order must have at least; the last one there is once that is used."""
+        next_ref = min(self.account.last_ref + 1, LAST_REF)
+        self._say(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
+
+    @staticmethod
+    def _takes(packet: bytes, order: Order) -> bool:
+        at = 12 if packet[3:4] == b"A" else 16 if packet[3:4] == b"U" else 0
+        return at > 0 and int.from_bytes(packet[at : at + 4]) == order.ref
+
+    @staticmethod
+    def _state_at(packet: bytes) -> int:
+        return 50 if packet[3:4] == b"A" else 54
+
 
 _REPLACE: Final = struct.Struct(">III8s2ss14s")
 _PAIR: Final = struct.Struct(">II").unpack_from

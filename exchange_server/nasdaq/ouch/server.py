@@ -9,15 +9,13 @@ from twisted.internet.interfaces import IAddress
 
 from deltabook.wire.errors import WireError
 from deltabook.wire.soupbin import CLIENT_HEARTBEAT, CLIENT_PACKET_LIMIT_BYTES, DEBUG, LOGIN, LOGOUT, LoginRequest
-from exchange_server.audience import Audience
 from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
 from exchange_server.logins import Gate, User
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount, Wire
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.order import Account, CancelReason
 from exchange_server.nasdaq.soup import SoupConnection, SoupLimits, SoupServer
-from exchange_server.readers import Timers, peer_of
+from exchange_server.readers import Audience, Timers, peer_of
 
 __all__ = ["OuchConnection", "OuchLimits", "OuchServer"]
 

@@ -14,7 +14,7 @@ from deltabook.wire.mold import encode_request
 from deltabook.wire.soupbin import LoginRequest
 from exchange_server.matching.inputs import Cancel, Enter
 from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender, RequestLimits
-from exchange_server.tail import CHUNK_BYTES
+from exchange_server.readers import CHUNK_BYTES
 from tests.generators.itch_book import ItchBook
 from tests.generators.mold_receiver import MoldReceiver
 from tests.generators.soup_lab import SoupFloor, messages, reasons, types

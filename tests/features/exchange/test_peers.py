@@ -12,7 +12,7 @@ import pytest
 
 from deltabook.wire.itch import decode_message, frame
 from exchange_server.journal import PacketFile
-from exchange_server.nasdaq.framing import framed_messages
+from exchange_server.nasdaq.mold import framed_messages
 from tests.generators.itch_book import ItchBook, messages_of
 from tests.generators.itch_peers import ItchMarket, PeerBook
 from tests.property.exchange.driving import run_flow

@@ -12,7 +12,7 @@ from deltabook.wire.ouch5 import decode_reply
 from deltabook.wire.soupbin import LoginAccepted, LoginRejected
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.logins import hash_password, load_users
-from exchange_server.matching.account import AccountLimits
+from exchange_server.matching.order import AccountLimits
 from tests.generators.ouch_desk import cancel, enter, enter_42, replace, short
 from tests.generators.ouch_floor import PASSWORD, OuchFloor, user
 from tests.generators.soup_lab import messages

@@ -13,13 +13,13 @@ from twisted.logger import Logger
 from deltabook.wire.mold import HEADER_BYTES, PAYLOAD_LIMIT_BYTES
 from deltabook.wire.soupbin import UNSEQUENCED, LoginRequest, encode_login, encode_packet
 from deltabook.wire.symbols import Instrument
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.logins import PasswordHash, User
 from exchange_server.logins.users import UserProtocol
-from exchange_server.matching.account import AccountLimits, SelfTrade
 from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.order import AccountLimits, SelfTrade
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.glimpse import GlimpseLimits, GlimpseServer
 from exchange_server.nasdaq.itch import ItchEncoder, ItchServer

@@ -12,7 +12,7 @@ from pathlib import Path
 from deltabook.wire import ouch42
 from deltabook.wire.mold import encode_end
 from deltabook.wire.soupbin import CLIENT_HEARTBEAT, LOGOUT, UNSEQUENCED, LoginRequest, encode_login, encode_packet
-from exchange_server.nasdaq.mold.packing import datagrams
+from exchange_server.nasdaq.mold import datagrams
 from tests.generators.ouch_desk import enter_42
 from tests.generators.ouch_floor import PASSWORD, Client, OuchFloor, user
 from tests.generators.pcap import Capture, TcpConversation

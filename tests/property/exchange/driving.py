@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import AnyInput, MarketRules
 from exchange_server.matching.market import Market
-from exchange_server.matching.order import Order
+from exchange_server.matching.order import Account, Order
 from exchange_server.matching.outputs import Now
 from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests, random_rules
 from tests.model.market import ModelMarket

@@ -37,7 +37,7 @@ def test_many_seeds(part: int) -> None:
 
 def test_a_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A feed that leaves a message out is found, and the seed named."""
-    from exchange_server.text.encoder import TextEncoder
+    from exchange_server.text.protocol import TextEncoder
 
     def forget(self: TextEncoder, *arguments: object) -> None: ...
 

@@ -12,11 +12,10 @@ from exchange_server.journal import NumberedFile
 from exchange_server.matching.inputs import AnyInput, MarketRules
 from exchange_server.matching.market import Market
 from exchange_server.matching.outputs import Now
-from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.nasdaq.ouch.protocol5 import Ouch5
 from exchange_server.nasdaq.ouch.protocol42 import Ouch42
-from exchange_server.text.encoder import TextEncoder
-from exchange_server.text.protocol import TextProtocol
+from exchange_server.text.protocol import TextEncoder, TextProtocol
 from tests.simulation.exchange.traders import UNITS_PER_TICK
 
 __all__ = ["AuditError", "Ledger", "Shadow", "check_accounts", "check_feed", "text_ledger"]

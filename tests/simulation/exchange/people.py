@@ -8,7 +8,7 @@ from base64 import b64encode
 from typing import Any, Final
 
 from exchange_server.logins import PasswordHash, User
-from exchange_server.matching.account import AccountLimits
+from exchange_server.matching.order import AccountLimits
 from tests.simulation.exchange.clients import Client, SoupReader, TextReader
 from tests.simulation.exchange.shape import Shape
 from tests.simulation.exchange.traders import Ouch5Trader, Ouch42Trader, TextTrader

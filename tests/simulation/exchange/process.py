@@ -10,18 +10,16 @@ from twisted.internet import defer
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.logins import Gate, User
 from exchange_server.matching.inputs import AnyInput
 from exchange_server.matching.outputs import Now
-from exchange_server.nasdaq.itch.encoder import ItchEncoder
-from exchange_server.nasdaq.itch.server import ItchServer
+from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42, OuchLimits, OuchServer
 from exchange_server.nasdaq.soup import SoupLimits
-from exchange_server.text.encoder import TextEncoder
-from exchange_server.text.protocol import TextProtocol
+from exchange_server.text.protocol import TextEncoder, TextProtocol
 from exchange_server.text.server import Limits, TextServer
 from tests.simulation.exchange.disk import SimulatedDisk
 from tests.simulation.exchange.shape import Shape

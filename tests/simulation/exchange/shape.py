@@ -9,8 +9,8 @@ import msgspec
 
 from deltabook.wire.symbols import Instrument
 from exchange_server.journal import FsyncPolicy
-from exchange_server.matching.account import AccountLimits, SelfTrade
 from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.order import AccountLimits, SelfTrade
 from exchange_server.readers import ReaderLimits
 
 __all__ = ["Shape"]

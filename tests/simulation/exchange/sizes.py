@@ -25,7 +25,7 @@ def _position(*fields: Any) -> Position:
 def small_sizes() -> Iterator[None]:
     """Gaps are filled in chunks of a line or two, and the index of a stream has an entry every few records."""
     with (
-        patch("exchange_server.tail.CHUNK_BYTES", _CHUNK_BYTES),
+        patch("exchange_server.readers.CHUNK_BYTES", _CHUNK_BYTES),
         patch("exchange_server.journal.numbered_file.Position", _position),
     ):
         yield

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from deltabook.wire.ouch5 import OPTIONS, RejectReason
-from exchange_server.nasdaq.ouch.reasons import CANCELED_5, REJECTED_5, REJECTED_42
+from exchange_server.nasdaq.ouch.protocol import CANCELED_5, REJECTED_5, REJECTED_42
 
 PAGE = (Path(__file__).parents[3] / "docs" / "ouch.md").read_text("utf-8")
 

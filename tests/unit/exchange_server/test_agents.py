@@ -19,12 +19,8 @@ from exchange_server.agents import (
     NoiseSettings,
     ValueSettings,
 )
-from exchange_server.agents.large import Large
-from exchange_server.agents.makers import Maker
-from exchange_server.agents.momentum import Momentum
-from exchange_server.agents.noise import Noise
 from exchange_server.agents.settings import MakerSettings
-from exchange_server.agents.value import Informed, Value
+from exchange_server.agents.traders import Informed, Large, Maker, Momentum, Noise, Value
 from exchange_server.agents.view import Batch, View
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.errors import ExchangeConfigurationError

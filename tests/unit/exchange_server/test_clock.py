@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 
 
 def test_a_replays_clock_stands_until_it_starts_and_then_runs_at_its_speed() -> None:

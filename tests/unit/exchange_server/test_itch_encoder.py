@@ -14,7 +14,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order, Side
 from exchange_server.matching.outputs import Imbalance, Now
-from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.itch import ItchEncoder
 from tests.generators.itch_book import messages_of
 
 RULES = MarketRules(

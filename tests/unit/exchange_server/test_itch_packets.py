@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltabook.wire.itch import MESSAGES, encode_message
-from exchange_server.nasdaq.itch import packets
+from exchange_server.nasdaq import itch
 
 PACKERS = {
-    "A": packets.pack_add,
-    "F": packets.pack_attributed_add,
-    "E": packets.pack_executed,
-    "C": packets.pack_executed_at,
-    "X": packets.pack_reduced,
-    "D": packets.pack_deleted,
-    "U": packets.pack_replaced,
-    "P": packets.pack_traded,
+    "A": itch.pack_add,
+    "F": itch.pack_attributed_add,
+    "E": itch.pack_executed,
+    "C": itch.pack_executed_at,
+    "X": itch.pack_reduced,
+    "D": itch.pack_deleted,
+    "U": itch.pack_replaced,
+    "P": itch.pack_traded,
 }
 
 

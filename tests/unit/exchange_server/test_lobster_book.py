@@ -13,7 +13,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ReplayFileError
 from exchange_server.matching import Market, MarketRules, Now, Recorded
 from exchange_server.replay import LobsterLoader
-from exchange_server.replay._lobster_book import BookFollower, parse_book_line
+from exchange_server.replay.lobster import BookFollower, parse_book_line
 from tests.generators.lobster_levels import write_lobster
 
 
@@ -112,7 +112,7 @@ def test_a_line_that_is_no_book_is_refused_with_its_place(tmp_path: Path) -> Non
 
 def test_a_contradiction_is_counted() -> None:
     """An order that was shown all the time and is gone without a message is deleted, and counted."""
-    from exchange_server.replay._lobster_book import BookChange
+    from exchange_server.replay.lobster import BookChange
 
     follower = BookFollower()
     add = BookChange("B", 1, 5, 100)

@@ -22,7 +22,7 @@ from exchange_server.logins import (
     hash_password,
     load_users,
 )
-from exchange_server.matching.account import AccountLimits
+from exchange_server.matching.order import AccountLimits
 
 HASH = hash_password("secret")
 

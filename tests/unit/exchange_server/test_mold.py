@@ -24,8 +24,7 @@ from deltabook.wire.mold import (
 from deltabook.wire.soupbin import SEQUENCED
 from deltabook.wire.soupbin import encode_packet as soup_packet
 from exchange_server.journal import PacketFile, Stream
-from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender, RequestLimits
-from exchange_server.nasdaq.mold.packing import datagrams
+from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender, RequestLimits, datagrams
 from tests.generators.mold_receiver import MoldReceiver
 
 GROUP = ("239.192.0.1", 30001)

@@ -9,7 +9,7 @@ import pytest
 
 from deltabook.wire.ouch5 import Option, encode_options, encode_request
 from exchange_server.matching.order import Order
-from exchange_server.nasdaq.ouch.teller5 import Teller5
+from exchange_server.nasdaq.ouch.protocol5 import Teller5
 from tests.generators.ouch_desk import MIDNIGHT_NS, Desk, cancel, enter, modify, replace, short
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltabook.wire.ouch5 import encode_request
-from exchange_server.matching.reasons import RefuseReason
+from exchange_server.matching.order import RefuseReason
 from tests.generators.ouch_desk import Desk, cancel, enter, replace, short
 
 LAST = 2**32 - 1

@@ -10,12 +10,10 @@ import pytest
 
 from deltabook.wire._ouch import DecodedOuch
 from deltabook.wire.ouch5 import Option, RejectReason
-from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import Enter, Kill, MassCancel, Phase, PhaseName, Tick
-from exchange_server.matching.order import MARKET, STOP
-from exchange_server.matching.reasons import CancelReason as MarketReason
-from exchange_server.matching.reasons import RefuseReason
-from exchange_server.nasdaq.ouch.reasons import CANCELED_5, CANCELED_42, REJECTED_5, REJECTED_42
+from exchange_server.matching.order import MARKET, STOP, AccountLimits, RefuseReason
+from exchange_server.matching.order import CancelReason as MarketReason
+from exchange_server.nasdaq.ouch.protocol import CANCELED_5, CANCELED_42, REJECTED_5, REJECTED_42
 from tests.generators.ouch_desk import MIDNIGHT_NS, START_NS, Desk, cancel, enter, replace, short
 
 

@@ -10,8 +10,8 @@ import pytest
 from deltabook.wire.ouch5 import encode_request
 from deltabook.wire.soupbin import UNSEQUENCED, LoginAccepted, LoginRejected, PacketSplitter, encode_packet
 from exchange_server.errors import JournalError
-from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import AnyInput
+from exchange_server.matching.order import AccountLimits
 from tests.generators.ouch_desk import enter, enter_42
 from tests.generators.ouch_floor import Client, OuchFloor, user
 from tests.generators.soup_lab import messages

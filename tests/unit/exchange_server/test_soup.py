@@ -16,7 +16,7 @@ from deltabook.wire.soupbin import (
     encode_packet,
     parse_login_reply,
 )
-from exchange_server.tail import CHUNK_BYTES
+from exchange_server.readers import CHUNK_BYTES
 from tests.generators.soup_lab import BEGINNING, START_NS, SoupFloor, messages, reasons, types
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from deltabook.wire import text
 from exchange_server.journal import FsyncPolicy
-from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import Enter
+from exchange_server.matching.order import AccountLimits
 from tests.generators.text_floor import Floor, fields, sequenced
 
 

@@ -10,14 +10,10 @@ import pytest
 from deltabook.wire import text
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching import order as flags
-from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Cancel, Enter, MarketRules, MassCancel, Reduce, Replace, Wire
-from exchange_server.matching.order import Order
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason
 from exchange_server.matching.outputs import Imbalance, Now, Touched
-from exchange_server.matching.reasons import CancelReason, RefuseReason
-from exchange_server.text.encoder import TextEncoder
-from exchange_server.text.protocol import TextProtocol, TextTeller
-from exchange_server.text.requests import input_of
+from exchange_server.text.protocol import TextEncoder, TextProtocol, TextTeller, input_of
 
 RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from exchange_server.wakefulness import Wakefulness
+from exchange_server.process import Wakefulness
 
 
 class Requests:

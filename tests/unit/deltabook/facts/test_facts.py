@@ -18,7 +18,7 @@ from deltabook.facts.figures import BANDS, MORE_ROWS, ROWS, Band, autocorrelatio
 from deltabook.simulation import Simulation, SimulationConfig
 from exchange_server.config import DEFAULT_INSTRUMENTS
 from exchange_server.journal.history import History
-from exchange_server.nasdaq.framing import framed_messages
+from exchange_server.nasdaq.mold import framed_messages
 from exchange_server.outputs import all_outputs
 
 MARKET = SimulationConfig(hours=0.03, seed=3, instruments=DEFAULT_INSTRUMENTS[:2], rate_per_s=150)

@@ -27,12 +27,12 @@ from deltabook.simulation import Simulation, SimulationConfig, SimulationError
 from deltabook.simulation.simulation import SimulationExperiment
 from exchange_server import app as live_app
 from exchange_server.app import App
-from exchange_server.clock import MarketClock
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.journal.history import History
 from exchange_server.matching import Now
-from exchange_server.nasdaq.framing import framed_messages
+from exchange_server.nasdaq.mold import framed_messages
 from exchange_server.outputs import all_outputs, encoders_of, protocols_of
 from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
 from runtime.relations import FeedAdaptor, Retention

@@ -11,7 +11,7 @@ import pytest
 from deltabook.wire import admin
 from exchange_server.errors import JournalError
 from exchange_server.matching.inputs import Kill, MassCancel, Phase
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.order import CancelReason
 from tests.generators.operated import Operated, Playing
 from tests.generators.text_floor import fields
 

@@ -12,9 +12,9 @@ from twisted.internet.task import Clock
 
 from deltabook.wire.admin import MOST_TRADES, LiveTrade
 from deltabook.wire.symbols import Instrument
-from exchange_server.admin import tape as module
-from exchange_server.admin.tape import Tape
-from exchange_server.clock import MarketClock
+from exchange_server.admin import live as module
+from exchange_server.admin.live import Tape
+from exchange_server.day import MarketClock
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching.inputs import Enter, MarketRules, Phase

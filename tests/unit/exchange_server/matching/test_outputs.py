@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from exchange_server.matching import FeedFan, Now, Silence, SilentTeller
-from exchange_server.matching.account import Account
+from exchange_server.matching.order import Account
 from exchange_server.matching.outputs import FeedEncoder, Teller, feed_of
 from tests.model.said import SaidFeed
 

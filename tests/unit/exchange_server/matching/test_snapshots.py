@@ -18,9 +18,18 @@ from exchange_server.matching import (
     Replace,
     Tick,
 )
-from exchange_server.matching.account import AccountLimits, SelfTrade
 from exchange_server.matching.inputs import PhaseName, Recorded
-from exchange_server.matching.order import EXPIRES, HIDDEN, ICEBERG, IOC, OPENING, POST_ONLY, STOP
+from exchange_server.matching.order import (
+    EXPIRES,
+    HIDDEN,
+    ICEBERG,
+    IOC,
+    OPENING,
+    POST_ONLY,
+    STOP,
+    AccountLimits,
+    SelfTrade,
+)
 from tests.generators.order_desk import AGENT, OrderDesk
 from tests.model.said import SaidFeed, SaidProtocol
 
