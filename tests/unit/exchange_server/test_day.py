@@ -1,4 +1,4 @@
-"""What time brings about: expiries, imbalances, and the phases of a day."""
+"""What time brings about: expiries, imbalances, and the phases of a day; market time never goes back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,35 @@ from typing import Any
 
 import msgspec
 import pytest
+from twisted.internet.task import Clock
 
-from exchange_server.day import Day, DaySchedule
+from exchange_server.day import Day, DaySchedule, MarketClock
 from exchange_server.errors import JournalError
 from exchange_server.matching.inputs import Enter, Phase, Tick
 from exchange_server.matching.order import EXPIRES
 from tests.generators.text_floor import RULES, Floor
+
+
+def test_a_replays_clock_stands_until_it_starts_and_then_runs_at_its_speed() -> None:
+    real = Clock()
+    market = MarketClock(real.seconds, 500, speed=10.0, running=False)
+    real.advance(5)
+    assert market.now_ns() == 500
+    market.start()
+    real.advance(2)
+    assert market.now_ns() == 500 + 20_000_000_000
+    assert market.seconds_until(500 + 30_000_000_000) == 1.0
+
+
+def test_advancing_moves_forward_only() -> None:
+    real = Clock()
+    market = MarketClock(real.seconds, 1_000)
+    market.advance_to(5_000)
+    market.advance_to(2_000)
+    assert market.now_ns() == 5_000
+    real.advance(1)
+    assert market.now_ns() == 1_000_005_000
+
 
 SECOND = 10**9
 AUCTION_RULES = msgspec.structs.replace(RULES, opens_with_auction=True)
