@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.csv.columns import ColumnReader
 from runtime.formats.csv.outcome import Outcome, WholeFaults
-from runtime.formats.csv.reading import Absence, ColumnFaults, Reading
+from runtime.formats.csv.reading import Absence, ColumnFaults, ColumnReader, Reading
 from runtime.formats.csv.tokens import to_numpy
 from runtime.formats.format import ParsedBlock
 from runtime.formats.pushdown import Pushdown

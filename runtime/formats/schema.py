@@ -1,8 +1,8 @@
-"""Schema of an origin: its fields, its format, and the policies for tuples that do not fit."""
+"""Schema of an origin: its fields, its format, and the policies for tuples that do not fit; the feed's schema."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -13,7 +13,7 @@ from runtime.formats.fields import Field, Limits, Malformed
 from runtime.formats.format import Format
 from runtime.formats.values import nesting, value_parser
 
-__all__ = ["Schema"]
+__all__ = ["FEED_SCHEMA", "Schema"]
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -62,3 +62,18 @@ class Schema(msgspec.Struct, frozen=True):
     def arrow_schema(self, columns: tuple[str, ...] | frozenset[str] | None = None) -> Any:
         """Return the `pyarrow.Schema` of a formatter's output."""
         return pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.select(columns)])
+
+
+FEED_SCHEMA: Final = Schema(
+    (
+        Field("sequence", "int64"),
+        Field("time_ns", "int64"),
+        Field("order_id", "int64"),
+        Field("broker_id", "int64"),
+        Field("action", "string"),
+        Field("volume", "int64"),
+        Field("price", "int64"),
+        Field("symbol", "string"),
+    )
+)
+"""The exchange's feed lines, see `deltabook.wire.text.FeedMessage`."""

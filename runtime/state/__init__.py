@@ -2,11 +2,10 @@
 
 ```
 operator, view ──┬─ objects:  the ten persisted types, item by item ─────┐
-                 ├─ columnar: tables and pools, a batch at a time ───────┤ chains, pool: as runs and parts
+                 ├─ columnar: tables and pools, a batch at a time ───────┤ chains: as runs and parts
                  └─ any other state that can list its changes ───────────┘
                                     │ save: edits
-             space: the names ──────┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite)
-             index: the kind of each
+             space: names and kinds ┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite)
 codec: values ↔ bytes
 ```
 """

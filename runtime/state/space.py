@@ -1,4 +1,4 @@
-"""The object space: named state that is checkpointed by its edits.
+"""The object space: named state that is checkpointed by its edits; its names, and its string pool.
 
 ``capture`` returns the changes, to be made durable, on another thread if need be, together with other data of the
 same moment (the epoch's cut and its segment's checksum); ``on_saved`` drops them. A failed commit loses
@@ -14,16 +14,155 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
+import msgspec
+
 from runtime.state.chains import Chain, QueueChain, QueueHolder, RunHolder, SweptChain, SweptHolder, TableRuns
 from runtime.state.codec import type_name
 from runtime.state.columnar import KeyedTable, StringPool
-from runtime.state.errors import KindError, NameTakenError, SchemaVersionError, StateError, UnknownKindError
-from runtime.state.index import Entry, Index
+from runtime.state.errors import (
+    CorruptStateError,
+    KindError,
+    NameTakenError,
+    SchemaVersionError,
+    StateError,
+    UnknownKindError,
+)
 from runtime.state.objects import KINDS, PLAIN, Home, PersistedObject, Schema
-from runtime.state.pool import StoredPool
+from runtime.state.objects.scattered import Changes, FreeSlots
 from runtime.state.stores import Edit, LateEdit, MemoryStore, Store, encoded
 
 __all__ = ["ObjectSpace"]
+
+_TABLE: Final = "index"
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Description of an object."""
+
+    kind: str
+    """Kind: one of the ten types, or a columnar kind with its layout."""
+    name: str
+    """Name of the object."""
+    version: int = 1
+    """Version of its schema."""
+    value: str = "Any"
+    """Type of its values."""
+    key: str = "Any"
+    """Type of its keys."""
+
+
+class Index:
+    """Map from names to entries, each in a slot. Not thread-safe: one owner at a time, the object space's."""
+
+    def __init__(self, store: Store) -> None:
+        """Read the index; raise `CorruptStateError` for damage."""
+        self._entries: dict[str, tuple[int, Entry]] = {}
+        self._free = FreeSlots()
+        self._changes = Changes()
+        for slot, data in store.scan(_TABLE):
+            entry = _decoded_entry(slot, data)
+            if entry.name in self._entries:
+                raise CorruptStateError(f"expected object {entry.name} once in the object index, was there twice")
+            self._entries[entry.name] = slot, entry
+        self._free.restore(slot for slot, _ in self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (entry for _, entry in self._entries.values())
+
+    def get(self, name: str) -> Entry | None:
+        """Return the entry of an object, None if there is none of this name."""
+        record = self._entries.get(name)
+        return None if record is None else record[1]
+
+    def put(self, entry: Entry) -> None:
+        """Add an object, or replace its entry."""
+        record = self._entries.get(entry.name)
+        slot = self._free.take() if record is None else record[0]
+        self._entries[entry.name] = slot, entry
+        self._changes.put(slot, msgspec.msgpack.encode(entry), is_new=record is None)
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        slot, _ = self._entries.pop(name)
+        self._free.give_back(slot)
+        self._changes.drop(slot)
+
+    def save(self, *, full: bool) -> list[Edit]:
+        """Return the edits of the changed entries, or of all."""
+        edits = dict(self._changes.take_off())
+        if full:
+            edits |= {slot: msgspec.msgpack.encode(entry) for slot, entry in self._entries.values()}
+        return [Edit(_TABLE, slot, data) for slot, data in edits.items()]
+
+    def on_saved(self) -> None:
+        """Note that the last save is durable."""
+        self._changes.on_saved()
+
+    def on_failed(self) -> None:
+        """Note that the last save is lost or unknown."""
+        self._changes.on_failed()
+
+    def check(self) -> None:
+        """Assert every invariant; for tests."""
+        slots = {slot for slot, _ in self._entries.values()}
+        assert len(slots) == len(self._entries)
+        self._free.check(slots)
+
+
+def _decoded_entry(slot: int, data: bytes) -> Entry:
+    try:
+        return msgspec.msgpack.decode(data, type=Entry)
+    except msgspec.DecodeError as error:
+        raise CorruptStateError(f"expected entry {slot} of the object index, was {data[:40]!r}: {error}") from None
+
+
+class StoredPool:
+    """Persisted string pool; strings are only ever added, so a save writes the new ones under the number of the first.
+
+    Not thread-safe: one owner at a time, the object space's.
+    """
+
+    def __init__(self, table: str, name: str, store: Store) -> None:
+        """Read the pool; raise `CorruptStateError` that names the object."""
+        self.pool = StringPool()
+        self._table = table
+        self._parts: list[int] = []  # keys in the store
+        for first, data in store.scan(table):
+            if first != len(self.pool):
+                raise CorruptStateError(f"object {name}: expected strings from {len(self.pool)} on, was {first}")
+            self.pool.extend(_decoded_string(data, name))
+            self._parts.append(first)
+        self._saved = len(self.pool)
+        self._planned: tuple[list[int], int] | None = None
+
+    def save(self, *, full: bool = False) -> list[Edit]:
+        """Return the edits of the new strings, or of all as one part; `on_saved` or `on_failed` must follow."""
+        first = 0 if full else self._saved
+        if len(self.pool) == first:
+            return []
+        gone = [Edit(self._table, part, None) for part in self._parts if part] if full else []
+        self._planned = ([0] if full else [*self._parts, first]), len(self.pool)
+        return [*gone, Edit(self._table, first, msgspec.msgpack.encode(self.pool.added_since(first)))]
+
+    def on_saved(self) -> None:
+        """Note that the last save is durable."""
+        if self._planned is not None:
+            (self._parts, self._saved), self._planned = self._planned, None
+
+    def on_failed(self) -> None:
+        """Note that the last save is lost: its strings go out with the next, under the same number."""
+        self._planned = None
+
+
+def _decoded_string(data: bytes, name: str) -> list[str]:
+    try:
+        return msgspec.msgpack.decode(data, type=list[str])
+    except msgspec.DecodeError as error:
+        raise CorruptStateError(f"expected strings of object {name}, was {data[:16]!r}…: {error}") from None
+
 
 _COLUMNAR: Final = frozenset({"table", "pool", "runs"})
 P = TypeVar("P", bound=PersistedObject)

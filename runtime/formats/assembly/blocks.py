@@ -1,19 +1,201 @@
-"""Assembly of parts of whole tuples into one block, and of the parsed block into batches with their places."""
+"""Assembly of parts of whole tuples into one block, and of the parsed block into batches with their places.
+
+Batches are zero-copy slices, one for each contiguous part of a stream.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from operator import attrgetter
+from typing import Any
 
-from runtime.formats.assembly.cutting import Cutting, Group, batch_of
 from runtime.formats.assembly.spanning import Part
 from runtime.formats.assembly.stream import Stream
-from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch
+from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
 from runtime.formats.fields import Malformed
-from runtime.formats.format import Block, InputFormatIndexer, Piece, RunIndex, Section, SettledIndex
+from runtime.formats.format import (
+    BadTuple,
+    Block,
+    InputFormatIndexer,
+    ParsedBlock,
+    Piece,
+    RunIndex,
+    Section,
+    SettledIndex,
+)
 from runtime.formats.schema import Schema
 
-__all__ = ["Assembly", "Parts"]
+__all__ = ["Assembly", "Cutting", "Parts"]
+
+
+class Group:
+    """Parts that are adjacent in a stream, and in a block."""
+
+    __slots__ = ("parts", "start", "stop", "stream")
+
+    def __init__(self, stream: Stream, start: int) -> None:
+        self.stream = stream
+        self.start = start  # in the block
+        self.stop = start
+        self.parts: list[Part] = []
+
+
+def batch_of(stream: Stream, parts: Sequence[Part], rows: Any, length: int, **more: Any) -> FormattedBatch:
+    """Return a batch at the place of these parts."""
+    first, last, number = parts[0], parts[-1], stream.shredder.number
+    return FormattedBatch(
+        origin_id=stream.origin_id,
+        first_sequence=number(first.first),
+        last_sequence=number(last.last),
+        from_place=first.from_place,
+        to_place=last.to_place,
+        offset=first.offset,
+        length=length,
+        rows=rows,
+        **more,
+    )
+
+
+class Cutting:
+    """One parsed block and its groups; the ends of tuples are computed only if there is more than one group."""
+
+    def __init__(
+        self, groups: Sequence[Group], block: Block, parsed: ParsedBlock, malformed: Malformed, described: int
+    ) -> None:
+        self._groups = groups
+        self._block = block
+        self._parsed = parsed
+        self._malformed = malformed
+        self._described = described
+        self._all_ends: Any = None
+        self._tuples = [0, parsed.tuples] if len(groups) == 1 else self._borders()
+        self._rows = self._places(parsed.kept) if parsed.kept is not None else self._tuples
+        self._bad = self._places(parsed.bad_tuples)
+        self._nulled = self._places(parsed.nulled)
+        self._letters: dict[int, list[BadTuple]] = {}
+        for fault in parsed.bad[:described]:
+            number = bisect_right(self._tuples, fault.index, 0, len(self._tuples) - 1) - 1
+            self._letters.setdefault(number, []).append(fault)
+
+    def batches(self) -> list[FormattedBatch]:
+        """Return one batch for each group."""
+        return [self._batch(number, group) for number, group in enumerate(self._groups)]
+
+    def _borders(self) -> list[int]:
+        """Return the number of tuples before each group, and in all."""
+        groups, parsed = self._groups, self._parsed
+        if parsed.delimiters is not None:
+            counts = [parsed.delimiters(group.start, group.stop) for group in groups]
+            if sum(counts) == parsed.tuples:
+                return list(accumulate(counts, initial=0))
+        stops = [group.stop for group in groups[:-1]]
+        return [0, *self._ends().searchsorted(stops, "right").tolist(), parsed.tuples]
+
+    def _ends(self) -> Any:
+        """Return the offsets after all tuples of the block, computed once."""
+        if self._all_ends is None:
+            self._all_ends = self._parsed.ends()
+        return self._all_ends
+
+    def _places(self, indices: Any) -> list[int]:
+        """Return how many of these tuples are before each border of groups."""
+        count = len(indices)
+        if not count:
+            return [0] * len(self._tuples)
+        if len(self._tuples) == 2:
+            return [0, count]
+        return [0, *indices.searchsorted(self._tuples[1:-1], "left").tolist(), count]
+
+    def _batch(self, number: int, group: Group) -> FormattedBatch:
+        parsed = self._parsed
+        bad = self._bad[number + 1] - self._bad[number]
+        if bad and self._malformed == Malformed.FAIL:
+            return self._failed(number, group)
+        tuples = self._tuples[number + 1] - self._tuples[number]
+        first, last = self._rows[number], self._rows[number + 1]
+        dead: tuple[DeadLetter, ...] = ()
+        if bad and self._malformed == Malformed.DEAD_LETTER:
+            dead = tuple([self._letter(number, group, fault) for fault in self._letters.get(number, ())])
+        return batch_of(
+            group.stream,
+            group.parts,
+            parsed.rows if last - first == parsed.rows.num_rows else parsed.rows.slice(first, last - first),
+            group.stop - group.start,
+            tuples=tuples,
+            bad=bad,
+            filtered=tuples - bad - (last - first),
+            nulled=self._nulled[number + 1] - self._nulled[number],
+            dead=dead,
+            layout=self._layout(number, group, first, last, bad),
+        )
+
+    def _layout(self, number: int, group: Group, first: int, last: int, count: int) -> TupleLayout | None:
+        """Return the layout; ``count`` is the number of the batch's malformed tuples, from its group's first one on."""
+        if first == last and not count:
+            return None
+        kept, start = self._parsed.kept, self._bad[number]
+        return TupleLayout(
+            self._ends,
+            self._tuples[number],
+            group.start,
+            None if kept is None else kept[first:last],
+            self._parsed.bad_tuples[start : start + count] if count else None,
+        )
+
+    def _failed(self, number: int, group: Group) -> FormattedBatch:
+        """Return the part before the first bad tuple, with the failure."""
+        parsed, start = self._parsed, self._tuples[number]
+        index = int(parsed.bad_tuples[self._bad[number]])
+        faults = self._letters.get(number)
+        if faults and faults[0].index == index:
+            fault = faults[0]
+        else:  # it is not described, as too many bad tuples precede it in the block
+            begin = int(self._ends()[index - 1]) if index > start else group.start
+            fault = BadTuple(index, begin, int(self._ends()[index]), "", "a tuple that fits the schema", "malformed")
+        first, last = self._rows[number], self._rows[number + 1]
+        if parsed.kept is not None:
+            last = first + int(parsed.kept[first:last].searchsorted(index))
+        nulled = parsed.nulled[self._nulled[number] : self._nulled[number + 1]]
+        return batch_of(
+            group.stream,
+            group.parts,
+            parsed.rows.slice(first, last - first),
+            fault.start - group.start,
+            tuples=index - start + 1,
+            bad=1,
+            filtered=index - start - (last - first),
+            nulled=int(nulled.searchsorted(index)) if len(nulled) else 0,
+            failure=self._letter(number, group, fault),
+            layout=self._layout(number, group, first, last, 1),
+        )
+
+    def _letter(self, number: int, group: Group, fault: BadTuple) -> DeadLetter:
+        offset = group.parts[0].offset
+        stop = min(fault.stop, fault.start + DEAD_LETTER_BYTES)
+        return DeadLetter(
+            origin_id=group.stream.origin_id,
+            sequence_number=group.stream.shredder.number(self._position(group, fault)),
+            byte_offset=fault.start - group.start + max(offset, 0),
+            row=fault.index - self._tuples[number],
+            field=fault.field,
+            expected=fault.expected,
+            reason=fault.reason,
+            data=bytes(self._block.data[fault.start : stop]),
+        )
+
+    def _position(self, group: Group, fault: BadTuple) -> int:
+        """Return the raw buffer in which a tuple ends, delimiter included."""
+        end, start = int(self._ends()[fault.index]), group.start
+        for part in group.parts:
+            if end <= start + part.length:
+                if part.unit is None or part.unit.cut is None:
+                    return part.position
+                return part.unit.position_of(part.unit.cut.first + end - start)
+            start += part.length
+        return group.parts[-1].last
+
 
 Parts = tuple[Stream, list[Part]]
 """Parts of one origin that a call has completed."""

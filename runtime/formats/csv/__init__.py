@@ -3,7 +3,7 @@
 ```
  Run ──▶ delimiters: where tuples end                                        CsvFormat (dialect): how it is written
  Block ──▶ translation: tuples as lines ──▶ reader: Arrow, typed ──▶ reading: columns, malformed values marked
-                                                └─ columns: a column that Arrow refused, text by text
+                                                └─ a column that Arrow refused, text by text
            tuples: where each one stands ──────────────────────────▶ outcome: good rows, bad tuples, pushdown
 ```
 """

@@ -1,22 +1,26 @@
-"""Comma-separated text: cuts runs at tuples, and parses whole tuples to columns by one call of Arrow's reader."""
+"""Comma-separated text: cuts runs at tuples, and parses whole tuples to columns by one call of Arrow's reader.
+
+A block may be parsed differently from what it is: in parts, or without a byte order mark.
+"""
 
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from runtime.formats.csv.delimiters import BYTE_ORDER_MARK, STREAM_START, index_unquoted
 from runtime.formats.csv.outcome import Outcome, WholeFaults
-from runtime.formats.csv.pieces import inserted, joined, without_mark
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete
 from runtime.formats.csv.reader import Refused
 from runtime.formats.csv.reading import Reading, TextReader
 from runtime.formats.csv.translation import Translation, translate
 from runtime.formats.csv.tuples import Tuples, delimiter_count, has_quotes, has_stray_return, surely_short
-from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, RunIndex, Section
+from runtime.formats.format import BadTuple, Block, InputFormatIndexer, ParsedBlock, Run, RunIndex, Section
 from runtime.formats.pushdown import Pushdown
 
 if TYPE_CHECKING:
@@ -24,6 +28,73 @@ if TYPE_CHECKING:
     from runtime.formats.schema import Schema
 
 __all__ = ["CsvIndexer"]
+
+
+def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
+    """Join two halves; ``middle`` is the start of the right one."""
+    bad = [msgspec.structs.replace(b, index=b.index + left.tuples) for b in _moved(right.bad, middle, 0)]
+    return ParsedBlock(
+        rows=pa.Table.from_batches([left.rows, right.rows]).combine_chunks().to_batches()[0]
+        if left.rows.num_rows + right.rows.num_rows
+        else left.rows,
+        tuples=left.tuples + right.tuples,
+        ends=lambda: np.concatenate((left.ends(), right.ends() + middle)),
+        kept=np.concatenate((_kept(left), _kept(right) + left.tuples)),
+        bad=(*left.bad, *bad),
+        bad_tuples=np.concatenate((left.bad_tuples, right.bad_tuples + left.tuples)),
+        nulled=np.concatenate((left.nulled, right.nulled + left.tuples)),
+    )
+
+
+def inserted(rest: ParsedBlock, alone: ParsedBlock, index: int, ends: Any) -> ParsedBlock:
+    """Insert a tuple that was removed from a block at this index; ``ends`` are those of all tuples."""
+    start = int(ends[index - 1]) if index else 0
+    kept = _kept(rest)
+    rows = rest.rows
+    if alone.rows.num_rows:
+        place = int(np.searchsorted(kept, index))
+        rows = pa.Table.from_batches([rows[:place], alone.rows, rows[place:]]).combine_chunks().to_batches()[0]
+    bad = [
+        msgspec.structs.replace(b, index=b.index + (b.index >= index))
+        for b in _moved(rest.bad, int(ends[index]) - start, start)
+    ]
+    own = [msgspec.structs.replace(b, index=index, start=b.start + start, stop=b.stop + start) for b in alone.bad]
+    return ParsedBlock(
+        rows=rows,
+        tuples=rest.tuples + alone.tuples,
+        ends=lambda: ends,
+        kept=_with(kept, _kept(alone), index),
+        bad=tuple(sorted((*bad, *own), key=attrgetter("index"))),
+        bad_tuples=_with(rest.bad_tuples, alone.bad_tuples, index),
+        nulled=_with(rest.nulled, alone.nulled, index),
+    )
+
+
+def _with(indices: Any, alone: Any, index: int) -> Any:
+    """Insert indices for a tuple, and move those after it."""
+    place = int(np.searchsorted(indices, index))
+    return np.concatenate((indices[:place], alone + index, indices[place:] + 1))
+
+
+def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
+    """Shift the offsets to those with a byte order mark at this place."""
+
+    def ends() -> Any:
+        offsets = parsed.ends()
+        return offsets + len(BYTE_ORDER_MARK) * (offsets > place)
+
+    return msgspec.structs.replace(
+        parsed, ends=ends, delimiters=None, bad=tuple(_moved(parsed.bad, len(BYTE_ORDER_MARK), place))
+    )
+
+
+def _moved(bad: tuple[BadTuple, ...], by: int, behind: int) -> list[BadTuple]:
+    return [msgspec.structs.replace(b, start=b.start + by, stop=b.stop + by) if b.start >= behind else b for b in bad]
+
+
+def _kept(parsed: ParsedBlock) -> Any:
+    return np.arange(parsed.tuples) if parsed.kept is None else parsed.kept
+
 
 _MOST_CUTS = 2
 _DENSE = 16

@@ -10,14 +10,16 @@ PersistedDictionary, SortedDictionary ──▶ Entries                    ┘ (
 
 from typing import Final
 
-from runtime.state.objects.arrays import PersistedArray, PersistedValue
-from runtime.state.objects.dictionaries import PersistedDictionary, PersistedSortedDictionary
+from runtime.state.objects.keyed import PersistedDictionary, PersistedSet, PersistedSortedDictionary, PersistedSortedSet
 from runtime.state.objects.linkedlists import LinkedNode, PersistedLinkedList
-from runtime.state.objects.lists import PersistedList
-from runtime.state.objects.persisted import PersistedObject
-from runtime.state.objects.queues import PersistedQueue, PersistedStack
-from runtime.state.objects.sets import PersistedSet, PersistedSortedSet
-from runtime.state.objects.slots import PLAIN, Home, Schema, Slots
+from runtime.state.objects.sequences import (
+    PersistedArray,
+    PersistedList,
+    PersistedQueue,
+    PersistedStack,
+    PersistedValue,
+)
+from runtime.state.objects.slots import PLAIN, Home, PersistedObject, Schema, Slots
 
 __all__ = [
     "KINDS",

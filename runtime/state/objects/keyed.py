@@ -1,4 +1,4 @@
-"""Slots that are looked up by a key, in which sets and dictionaries are stored.
+"""Persisted sets and dictionaries, in slots that are looked up by a key.
 
 In memory a key costs its place in a dict, its slot and, in a dictionary, its value, which stays encoded until it is
 first read; some 150 bytes an entry of small values.
@@ -7,20 +7,28 @@ first read; some 150 bytes an entry of small values.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSet, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeVar, overload
 
 import msgspec
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedSet
 
 from runtime.state.codec import Codec
 from runtime.state.errors import CorruptStateError
 from runtime.state.objects.scattered import Scattered
-from runtime.state.objects.slots import Home, Schema
+from runtime.state.objects.slots import Home, PersistedObject, Schema
 
-__all__ = ["Entries", "Members"]
+__all__ = [
+    "Entries",
+    "Members",
+    "PersistedDictionary",
+    "PersistedSet",
+    "PersistedSortedDictionary",
+    "PersistedSortedSet",
+]
 
 _ENTRY: Final = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw, msgspec.Raw])
 _THREE: Final = b"\x93"
@@ -244,3 +252,298 @@ class Entries(_Keyed):
     def _forget_all(self) -> None:
         self.free.clear()
         self._keys, self._values, self._stamps = [], [], array("q")
+
+
+T = TypeVar("T")
+
+
+class _AnySet(PersistedObject, MutableSet[T]):
+    """Base of both: `collections.abc.MutableSet` and the methods of `set` that change it.
+
+    Operators that return a new set return one that is not persisted.
+    """
+
+    _slots: Members
+
+    def __len__(self) -> int:
+        return len(self._slots.slot_of)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._slots.slot_of)
+
+    def __contains__(self, member: object) -> bool:
+        return member in self._slots.slot_of
+
+    def add(self, value: T) -> None:
+        if value not in self._slots.slot_of:
+            self._slots.add(value)
+
+    def discard(self, value: T) -> None:
+        if value in self._slots.slot_of:
+            self._slots.discard(value)
+
+    def remove(self, value: T) -> None:
+        """Remove a member; raise `KeyError` if it is missing."""
+        self._slots.discard(value)
+
+    def clear(self) -> None:
+        self._slots.clear()
+
+    def update(self, *others: Iterable[T]) -> None:
+        """Add all members of the others."""
+        for other in others:
+            for member in list(other):
+                self.add(member)
+
+    def difference_update(self, *others: Iterable[T]) -> None:
+        """Remove all members of the others."""
+        for other in others:
+            for member in list(other):
+                self.discard(member)
+
+    def intersection_update(self, *others: Iterable[T]) -> None:
+        """Keep the members that are in all the others."""
+        kept = set(self).intersection(*others)
+        for member in [member for member in self if member not in kept]:
+            self.discard(member)
+
+    def symmetric_difference_update(self, other: Iterable[T]) -> None:
+        """Keep the members that are in exactly one of the two."""
+        for member in set(other):
+            self.discard(member) if member in self else self.add(member)
+
+    def union(self, *others: Iterable[T]) -> AbstractSet[T]:
+        """Return a set, not persisted, of the members of all."""
+        return self._from_iterable(set(self).union(*others))
+
+    def intersection(self, *others: Iterable[T]) -> AbstractSet[T]:
+        """Return a set, not persisted, of the members that are in all."""
+        return self._from_iterable(set(self).intersection(*others))
+
+    def difference(self, *others: Iterable[T]) -> AbstractSet[T]:
+        """Return a set, not persisted, of the members that are in none of the others."""
+        return self._from_iterable(set(self).difference(*others))
+
+    def symmetric_difference(self, other: Iterable[T]) -> AbstractSet[T]:
+        """Return a set, not persisted, of the members of exactly one of the two."""
+        return self._from_iterable(set(self).symmetric_difference(other))
+
+    def issubset(self, other: Iterable[T]) -> bool:
+        """Return True if the other has every member."""
+        return set(self).issubset(other)
+
+    def issuperset(self, other: Iterable[T]) -> bool:
+        """Return True if every member of the other is here."""
+        return all(member in self for member in other)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {list(self)!r})"
+
+
+class PersistedSet(_AnySet[T]):
+    """Persisted `set`."""
+
+    kind: ClassVar[str] = "set"
+
+    @classmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Members:
+        return Members(home, schema, is_sorted=False)
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        return set(it)
+
+    def pop(self) -> T:
+        """Remove and return any member; raise `KeyError` if there is none."""
+        if not self._slots.slot_of:
+            raise KeyError(f"expected a member in set {self.name}, was empty")
+        member: T = next(reversed(self._slots.slot_of))
+        self._slots.discard(member)
+        return member
+
+
+class PersistedSortedSet(_AnySet[T], Sequence[T]):
+    """Persisted `sortedcontainers.SortedSet` without a key function: members by order, and by their place in it."""
+
+    kind: ClassVar[str] = "sorted_set"
+
+    @classmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Members:
+        return Members(home, schema, is_sorted=True)
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        return SortedSet(it)
+
+    @property
+    def _sorted(self) -> SortedDict:
+        return self._slots.slot_of
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        members: T | list[T] = self._sorted.keys()[place]
+        return members
+
+    def __delitem__(self, place: int | slice) -> None:
+        members = self[place] if isinstance(place, slice) else [self[place]]
+        for member in members:
+            self._slots.discard(member)
+
+    def __reversed__(self) -> Iterator[T]:
+        return iter(reversed(self._sorted))
+
+    def pop(self, place: int = -1) -> T:
+        """Remove and return the member at a place, by default the last; raise `IndexError` if there is none."""
+        member = self[place]
+        self._slots.discard(member)
+        return member
+
+    def index(self, value: T, start: int | None = None, stop: int | None = None) -> int:
+        """Return the place of a member; raise `ValueError` if it is not in the range."""
+        place: int = self._sorted.index(value, start, stop)
+        return place
+
+    def count(self, value: T) -> int:
+        """Return 1 for a member, else 0."""
+        return int(value in self)
+
+    def bisect_left(self, value: T) -> int:
+        """Return the place of the first member that is not below the value."""
+        place: int = self._sorted.bisect_left(value)
+        return place
+
+    def bisect_right(self, value: T) -> int:
+        """Return the place of the first member above the value."""
+        place: int = self._sorted.bisect_right(value)
+        return place
+
+    def irange(
+        self,
+        minimum: T | None = None,
+        maximum: T | None = None,
+        inclusive: tuple[bool, bool] = (True, True),
+        reverse: bool = False,
+    ) -> Iterator[T]:
+        """Yield the members of a range of values."""
+        members: Iterator[T] = self._sorted.irange(minimum, maximum, inclusive, reverse)
+        return members
+
+    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[T]:
+        """Yield the members of a range of places."""
+        members: Iterator[T] = self._sorted.islice(start, stop, reverse)
+        return members
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _AnyDictionary(PersistedObject, MutableMapping[K, V]):
+    """Base of both: `collections.abc.MutableMapping`."""
+
+    _slots: Entries
+
+    def __len__(self) -> int:
+        return len(self._slots.slot_of)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._slots.slot_of)
+
+    def __reversed__(self) -> Iterator[K]:
+        return iter(reversed(self._slots.slot_of))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._slots.slot_of
+
+    def __getitem__(self, key: K) -> V:
+        value: V = self._slots.value(key)
+        return value
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._slots.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self._slots.remove(key)
+
+    def clear(self) -> None:
+        self._slots.clear()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {dict(self)!r})"
+
+
+class PersistedDictionary(_AnyDictionary[K, V]):
+    """Persisted `dict`; its keys keep their insertion order, also over a restart."""
+
+    kind: ClassVar[str] = "dictionary"
+
+    @classmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Entries:
+        return Entries(home, schema, is_sorted=False)
+
+    def popitem(self) -> tuple[K, V]:
+        """Remove and return the newest entry; raise `KeyError` if there is none."""
+        if not self._slots.slot_of:
+            raise KeyError(f"expected an entry in dictionary {self.name}, was empty")
+        key: K = next(reversed(self._slots.slot_of))
+        return key, self.pop(key)
+
+
+class PersistedSortedDictionary(_AnyDictionary[K, V]):
+    """Persisted `sortedcontainers.SortedDict` without a key function: keys by order, and by their place in it."""
+
+    kind: ClassVar[str] = "sorted_dictionary"
+
+    @classmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Entries:
+        return Entries(home, schema, is_sorted=True)
+
+    @property
+    def _sorted(self) -> SortedDict:
+        return self._slots.slot_of
+
+    def peekitem(self, place: int = -1) -> tuple[K, V]:
+        """Return the entry at a place, by default the last; raise `IndexError` if there is none."""
+        key: Any = self._sorted.keys()[place]
+        return key, self[key]
+
+    def popitem(self, place: int = -1) -> tuple[K, V]:
+        """Remove and return the entry at a place, by default the last; raise `KeyError` if there is none."""
+        if not self._slots.slot_of:
+            raise KeyError(f"expected an entry in sorted dictionary {self.name}, was empty")
+        key, _ = self.peekitem(place)
+        return key, self.pop(key)
+
+    def index(self, key: K, start: int | None = None, stop: int | None = None) -> int:
+        """Return the place of a key; raise `ValueError` if it is not in the range."""
+        place: int = self._sorted.index(key, start, stop)
+        return place
+
+    def bisect_left(self, key: K) -> int:
+        """Return the place of the first key that is not below this one."""
+        place: int = self._sorted.bisect_left(key)
+        return place
+
+    def bisect_right(self, key: K) -> int:
+        """Return the place of the first key above this one."""
+        place: int = self._sorted.bisect_right(key)
+        return place
+
+    def irange(
+        self,
+        minimum: K | None = None,
+        maximum: K | None = None,
+        inclusive: tuple[bool, bool] = (True, True),
+        reverse: bool = False,
+    ) -> Iterator[K]:
+        """Yield the keys of a range of values."""
+        keys: Iterator[K] = self._sorted.irange(minimum, maximum, inclusive, reverse)
+        return keys
+
+    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[K]:
+        """Yield the keys of a range of places."""
+        keys: Iterator[K] = self._sorted.islice(start, stop, reverse)
+        return keys

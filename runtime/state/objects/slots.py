@@ -1,10 +1,10 @@
-"""Base of all persisted objects' storage: a home in a store, and slots that track their changes."""
+"""Base of all persisted objects: a home in a store, and slots that track their changes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -12,7 +12,7 @@ from runtime.state.codec import Codec
 from runtime.state.errors import CorruptStateError, StateError
 from runtime.state.stores.store import Edit, Store
 
-__all__ = ["PLAIN", "Home", "Schema", "Slots"]
+__all__ = ["PLAIN", "Home", "PersistedObject", "Schema", "Slots"]
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -137,3 +137,34 @@ class Slots(ABC):
         """Return edits of items."""
         table = self.home.items
         return [Edit(table, slot, data) for slot, data in slots]
+
+
+class PersistedObject(ABC):
+    """Named object of an object space, by which it is created, returned and saved.
+
+    Values are stored as they are when they are set: one that can be changed in place (a list) must be set again
+    afterwards. Not thread-safe: one owner at a time, the object space's.
+    """
+
+    kind: ClassVar[str]
+    """Name of the type in the index."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+
+    @property
+    def name(self) -> str:
+        """Name of the object in the object space."""
+        return self._slots.home.name
+
+    @classmethod
+    @abstractmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Slots:
+        """Return the slots of an object of this kind."""
+
+    def begin(self, length: int, initial: object) -> None:  # noqa: B027 (most begin empty)
+        """Fill a new object; only arrays and values use the arguments."""
+
+    def _check(self) -> None:
+        """Assert every invariant; for tests."""
+        self._slots.check()

@@ -17,7 +17,7 @@ import pytest
 
 from runtime.formats import CsvFormat, Field, InputFormatter, Limits, Malformed, Schema
 from runtime.formats.csv import indexer
-from runtime.formats.csv.columns import ColumnReader
+from runtime.formats.csv.reading import ColumnReader
 from tests.generators.text_buffers import cut, format_all, rows_of
 
 BAD = "no value"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.formats import FEED_SCHEMA, Field, Schema
-from runtime.formats.csv.few import FewTuples
+from runtime.formats.csv.reader import FewTuples
 
 SCHEMA = Schema((Field("number", "int64"), Field("text", "string"), Field("other", "int64")))
 VALUES = st.one_of(
