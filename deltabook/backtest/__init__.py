@@ -12,7 +12,7 @@ config.py ──▶ backtest.py puts the parts together ──▶ result.py figu
                 ├ deltas.py      what the market says, as deltas of the relations
                 ├ views.py       the views, tuple by tuple                                        latency.py
                 └ recorder.py    what is remembered on the way
-sweep.py        one backtest a point of a grid, in processes or over Spark     pickling.py
+sweep.py        one backtest a point of a grid, in processes or over Spark     grid.py   pickling.py
 native_loop.py  records, books and views in one compiled loop     native_books.py
 replaying.py    flow, market and views without strategies, epoch by epoch
 ```

@@ -1,7 +1,5 @@
 """One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
-The points are every combination of some parameters' values.
-
 A point is a task: its configuration goes there as data, its figures come back, and its whole result is the bytes that
 `deltabook backtest` with the same parameters gives. Workers open the files by the same names, from the same directory:
 on a cluster they lie on a volume that all have. Strategies that are in no file go there as pickled classes, by value
@@ -12,11 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import itertools
-import math
 import multiprocessing
 import os
-import re
 import socket
 import tempfile
 import threading
@@ -37,7 +32,8 @@ from algo_engine.loader import load_strategies
 from algo_engine.strategy import Strategy
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig, RunConfig
-from deltabook.backtest.errors import BacktestError, ConfigurationError, SweepError
+from deltabook.backtest.errors import BacktestError, SweepError
+from deltabook.backtest.grid import Axis, points_of
 from deltabook.backtest.pickling import pickled_classes, unpickled_classes
 from deltabook.backtest.tables import sweep_table
 from runtime.spark.config import SparkConfig
@@ -49,56 +45,7 @@ if TYPE_CHECKING:
 
     from deltabook.backtest.result import Result
 
-__all__ = [
-    "Axis",
-    "BacktestExperiment",
-    "Experiment",
-    "Point",
-    "Sweep",
-    "SweepResult",
-    "parse_axis",
-    "points_of",
-    "run_point",
-]
-
-MOST_POINTS: Final = 10_000
-_RANGE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
-
-Axis = tuple[str, tuple[str, ...]]
-"""A parameter and its values, as a command line has them."""
-
-
-def parse_axis(text: str) -> Axis:
-    """``key=1,2,5`` or ``key=1..9..2`` (from, to, step); raises `ConfigurationError`.
-
-    >>> parse_axis("factor=2,4"), parse_axis("sobi.cooldown_ms=100..300..100")
-    (('factor', ('2', '4')), ('sobi.cooldown_ms', ('100', '200', '300')))
-    """
-    key, equals, rest = text.partition("=")
-    values: tuple[str, ...] = tuple(filter(None, rest.split(",")))
-    match = _RANGE.fullmatch(rest)
-    if match is not None:
-        first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
-        if not step or (last - first) // step >= MOST_POINTS:
-            raise ConfigurationError(f"expected a range of at most {MOST_POINTS} values, was {text!r}")
-        values = tuple(map(str, range(first, last + 1, step)))
-    if not (key and equals and values) or len(set(values)) != len(values):
-        raise ConfigurationError(f"expected a parameter with different values as in factor=2,4,8, was {text!r}")
-    return key, values
-
-
-def points_of(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
-    """The points as values in the order of the axes, the last one fastest; raises `ConfigurationError`."""
-    keys = [key for key, _ in axes]
-    if not axes or len(set(keys)) != len(keys):
-        raise ConfigurationError(
-            f"expected one grid or more, each of another parameter, was {', '.join(keys) or 'none'}"
-        )
-    number = math.prod(len(values) for _, values in axes)
-    if number > MOST_POINTS:
-        raise ConfigurationError(f"expected at most {MOST_POINTS} points, was {number}")
-    return list(itertools.product(*(values for _, values in axes)))
-
+__all__ = ["BacktestExperiment", "Experiment", "Point", "Sweep", "SweepResult", "run_point"]
 
 _POLL_S: Final = 0.1
 

@@ -148,7 +148,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
     rate, agent_delay, collar_bps, latency, compute and step_us, and of settings of the agents as in
     agents.noise.market. Points are tasks of Spark, or of processes with --jobs.
     """
-    from deltabook.backtest.sweep import Sweep, parse_axis
+    from deltabook.backtest.grid import parse_axis
+    from deltabook.backtest.sweep import Sweep
     from deltabook.simulation import Simulation, SimulationConfig, SimulationError
     from deltabook.simulation.simulation import SimulationExperiment
 

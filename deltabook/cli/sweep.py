@@ -139,7 +139,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
     The result of a point equals that of `deltabook backtest` with its parameters, byte for byte. A failed point is
     reported with its reason, and the others continue. Points are tasks of Spark, or of processes with --jobs.
     """
-    from deltabook.backtest.sweep import Sweep, parse_axis
+    from deltabook.backtest.grid import parse_axis
+    from deltabook.backtest.sweep import Sweep
 
     sweep = Sweep(config_of(strategies, options), [parse_axis(grid) for grid in grids])
     run_and_print(sweep, spark, jobs, directory, keep_results=keep_results, as_json=as_json)

@@ -13,7 +13,7 @@ from algo_engine.loader import load_strategies
 from algo_engine.strategy import Strategy
 from deltabook.backtest.config import BacktestConfig, DataFile
 from deltabook.backtest.errors import ConfigurationError
-from deltabook.backtest.sweep import Axis
+from deltabook.backtest.grid import Axis
 from deltabook.backtest.views import BacktestViews, find_views, named_sql
 from exchange_server.replay import SCALES, RecordingFormat
 

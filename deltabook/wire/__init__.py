@@ -8,7 +8,7 @@ exchange_server ──ITCH messages──────────▶ runtime    
 exchange_server ──ITCH in datagrams──────▶ programs                   mold.py
 an exchange's operator ◀──JSON──────────▶ exchange_server            admin.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
-runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py
+runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py, readers.py
 who may use a port, and how many of them                             access.py, site.py
 every process ────ready, status, stopped─▶ its supervisor            process.py
 instruments and their scale, the same for all                        symbols.py

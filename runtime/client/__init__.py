@@ -9,10 +9,9 @@ connect ──▶ Client ──▶ View ──▶ CursorPages          one quest
 It needs pyarrow and msgspec, and only the message types of this project (`deltabook.wire`).
 """
 
-from deltabook.wire.catalogue import (
-    Changed,
+from deltabook.wire.catalogue import Changed, ChangedView
+from deltabook.wire.readers import (
     ChangedReader,
-    ChangedView,
     FileConnection,
     NewColumn,
     NewReader,

@@ -11,16 +11,8 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from deltabook.wire.catalogue import (
-    TIMEOUT_SECONDS,
-    AddViews,
-    Changed,
-    ChangedReader,
-    NewReader,
-    NewView,
-    Readers,
-    ReaderStatus,
-)
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
+from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 from deltabook.wire.service import (
     ASK_PATH,
     STATISTICS_PATH,

@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from deltabook.wire.catalogue import AddViews, FileConnection, NewColumn, NewReader, NewView
+from deltabook.wire.catalogue import AddViews, NewView
+from deltabook.wire.readers import FileConnection, NewColumn, NewReader
 from runtime.compiler import NamedSelect
 from runtime.formats import RawBuffer
 from runtime.service.catalogue.control import Control

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltabook.wire.catalogue import FileConnection, NewColumn, NewReader
+from deltabook.wire.readers import FileConnection, NewColumn, NewReader
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut
 from runtime.relations import FeedAdaptor, Retention, RowAdaptor, row_schema

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, Protocol
 
-from deltabook.wire.catalogue import (
-    TIMEOUT_SECONDS,
-    ChangedReader,
-    FileConnection,
-    NewColumn,
-    NewReader,
-    Readers,
-    TimeoutSeconds,
-)
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, TimeoutSeconds
+from deltabook.wire.readers import ChangedReader, FileConnection, NewColumn, NewReader, Readers
 from runtime.service.http.routes import JSON, Answer, Call, Parameter, Reply, Route, json_reply
 
 __all__ = ["ReaderControl", "ReaderRoutes"]

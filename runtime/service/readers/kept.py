@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.catalogue import NewReader
+from deltabook.wire.readers import NewReader
 from runtime.compiler import MARKET_RELATIONS
 from runtime.plan import Column, DerivedInput, Relation
 from runtime.service.inputs.event_time import MARKET_INPUTS, time_of

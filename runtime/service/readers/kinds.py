@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from deltabook.wire.catalogue import FileConnection, NewReader, SocketConnection
+from deltabook.wire.readers import FileConnection, NewReader, SocketConnection
 from runtime.compiler import StreamDeclaration
 from runtime.compiler.declarations import FileSource as DeclaredFile
 from runtime.compiler.declarations import SocketSource as DeclaredSocket

@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from deltabook.wire.catalogue import ChangedReader, NewReader, Readers
+from deltabook.wire.readers import ChangedReader, NewReader, Readers
 from runtime.engine.ingest import EpochWriter, Ingest, Origin
 from runtime.epochs import Cut, SnapshotDirectory
 from runtime.service.catalogue.catalogue import Catalogue

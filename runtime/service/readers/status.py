@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from deltabook.wire.catalogue import FileConnection, ReaderStatus, SocketConnection
+from deltabook.wire.readers import FileConnection, ReaderStatus, SocketConnection
 from runtime.compiler import MARKET_RELATIONS
 from runtime.engine.ingest import Origin
 from runtime.service.config import LiveConfig

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from deltabook.cli import main
 from deltabook.cli import reader as cli_reader
-from deltabook.wire.catalogue import ChangedReader, NewReader, Readers, ReaderStatus
+from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 
 STATUS = ReaderStatus(
     "prices", "rows", "prices.csv", "exactly-once", ("prices",), 7, "failed", reason="it broke", sequence=40, offset=900

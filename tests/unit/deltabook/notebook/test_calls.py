@@ -13,7 +13,8 @@ import deltabook
 from algo_engine.errors import ParameterError, StrategyNotFound
 from deltabook import Context, Strategy, ViewChange
 from deltabook.backtest import Backtest, BacktestConfig, ConfigurationError, DataFile, StrategyStopped, SweepError
-from deltabook.backtest.sweep import Sweep, parse_axis
+from deltabook.backtest.grid import parse_axis
+from deltabook.backtest.sweep import Sweep
 from deltabook.notebook import BacktestOptions
 from queries import QUERIES_DIR
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deltabook.wire.access import Access
-from deltabook.wire.catalogue import ChangedReader, NewReader, Readers
+from deltabook.wire.readers import ChangedReader, NewReader, Readers
 from runtime.service.catalogue.control import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.openapi import described

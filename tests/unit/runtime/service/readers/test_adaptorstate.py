@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deltabook.wire.catalogue import NewColumn, NewReader
+from deltabook.wire.readers import NewColumn, NewReader
 from runtime.compiler import Column, Relation
 from runtime.engine.ingest import IngestConfig
 from runtime.relations import AdaptorError

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deltabook.wire.catalogue import NewColumn
+from deltabook.wire.readers import NewColumn
 from runtime.compiler import Column, Relation
 from runtime.formats import Schema
 from runtime.relations import Adaptor, AdaptorError, Offsets, Prepared, RowAdaptor, row_schema

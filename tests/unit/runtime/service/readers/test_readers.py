@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from deltabook.wire.catalogue import FileConnection, NewColumn, NewReader, RowsKept, SocketConnection
+from deltabook.wire.readers import FileConnection, NewColumn, NewReader, RowsKept, SocketConnection
 from runtime.compiler import SqlError
 from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
 from tests.generators.reader_lab import COLUMNS, ReaderLab, file_reader

@@ -1,0 +1,51 @@
+"""The points of a sweep: every combination of some parameters' values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from deltabook.backtest.errors import ConfigurationError
+
+__all__ = ["MOST_POINTS", "Axis", "parse_axis", "points_of"]
+
+MOST_POINTS: Final = 10_000
+_RANGE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
+
+Axis = tuple[str, tuple[str, ...]]
+"""A parameter and its values, as a command line has them."""
+
+
+def parse_axis(text: str) -> Axis:
+    """``key=1,2,5`` or ``key=1..9..2`` (from, to, step); raises `ConfigurationError`.
+
+    >>> parse_axis("factor=2,4"), parse_axis("sobi.cooldown_ms=100..300..100")
+    (('factor', ('2', '4')), ('sobi.cooldown_ms', ('100', '200', '300')))
+    """
+    key, equals, rest = text.partition("=")
+    values: tuple[str, ...] = tuple(filter(None, rest.split(",")))
+    match = _RANGE.fullmatch(rest)
+    if match is not None:
+        first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+        if not step or (last - first) // step >= MOST_POINTS:
+            raise ConfigurationError(f"expected a range of at most {MOST_POINTS} values, was {text!r}")
+        values = tuple(map(str, range(first, last + 1, step)))
+    if not (key and equals and values) or len(set(values)) != len(values):
+        raise ConfigurationError(f"expected a parameter with different values as in factor=2,4,8, was {text!r}")
+    return key, values
+
+
+def points_of(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
+    """The points as values in the order of the axes, the last one fastest; raises `ConfigurationError`."""
+    keys = [key for key, _ in axes]
+    if not axes or len(set(keys)) != len(keys):
+        raise ConfigurationError(
+            f"expected one grid or more, each of another parameter, was {', '.join(keys) or 'none'}"
+        )
+    number = math.prod(len(values) for _, values in axes)
+    if number > MOST_POINTS:
+        raise ConfigurationError(f"expected at most {MOST_POINTS} points, was {number}")
+    return list(itertools.product(*(values for _, values in axes)))
