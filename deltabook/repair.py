@@ -36,7 +36,7 @@ from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal, SegmentHead
 from exchange_server.journal.directory import INPUTS
 from exchange_server.journal.history import History
-from exchange_server.journal.segments import JournalReader
+from exchange_server.journal.inputs_log import JournalReader
 from exchange_server.journal.streams import feed_name
 from exchange_server.journal.verification import verify
 from exchange_server.matching.outputs import Now

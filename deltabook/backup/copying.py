@@ -29,8 +29,8 @@ from algo_engine.trade_recovery import check_spool
 from algo_engine.trades import SPOOL
 from deltabook.backup.manifest import BackupError, MovedError, Part
 from exchange_server.errors import JournalError
+from exchange_server.journal.inputs_log import JournalReader
 from exchange_server.journal.numbered_file import damage_before
-from exchange_server.journal.segments import JournalReader
 from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
 from runtime.engine.ingest import Recovered
 from runtime.epochs import EpochLog, EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, TornSegmentError

@@ -14,7 +14,7 @@ from algo_engine.journal import JOURNAL, read_journal
 from deltabook.backup.backup import is_archive, read_manifest
 from deltabook.backup.manifest import MANIFEST, BackupError, Kind, Part, find_parts
 from exchange_server.errors import JournalError
-from exchange_server.journal.segments import JOURNAL_VERSION, JournalReader
+from exchange_server.journal.inputs_log import JOURNAL_VERSION, JournalReader
 from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
 from runtime.compiler import decode_program
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory

@@ -1,7 +1,7 @@
 """The journal: what survives the process.
 
 ```
-inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments (segments.py)
+inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments
                │ a segment begins with each
            snapshots.py ────▶ snapshots/INPUT.snapshot   market, encoders, positions of the streams, checksums
 said ────▶ streams.py ──────▶ feed.lines, feed.itch, private/ACCOUNT.lines|packets
@@ -15,9 +15,8 @@ directory.py  the lock, and all of these in one place     disk.py  the operation
 
 from exchange_server.journal.directory import Journal
 from exchange_server.journal.disk import Disk
-from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog
+from exchange_server.journal.inputs_log import JOURNAL_VERSION, FsyncPolicy, InputsLog, JournalReader, SegmentHead
 from exchange_server.journal.numbered_file import LineFile, NumberedFile, PacketFile, Position
-from exchange_server.journal.segments import JOURNAL_VERSION, JournalReader, SegmentHead
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import PRIVATE, Stream, Streams, feed_name, private_name
 

@@ -17,9 +17,8 @@ from exchange_server.errors import (
     JournalError,
 )
 from exchange_server.journal.disk import LOCAL_DISK, Disk
-from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog
+from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog, JournalReader, segment_name
 from exchange_server.journal.numbered_file import Position
-from exchange_server.journal.segments import JournalReader, segment_name
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import Streams
 from exchange_server.matching.inputs import MarketRules

@@ -14,7 +14,7 @@ import msgspec
 from exchange_server.errors import JournalDamagedError, OperationError
 from exchange_server.journal.directory import INPUTS, SNAPSHOTS, keeps_writes
 from exchange_server.journal.disk import LOCAL_DISK, Disk
-from exchange_server.journal.segments import JournalReader, SegmentHead
+from exchange_server.journal.inputs_log import JournalReader, SegmentHead
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION, Snapshot, SnapshotDirectory
 from exchange_server.journal.streams import feed_name, private_name
 from exchange_server.matching.inputs import MarketRules

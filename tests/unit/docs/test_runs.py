@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from algo_engine.records import Checkpoint
 from deltabook.backup.manifest import Manifest
 from deltabook.cli import main
-from exchange_server.journal.segments import JOURNAL_VERSION
+from exchange_server.journal.inputs_log import JOURNAL_VERSION
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION
 from runtime.plan import FORMAT_VERSION
 from runtime.spark.beginning import MARK, wanted
