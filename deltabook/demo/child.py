@@ -19,7 +19,7 @@ from typing import IO, Final
 
 import msgspec
 
-from deltabook.wire.process import Event, Failed, Ready, Status, Stopped, parse_event
+from deltabook.wire.status import Event, Failed, Ready, Status, Stopped, parse_event
 
 __all__ = ["LINE_LIMIT_BYTES", "Child"]
 

@@ -31,7 +31,7 @@ from deltabook.demo.errors import ChildError, DemoError, InterruptedDemoError
 from deltabook.demo.figures import Figures
 from deltabook.demo.plan import PEERS_FILE, Stage
 from deltabook.demo.screen import Screen
-from deltabook.wire.process import Ready
+from deltabook.wire.status import Ready
 from deltabook.wire.symbols import Instrument
 
 __all__ = ["Limits", "Supervisor"]

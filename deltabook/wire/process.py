@@ -1,9 +1,4 @@
-"""A long-running process and its supervisor: its events, figures and signals, and its end when the supervisor has gone.
-
-Events are written to the standard output: a JSON object a line, on a terminal a line of text. A supervisor reads these
-lines to learn the ports, to show figures and to distinguish a clean end from a crash. Logs go to standard error and
-never mix with them.
-"""
+"""The process end of `status.py`: ready, figures and the end; signals, open files, and a supervisor that has gone."""
 
 from __future__ import annotations
 
@@ -14,120 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-import msgspec
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-__all__ = [
-    "Event",
-    "Failed",
-    "InputEnd",
-    "Ready",
-    "Reporter",
-    "Status",
-    "Stopped",
-    "allow_files",
-    "count_steadily",
-    "event_text",
-    "parse_event",
-    "stop_on_signals",
-    "write_event",
-]
+from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
-
-class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
-    """The process serves; its ports are open."""
-
-    role: str
-    """exchange, runtime, algo or dashboard."""
-    pid: int
-    """Process id."""
-    ports: dict[str, int]
-    """Port by purpose, such as ``text`` or ``http``."""
-    run: str = ""
-    """The run id."""
-
-
-class Status(msgspec.Struct, frozen=True, tag_field="event", tag="status"):
-    """Figures of the moment."""
-
-    role: str
-    """exchange, runtime, algo or dashboard."""
-    figures: dict[str, int | float | str | None]
-    """Flat name → figure; units end the names."""
-    run: str = ""
-    """The run id."""
-
-
-class Stopped(msgspec.Struct, frozen=True, tag_field="event", tag="stopped"):
-    """The process ended cleanly; the last line."""
-
-    role: str
-    """exchange, runtime, algo or dashboard."""
-    reason: str
-    """Why: signal, end of input, supervisor gone."""
-    run: str = ""
-    """The run id."""
-
-
-class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
-    """The process cannot go on; the last line, exit code not 0."""
-
-    role: str
-    """exchange, runtime, algo or dashboard."""
-    reason: str
-    """One line: expected what, was what, where."""
-    run: str = ""
-    """The run id."""
-
-
-Event = Ready | Status | Stopped | Failed
-
-_decoder = msgspec.json.Decoder(Event)
-_encoder = msgspec.json.Encoder()
-
-
-def parse_event(line: bytes) -> Event:
-    """The event of one line; raises `msgspec.DecodeError` for anything else."""
-    event: Event = _decoder.decode(line)
-    return event
-
-
-def event_text(event: Event) -> str:
-    """The line of text that a person reads on a terminal.
-
-    >>> event_text(Ready("exchange", 7, {"text": 4711, "admin": 4712}))
-    'exchange: ready: admin port 4712, text port 4711 (pid 7); Ctrl-C stops it'
-    >>> event_text(Status("runtime", {"epoch": 1200, "lag_ms": 2.5, "spark": None}))
-    'runtime: epoch 1,200, lag_ms 2.5'
-    """
-    if isinstance(event, Ready):
-        ports = ", ".join(f"{name} port {port}" for name, port in sorted(event.ports.items()))
-        return f"{event.role}: ready: {ports or 'no port'} (pid {event.pid}); Ctrl-C stops it"
-    if isinstance(event, Status):
-        figures = (f"{name} {_figure(value)}" for name, value in event.figures.items() if value is not None)
-        return f"{event.role}: {', '.join(figures)}"
-    return f"{event.role}: {'stopped' if isinstance(event, Stopped) else 'failed'}: {event.reason}"
-
-
-def _figure(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    text = f"{value:,.2f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def write_event(stream: IO[bytes], event: Event) -> None:
-    """Write one event as one line and flush it; a reader that has gone is not an error of the writer."""
-    try:
-        line = event_text(event).encode() if stream.isatty() else _encoder.encode(event)
-        stream.write(line + b"\n")
-        stream.flush()
-    except (BrokenPipeError, ValueError):
-        return
-
+__all__ = ["InputEnd", "Reporter", "allow_files", "count_steadily", "stop_on_signals"]
 
 Figures = Callable[[], dict[str, int | float | str | None]]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from deltabook.wire import process, text
+from deltabook.wire import status, text
 from deltabook.wire.results import FrameDecoder
 from tests.harness.moments import Moment
 from tests.integration.algo_process import Process
@@ -51,7 +51,7 @@ class Running(Process):
     def __init__(self, *arguments: str, clock_s: float = 0.0) -> None:
         super().__init__(*arguments, clock_s=clock_s)
         self._news = threading.Condition()
-        self._ready: process.Ready | None = None
+        self._ready: status.Ready | None = None
         self._figures: Figures = {}
         self._has_ended = False
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -68,9 +68,9 @@ class Running(Process):
     def _read(self) -> None:
         while (event := self.next_event()) is not None:
             with self._news:
-                if isinstance(event, process.Ready):
+                if isinstance(event, status.Ready):
                     self._ready = event
-                elif isinstance(event, process.Status):
+                elif isinstance(event, status.Status):
                     self._figures = dict(event.figures)
                 self._news.notify_all()
         with self._news:
@@ -82,13 +82,13 @@ class Running(Process):
             self._news.wait_for(lambda: self._has_ended or claim(), DEADLINE_S)
             assert claim(), f"expected {words}, was {self._figures}, ended: {self._has_ended}\n{self.errors()}"
 
-    def ready(self) -> process.Ready:
+    def ready(self) -> status.Ready:
         """Wait until it is connected or serves."""
         self._await(lambda: self._ready is not None, "a process that becomes ready")
         assert self._ready is not None
         return self._ready
 
-    def joined(self) -> process.Ready:
+    def joined(self) -> status.Ready:
         """Wait until a runtime serves, and its Spark, if it has one, is up."""
         ready = self.ready()
         self.figures(lambda figures: figures.get("spark") != "starting", "Spark that is up")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltabook.wire import process, text
+from deltabook.wire import status, text
 from deltabook.wire.results import CONTENT_TYPE, FrameHeader, encode_frame
 
 __all__ = ["ASK_TICKS", "BID_TICKS", "FakeResults", "Process", "private_stream", "trades"]
@@ -62,23 +62,23 @@ class Process:
     ) -> None:
         self.kill()
 
-    def next_event(self) -> process.Event | None:
+    def next_event(self) -> status.Event | None:
         """The next event, None after the last."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        return process.parse_event(line) if line else None
+        return status.parse_event(line) if line else None
 
-    def ready(self) -> process.Ready:
+    def ready(self) -> status.Ready:
         """Wait until it is connected or serves."""
         while (event := self.next_event()) is not None:
-            if isinstance(event, process.Ready):
+            if isinstance(event, status.Ready):
                 return event
         raise AssertionError(f"ended before it was ready:\n{self.errors()}")
 
     def wait_for(self, figure: str, at_least: int) -> dict[str, Any]:
         """Wait for a status line whose figure has grown so far."""
         while (event := self.next_event()) is not None:
-            if isinstance(event, process.Status) and int(event.figures[figure] or 0) >= at_least:
+            if isinstance(event, status.Status) and int(event.figures[figure] or 0) >= at_least:
                 return dict(event.figures)
         raise AssertionError(f"ended before {figure} was {at_least}:\n{self.errors()}")
 
@@ -96,7 +96,7 @@ class Process:
         """Wait for a clean end; the last figures."""
         figures: dict[str, Any] = {}
         while (event := self.next_event()) is not None:
-            if isinstance(event, process.Status):
+            if isinstance(event, status.Status):
                 figures = dict(event.figures)
         assert self._process.wait(20) == 0, self.errors()
         return figures

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from deltabook.wire import status
+
 _RUN = """\
 import sys, time
 from pathlib import Path
@@ -38,12 +40,12 @@ def test_figures_are_said_on_when_the_clock_is_set_back_by_a_day(tmp_path: Path,
     )
     try:
         assert process.stdout is not None
-        events = (process.parse_event(line) for line in process.stdout)
-        assert isinstance(next(events), process.Ready)
-        assert isinstance(next(events), process.Status)
+        events = (status.parse_event(line) for line in process.stdout)
+        assert isinstance(next(events), status.Ready)
+        assert isinstance(next(events), status.Status)
         shift.write_text("-86400")
         # One may have been on its way when the clock was set.
-        assert [type(next(events)) for _ in range(3)] == [process.Status] * 3
+        assert [type(next(events)) for _ in range(3)] == [status.Status] * 3
     finally:
         process.kill()
         process.communicate()

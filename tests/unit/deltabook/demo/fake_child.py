@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deltabook.wire.process import Failed, Ready, Status, Stopped, write_event
+from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
 FIGURES: dict[str, dict[str, int | float | str | None]] = {
     "dashboard": {"pages": 1},

@@ -1,15 +1,9 @@
-"""Events of long-running processes, and what such a process sets for itself."""
+"""What a process sets for itself, in processes of their own."""
 
 from __future__ import annotations
 
-import io
-import os
 import subprocess
 import sys
-
-import pytest
-
-from deltabook.wire.process import Event, Failed, Ready, Status, Stopped, event_text, parse_event, write_event
 
 
 def test_as_many_files_may_be_open_as_there_may_be_connections() -> None:
@@ -20,33 +14,3 @@ def test_as_many_files_may_be_open_as_there_may_be_connections() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "300 300 512 (512, 512)"
-
-
-EVENTS = [
-    (Ready("runtime", 7, {"postgres": 5, "http": 4}, "r"),
-     "runtime: ready: http port 4, postgres port 5 (pid 7); Ctrl-C stops it"),
-    (Ready("algo", 7, {}), "algo: ready: no port (pid 7); Ctrl-C stops it"),
-    (Status("algo", {"orders": 12345, "pnl": -1.5, "lag_ms": 2.0, "state": "up", "spark": None}),
-     "algo: orders 12,345, pnl -1.5, lag_ms 2, state up"),
-    (Stopped("algo", "SIGINT"), "algo: stopped: SIGINT"),
-    (Failed("algo", "no feed"), "algo: failed: no feed"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("event", "text"), EVENTS)
-def test_a_pipe_gets_json_and_a_terminal_text(event: Event, text: str) -> None:
-    pipe = io.BytesIO()
-    write_event(pipe, event)
-    assert parse_event(pipe.getvalue().removesuffix(b"\n")) == event
-    assert event_text(event) == text
-    ours, theirs = os.openpty()
-    with os.fdopen(theirs, "wb") as terminal:
-        write_event(terminal, event)
-        assert os.read(ours, 10_000).decode() == text + "\r\n"
-    os.close(ours)
-
-
-def test_a_reader_that_is_gone_is_no_error() -> None:
-    pipe = io.BytesIO()
-    pipe.close()
-    write_event(pipe, Stopped("algo", "SIGINT"))
