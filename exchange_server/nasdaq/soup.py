@@ -1,7 +1,8 @@
 """A SoupBinTCP port, the exchange's end: logins, heartbeats both ways, limits, and streams of sequenced messages.
 
 What NASDAQ's feed, its snapshots and its order entry have in common. A server decides which users may log in, which
-stream a connection follows and what becomes of what its client sends; everything else is here.
+stream a connection follows and what becomes of what its client sends; everything else is here. A
+`ListeningServer` has clients that only listen.
 """
 
 from __future__ import annotations
