@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography import x509
 
-from deltabook.cli.cluster import command
+from deltabook.cli.cluster import secrets
 from deltabook.cluster.errors import SecretsError
 from deltabook.cluster.secrets import CERTIFICATES, TOKENS, make_secrets
 from deltabook.wire.access import PortSecurity, read_token
@@ -141,8 +141,8 @@ def test_what_is_broken_is_named_and_not_replaced(tmp_path: Path, name: str, con
 
 def test_the_command_shows_nothing_of_what_it_makes(tmp_path: Path) -> None:
     for arguments in ([], ["--json"]):
-        result = CliRunner().invoke(command, [str(tmp_path), *arguments])
+        result = CliRunner().invoke(secrets, [str(tmp_path), *arguments])
         assert result.exit_code == 0, result.output
         assert not [name for name in TOKENS if (tmp_path / name).read_text().strip() in result.output]
         assert "PRIVATE" not in result.output
-    assert CliRunner().invoke(command, [str(tmp_path)]).output.startswith(f"secrets in {tmp_path}: all there")
+    assert CliRunner().invoke(secrets, [str(tmp_path)]).output.startswith(f"secrets in {tmp_path}: all there")
