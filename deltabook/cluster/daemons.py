@@ -21,6 +21,7 @@ import msgspec
 from deltabook.cluster.errors import ClusterError
 from deltabook.wire.access import is_loopback
 from deltabook.wire.installation import install_command
+from runtime.spark.classes import java_options
 from runtime.spark.java import find_java
 from runtime.spark.settings import (
     SECRET_VARIABLE,
@@ -43,7 +44,6 @@ _CLASSES: Final = {
 }
 _FOREIGN: Final = ("SPARK_MASTER_", "SPARK_WORKER_", "SPARK_HISTORY_", "SPARK_LOCAL_", "SPARK_DAEMON_")
 """Variables that would be a second configuration beside ours; Kubernetes makes some of them up for a service's name."""
-_QUIET_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOGS: Final = """\
 logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
@@ -124,7 +124,7 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
         directory.mkdir(parents=True, exist_ok=True)
     else:
         directory = Path(tempfile.mkdtemp(prefix=f"deltabook-{config.role}-"))
-    java = find_java(environ).path
+    java = find_java(environ)
     settings = directory / "spark.conf"
     settings.write_text("".join(f"{name} {value}\n" for name, value in _settings(config, directory).items()))
     logs = directory / "log4j2.properties"
@@ -137,13 +137,16 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
         (*command, *arguments),
         {
             **kept,
-            "JAVA_HOME": str(java),
+            "JAVA_HOME": str(java.path),
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(directory),
+            # Not there: a folder on the class path would not fit the archive of classes, which executors map as well.
+            "SPARK_CONF_DIR": str(directory / "conf"),
             "SPARK_DAEMON_MEMORY": config.memory,
-            "SPARK_DAEMON_JAVA_OPTS": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logs}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{java_options(java)} -Dlog4j2.configurationFile=file:{logs}",
             "SPARK_LOCAL_IP": config.ui_interface,
             "SPARK_PUBLIC_DNS": interface,
+            # Else Java asks for the name of its address, which takes 10 s in a network whose names nobody knows.
+            "SPARK_LOCAL_HOSTNAME": interface,
             **({"SPARK_LOCAL_DIRS": str(directory / "scratch")} if config.role == "worker" else {}),
             **({SECRET_VARIABLE: secret} if secret else {}),
         },

@@ -47,4 +47,8 @@ def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
         _BACKEND,
         *(part for option, name in _ARGUMENTS.items() for part in (option, environ[name])),
     ]
-    return Launch(tuple(command), {**environ, "SPARK_HOME": str(home)}, directory)
+    return Launch(
+        tuple(command),
+        {**environ, "SPARK_HOME": str(home), "SPARK_LOCAL_HOSTNAME": environ["SPARK_EXECUTOR_POD_IP"]},
+        directory,
+    )

@@ -1,8 +1,9 @@
-"""Python interpreter of Spark's processes on this machine.
+"""Python interpreter of Spark's processes.
 
 Spark puts zip archives of its own packages first on the path of each Python that it starts. Modules in an archive are
 not stored compiled, so each process would compile some 100 of them before its first line: 0.6 s, in a start that
-begins seven processes one after the other. The installed packages are the same ones.
+begins seven processes one after the other. The installed packages are the same ones. Executors on other machines read
+the script where the driver has written it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
     path = environ.get(_VARIABLE)
     setting = f"unset {_VARIABLE}" if path is None else f"export {_VARIABLE}={shlex.quote(path)}"
     script.write_text(f'#!/bin/sh\n{setting}\nexec {shlex.quote(sys.executable)} "$@"\n')
-    script.chmod(0o700)
+    script.chmod(0o755)
     try:
         subprocess.run([str(script), "-c", ""], check=True, timeout=_PROBE_S, capture_output=True)
     except (OSError, subprocess.SubprocessError):

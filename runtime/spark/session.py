@@ -142,7 +142,13 @@ def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, s
 
     The Python workers of a local master inherit ``environment`` from it.
     """
-    values = {"SPARK_LOCAL_IP": config.ui_interface, "SPARK_PUBLIC_DNS": config.driver_host, **environment}
+    values = {
+        "SPARK_LOCAL_IP": config.ui_interface,
+        # Else Java asks for the name of its address, which takes 10 s in a network whose names nobody knows.
+        "SPARK_LOCAL_HOSTNAME": config.driver_host,
+        "SPARK_PUBLIC_DNS": config.driver_host,
+        **environment,
+    }
     path = directory / "secret.conf"
     if config.secret_file and config.master.startswith("spark:"):
         # The settings of a session are in the command line of its JVM, which every user of the machine can read.
@@ -184,12 +190,11 @@ def start_session(
     on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
     python = quick_python(directory / "python", environ)
-    os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    os.environ["PYSPARK_PYTHON"] = python if config.is_local else sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = python
     _write_log_settings(config, directory)
     builder = SparkSession.builder.master(config.master).appName("deltabook")
     kernels = default_kernels().environment()
-    for name, value in spark_settings(config, directory, kernels, java_options(java)).items():
+    for name, value in spark_settings(config, directory, kernels, java_options(java), python).items():
         builder = builder.config(name, value)
     try:
         with _launching(config, directory, kernels):

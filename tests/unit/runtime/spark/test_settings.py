@@ -66,6 +66,14 @@ def test_executors_have_the_kernel_cache_of_the_driver() -> None:
     assert not any(name.startswith("spark.executorEnv.") for name in spark_settings(LOCAL, PLACE, kernels))
 
 
+def test_executors_start_like_the_driver() -> None:
+    """With the archive of classes, and with a Python that reads no zip archives."""
+    found = spark_settings(CLUSTER, PLACE, java_options="-XX:SharedArchiveFile=/a.jsa", python="/run/python")
+    assert found["spark.driver.defaultJavaOptions"] == "-XX:SharedArchiveFile=/a.jsa"
+    assert found["spark.executor.defaultJavaOptions"] == "-XX:SharedArchiveFile=/a.jsa"
+    assert found["spark.pyspark.python"] == "/run/python"
+
+
 def test_nothing_listens_beyond_loopback_unless_it_is_told_to() -> None:
     for config in (LOCAL, CLUSTER):
         found = spark_settings(config, PLACE)
