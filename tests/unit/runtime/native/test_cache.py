@@ -244,7 +244,7 @@ def test_a_shipped_kernel_needs_no_compiler(compiled: Path, tmp_path: Path) -> N
     mine = tmp_path / "mine"
     kernels = KernelCache(mine, command=DEAD, shipped=compiled)
     assert kernels.wait([HASH], 0)
-    assert called(kernels, [3, 4, 0]) == called(KernelCache(compiled), [3, 4, 0])
+    assert called(kernels, [0, 3, 4, 0, 0]) == called(KernelCache(compiled), [0, 3, 4, 0, 0])
     assert not mine.exists()
     assert kernels.environment()["DELTABOOK_SHIPPED_KERNELS"] == str(compiled)
 
