@@ -21,8 +21,7 @@ import msgspec
 from deltabook.cluster.errors import ClusterError
 from deltabook.wire.access import is_loopback
 from deltabook.wire.installation import install_command
-from runtime.spark.classes import java_options
-from runtime.spark.java import find_java
+from runtime.spark.java import find_java, java_options
 from runtime.spark.settings import (
     SECRET_VARIABLE,
     SILENT_SECONDS,

@@ -25,9 +25,8 @@ from twisted.logger import Logger
 from runtime.native.cache_folder import CacheFolder, compiler_key, compiler_version
 from runtime.native.compile_process import FOREGROUND, CompileReply, CompileRequest
 from runtime.native.compile_queue import COMMAND, CompileQueue
-from runtime.native.errors import KernelFileError, UnsafeCacheError
 from runtime.native.object_code import link
-from runtime.native.tiers import MachineKernel, kernel_name
+from runtime.native.tiers import KernelFileError, MachineKernel, UnsafeCacheError, kernel_name
 
 __all__ = [
     "FOLDER_VARIABLE",

@@ -17,9 +17,8 @@ from typing import Final, Literal
 
 from deltabook.wire.access import is_loopback
 from deltabook.wire.trusted import misuse_of_trusted
-from runtime.spark.classes import QUICK_JAVA
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
+from runtime.spark.java import QUICK_JAVA
 
 __all__ = [
     "SECRET_VARIABLE",

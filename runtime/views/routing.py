@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.epochs import Segment
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Map, Program, only_view
 from runtime.views.placement import Memo, Part, parts_of_map
 from runtime.views.preaggregate import Preaggregation

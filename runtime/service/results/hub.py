@@ -23,7 +23,7 @@ import pyarrow as pa
 from deltabook.wire.results import FrameHeader
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Lane, Program, View, decode_program, shown_program
 from runtime.service.subscriptions import (
     CommittedViews,

@@ -22,7 +22,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 __all__ = ["CleanStop", "StopParts"]
 

@@ -12,9 +12,8 @@ import pytest
 from deltabook.cluster.daemons import AUTO, DaemonConfig, DaemonRole, Launch, prepare, take_directory
 from deltabook.cluster.errors import ClusterError
 from deltabook.cluster.executor import executor_launch
-from runtime.spark.classes import java_options
-from runtime.spark.errors import SparkLaneError
-from runtime.spark.java import find_java
+from runtime.spark.config import SparkLaneError
+from runtime.spark.java import find_java, java_options
 
 SECRET = "0123456789abcdef-a-secret"
 MASTER = "spark://127.0.0.1:1"

@@ -10,7 +10,7 @@ import pytest
 from deltabook.wire.access import PortSecurity, read_token
 from deltabook.wire.errors import AccessError
 from deltabook.wire.trusted import misuse_of_trusted
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.settings import read_secret
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.settings import SILENT_SECONDS, check_config, spark_settings
 
 LOCAL = SparkConfig()

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from runtime.service.rundir.clean_stop import CleanStop, StopParts
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 
 class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
