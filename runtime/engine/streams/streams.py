@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from twisted.logger import Logger
 
-from runtime.compiler import NamedSelect
+from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.ingest.eventtimes import OVER
 from runtime.engine.operators.columns import outward
-from runtime.engine.operators.errors import OtherPlanError
+from runtime.engine.operators.errors import OtherPlanError, PlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
@@ -21,7 +21,15 @@ from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapsh
 from runtime.formats import DeadLetter
 from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
-from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, Schema
+from runtime.state import (
+    ARROW_TYPES,
+    KeyColumn,
+    KindError,
+    ObjectSpace,
+    PersistedValue,
+    Schema,
+    SchemaVersionError,
+)
 
 __all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
@@ -72,7 +80,11 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Running:
-    """One stream; without a query it has failed."""
+    """One stream; without a query it has failed.
+
+    A SELECT or a state that only another release takes fails the stream alone. Damaged state is an error, as what is
+    damaged can be restored (docs/runs.md).
+    """
 
     def __init__(self, stream: DerivedStream, space: ObjectSpace, failure: str) -> None:
         self.stream = stream
@@ -95,6 +107,11 @@ class _Running:
                 )
             except OtherPlanError as error:
                 self.failure = str(error)
+            except (SqlError, PlanError, KindError, SchemaVersionError) as error:
+                self.failure = (
+                    f"expected a SELECT and a state that this release can continue, was: {error}; drop the stream and "
+                    "create it again"
+                )
         self.columns = {each.relation.name: each.relation.columns for each in stream.inputs}
         self.units = {each.relation.name: unit_ns(each) for each in stream.inputs if each.time}
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)

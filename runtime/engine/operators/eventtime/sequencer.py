@@ -15,7 +15,7 @@ from runtime.engine.operators.columns import concat, ticks_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.keys import order_codes
 from runtime.engine.operators.operator import ENDED
-from runtime.state import CorruptStateError, ObjectSpace, Run, decode_run, encode_run
+from runtime.state import KindError, ObjectSpace, Run, decode_run, encode_run
 
 __all__ = ["Sequencer"]
 
@@ -162,13 +162,13 @@ class Sequencer:
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raise `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`, or `KindError` for rows with other columns."""
         rows = decode_run(data, self._name)
         passed = (rows.schema.metadata or {}).get(_PASSED)
         rows = rows.replace_schema_metadata()
         if passed is None or not rows.schema.equals(self._schema):
-            raise CorruptStateError(f"expected a run of rows with columns {self._schema.names} that wait in "
-                                    f"{self._name}, was one with {rows.schema.names}")  # fmt: skip
+            raise KindError(f"expected a run of rows with columns {self._schema.names} that wait in {self._name}, was "
+                            f"one with {rows.schema.names}")  # fmt: skip
         self._rows = concat([self._rows, rows], self._schema)
         times = ticks_of(rows.column(self._time))
         self._times = np.concatenate([self._times, times])

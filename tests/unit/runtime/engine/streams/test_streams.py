@@ -10,10 +10,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from runtime.compiler import SqlError
+from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.ingest import EpochWriter
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams import DerivedStreams, explain_stream
+from runtime.engine.streams.declaring import query_inputs
 from runtime.plan import (
     Column,
     DerivedInput,
@@ -25,7 +26,7 @@ from runtime.plan import (
     readers_of_stream,
     without_stream,
 )
-from runtime.state import PersistedValue, Schema
+from runtime.state import PersistedDictionary, PersistedValue, Schema
 from tests.generators.streams_lab import MARKET_INPUTS, program_of
 
 NAMES = Relation("names", (Column("id", "int64"), Column("name", "string")))
@@ -129,7 +130,8 @@ BARS = program_of(
     "CREATE STREAM bars AS SELECT window_end AS t, MAX(price) AS high FROM trades GROUP BY "
     "TUMBLE(t, INTERVAL '10' NANOSECOND)"
 )
-PLAN = "stream/bars/query/plan"
+PREFIX = "stream/bars/query"
+PLAN = f"{PREFIX}/plan"
 
 
 def opened(directory: Path) -> closing[EpochWriter]:
@@ -174,6 +176,55 @@ def test_state_that_says_nothing_of_its_plan_is_taken(tmp_path: Path) -> None:
         again = DerivedStreams(writer.space, writer.log, BARS)
         assert again.close({"trades": 100}).relations["bars"].column("t").to_pylist() == [10]
         assert PLAN in writer.space
+
+
+def test_a_select_that_a_release_refuses_fails_alone(tmp_path: Path) -> None:
+    """The runtime starts, the other streams go on, and the rows stay until the stream is dropped."""
+    both = program_of("CREATE STREAM s AS SELECT t, match_id FROM trades", before=BARS)
+    with opened(tmp_path) as writer:
+        writer.seal({}, control=encode_program(both))
+        streams = DerivedStreams(writer.space, writer.log, both)
+        streams.take({"trades": trades((5, 1), (15, 2))})
+        assert streams.close({"trades": 12}).relations["bars"].num_rows == 1
+        writer.seal({})
+    refused = msgspec.structs.replace(both.streams[0], sql="SELECT t, nothing AS high FROM trades")
+    later = msgspec.structs.replace(both, streams=(refused, both.streams[1]))
+    with opened(tmp_path) as writer:
+        again = DerivedStreams(writer.space, writer.log, later)
+        (reason,) = again.failed().values()
+        assert "unknown column 'nothing'" in reason
+        assert "drop the stream and create it again" in reason
+        assert again.rows()["bars"].num_rows == 1
+        assert "refused: bars:1:11: unknown column" in explain_stream(refused)
+        again.take({"trades": trades((25, 3))})
+        closed = again.close({"trades": 100})
+        assert (list(closed.relations), closed.failed) == (["s"], {"bars": reason})
+        writer.seal({})
+        assert not [name for name in writer.space if name.startswith("stream/bars/query/")]
+
+
+@pytest.mark.parametrize("kind", ["columns", "types"])
+def test_a_state_that_a_release_cannot_read_fails_alone(tmp_path: Path, kind: str) -> None:
+    """A state of other columns or types that says nothing of its plan is of another release."""
+    other = program_of("CREATE STREAM bars AS SELECT t, price AS high FROM trades")
+    written = "SELECT t, price AS high, match_id FROM trades LIMIT 9" if kind == "columns" else other.streams[0].sql
+    first = msgspec.structs.replace(other, streams=(msgspec.structs.replace(other.streams[0], sql=written),))
+    with opened(tmp_path) as writer:
+        writer.seal({}, control=encode_program(first))
+        space = writer.space
+        query = DerivedQuery(NamedSelect("bars", written), query_inputs(first.streams[0].inputs), space, PREFIX)
+        query.add("trades", trades((5, 1)).drop_columns(["weight"]))
+        query.close({"trades": 1})
+        space.delete(PLAN)
+        if kind == "types":
+            space.delete(f"{PREFIX}/watermarks")
+            space.create(PersistedDictionary, f"{PREFIX}/watermarks", Schema(str, str))
+        writer.seal({})
+    later = msgspec.structs.replace(other.streams[0], sql="SELECT t, price AS high FROM trades LIMIT 9")
+    with opened(tmp_path) as writer:
+        again = DerivedStreams(writer.space, writer.log, msgspec.structs.replace(first, streams=(later,)))
+        (reason,) = again.failed().values()
+        assert "that this release can continue" in reason
 
 
 def test_a_stream_that_cannot_be_is_refused_with_its_place() -> None:
