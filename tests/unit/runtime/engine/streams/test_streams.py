@@ -93,6 +93,49 @@ def test_a_watermark_never_goes_back(writer: EpochWriter) -> None:
     assert streams.figures["s"].watermark == 10
 
 
+CHAIN = program_of(
+    "CREATE STREAM firsts AS SELECT DISTINCT t, match_id FROM trades;"
+    "CREATE STREAM counts AS SELECT window_end AS t, COUNT(*) AS n FROM firsts "
+    "GROUP BY TUMBLE(t, INTERVAL '10' NANOSECOND)"
+)
+
+
+def test_rows_behind_the_end_of_a_relation_are_in_time(tmp_path: Path) -> None:
+    """A file to which rows are appended is read on by the next start, in streams that read streams too."""
+    with opened(tmp_path) as writer:
+        writer.seal({}, control=encode_program(CHAIN))
+        streams = DerivedStreams(writer.space, writer.log, CHAIN)
+        streams.take({"trades": trades((5, 1), (12, 2))})
+        closed = streams.close({"trades": 12}, {"trades"}).relations
+        assert closed["counts"].column("t").to_pylist() == [10, 20], "an end completes what is open"
+        assert streams.figures["counts"].watermark == 2**63 - 1
+        writer.seal({})
+    with opened(tmp_path) as writer:
+        streams = DerivedStreams(writer.space, writer.log, CHAIN)
+        streams.take({"trades": trades((11, 3), (12, 2), (14, 4), (25, 5))})
+        closed = streams.close({"trades": 25}).relations
+        assert streams.figures["firsts"].late == 1, "11 is behind 12"
+        assert closed["firsts"].column("match_id").to_pylist() == [4, 5], "a row of before the end is known"
+        assert closed["counts"].select([0, 1]).to_pylist() == [{"t": 20, "n": 1}], "the rest of a window that has ended"
+        writer.seal({})
+        again = streams.close({}, {"trades"}).relations
+        assert again["counts"].column("t").to_pylist() == [30]
+        assert "counts" not in streams.close({}, {"trades"}).relations
+
+
+def test_a_relation_that_no_stream_reads_has_no_watermark(writer: EpochWriter) -> None:
+    """A stream that is created later begins with the rows that come then."""
+    writer.seal({}, control=encode_program(TRADES))
+    streams = DerivedStreams(writer.space, writer.log, TRADES)
+    streams.close({"trades": 10})
+    streams.change_over(without_stream(TRADES, "s"), 1)
+    streams.end_epoch()
+    streams.change_over(TRADES, 2)
+    streams.take({"trades": trades((5, 1))})
+    closed = streams.close({"trades": 5})
+    assert (closed.relations["s"].num_rows, closed.late) == (1, 0)
+
+
 def test_rows_that_are_deleted_are_no_input(writer: EpochWriter) -> None:
     """That trades leave the relation is no event."""
     writer.seal({}, control=encode_program(TRADES))
