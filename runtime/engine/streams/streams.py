@@ -288,8 +288,9 @@ class DerivedStreams:
                 if running.query.late:
                     late[name] = late.get(name, 0) + running.query.late
                     count += running.query.late
-                    letters += late_letters(name, running.query.take_late())
-            complete = rows[0] if rows else None
+                    set_aside = running.query.take_late()
+                    self._guarded(running, lambda: letters.extend(late_letters(name, set_aside)))  # noqa: B023
+            complete = rows[0] if rows and running.query is not None else None
             if complete is not None:
                 self._give(name, complete)
             changed = running.keep(complete)

@@ -93,6 +93,42 @@ def test_a_watermark_never_goes_back(writer: EpochWriter) -> None:
     assert streams.figures["s"].watermark == 10
 
 
+MOMENTS = Relation("moments", (Column("t", "timestamp"), Column("day", "date"), Column("f", "float64")))
+FAR_US = 253_402_300_800_000_000
+"""The year 10000, which Python's datetime does not have."""
+
+
+def test_late_rows_of_any_time_are_described(writer: EpochWriter) -> None:
+    """A row that no Python datetime can hold is written like every other one."""
+    program = program_of("CREATE STREAM s AS SELECT t, f FROM moments", [DerivedInput(MOMENTS, "t")])
+    writer.seal({}, control=encode_program(program))
+    streams = DerivedStreams(writer.space, writer.log, program)
+    streams.close({"moments": (FAR_US + 9) * 1000})
+    columns = [pa.array([FAR_US], pa.timestamp("us")), pa.array([2_932_897], pa.date32()), pa.array([float("nan")])]
+    streams.take({"moments": pa.record_batch([*columns, pa.array([1])], names=["t", "day", "f", "weight"])})
+    closed = streams.close({})
+    assert (closed.late, closed.failed) == (1, {})
+    (letter,) = closed.letters
+    assert letter.data == b'{"t":"10000-01-01 00:00:00.000000","day":"10000-01-01","f":null}'
+
+
+def test_late_rows_that_cannot_be_described_fail_their_stream(
+    writer: EpochWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed goes on, whatever is wrong with a row."""
+
+    def broken(stream: str, late: object) -> None:
+        raise OverflowError(f"{stream}: no such time")
+
+    monkeypatch.setattr("runtime.engine.streams.streams.late_letters", broken)
+    writer.seal({}, control=encode_program(TRADES))
+    streams = DerivedStreams(writer.space, writer.log, TRADES)
+    streams.close({"trades": 10})
+    streams.take({"trades": trades((5, 1), (10, 2))})
+    closed = streams.close({"trades": 10})
+    assert (closed.relations, closed.failed) == ({}, {"s": "OverflowError: s: no such time"})
+
+
 CHAIN = program_of(
     "CREATE STREAM firsts AS SELECT DISTINCT t, match_id FROM trades;"
     "CREATE STREAM counts AS SELECT window_end AS t, COUNT(*) AS n FROM firsts "
