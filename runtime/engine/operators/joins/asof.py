@@ -53,7 +53,7 @@ class AsofJoin(Operator):
         self._by = ([left_name for left_name, _ in by], [right_name for _, right_name in by])
         self._outer = outer
         self._tolerance = tolerance
-        order = [*self._by[1], *(name for name in right.names if name not in self._by[1])]
+        order = dict.fromkeys((*self._by[1], *right.names))
         self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(set(self._by[1])), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._past = self._carried()

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from runtime.compiler.parse import Query
+from runtime.compiler.parse import Query, check_query
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators.columns import as_schema, canonical, ticks_of
 from runtime.engine.operators.errors import HeldTooMuchError, OperatorError, OtherPlanError, PlanError
@@ -79,6 +79,7 @@ class DerivedQuery:
         """
         space = ObjectSpace(MemoryStore()) if space is None else space
         query = Query(select, dialect=StreamDialect)
+        check_query(query, {}, is_stream=True)
         inputs = {relation.lower(): each for relation, each in inputs.items()}
         used = _names_in(query)
         scans = {relation: _scan(query, relation, each) for relation, each in inputs.items() if relation in used}
@@ -401,6 +402,8 @@ def _read(scan: Step, used: frozenset[str]) -> Step:
 def _names_in(query: Query) -> frozenset[str]:
     """Return the names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
     tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
+    if any(node.alias_column_names for node in query.tree.find_all(exp.Table)):
+        return frozenset((*tables, "*"))  # names that go by the place of the columns
     aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
     return frozenset(tables).union(_names(query.tree, tables | aliases))
 
