@@ -55,9 +55,9 @@ def plain_clauses(tree: exp.Query, fail: Fail) -> None:
     for group in list(tree.find_all(exp.Group)):
         if [part.expressions for part in group.expressions if isinstance(part, exp.Tuple)] == [[]]:
             group.pop()
-    for node in list(tree.find_all(exp.IntDiv)):
-        if _is_decimal(node.this.unnest()) or _is_decimal(node.expression.unnest()):
-            node.replace(exp.Div(this=node.this, expression=node.expression))
+    for quotient in list(tree.find_all(exp.IntDiv)):
+        if _is_decimal(quotient.this.unnest()) or _is_decimal(quotient.expression.unnest()):
+            quotient.replace(exp.Div(this=quotient.this, expression=quotient.expression))
     for node in list(tree.find_all(*_COMPARISONS)):
         left, right = node.this.unnest(), node.expression.unnest()
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):

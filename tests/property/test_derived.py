@@ -403,5 +403,5 @@ def test_state_of_a_long_feed_does_not_grow(seed: int) -> None:
         laboratory = Laboratory(sql, random)
         feed = random_feed(random, most=400)
         epochs = [*epochs_of(random, feed), []]
-        laboratory.run(epochs, [*in_order_marks(epochs[:-1]), {"trades": ENDED, "quotes": ENDED}])
+        laboratory.run(epochs, [*in_order_marks(epochs[:-1]), {"trades": 2**40, "quotes": 2**40}])
         assert laboratory.query.held_rows() == 0

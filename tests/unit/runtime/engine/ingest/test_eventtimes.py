@@ -66,7 +66,7 @@ def test_the_slowest_origin_counts() -> None:
     assert times.watermarks([a, b], [], TIMES)[0] == {"ticks": 4}
     assert times.watermarks([a, origin("b", "ticks", ended=True)], [], TIMES) == ({"ticks": 10}, frozenset())
     over = [origin("a", "ticks", ended=True), origin("b", "ticks", ended=True)]
-    assert times.watermarks(over, [], TIMES) == ({"ticks": 4}, {"ticks"}), "a restart may find more rows"
+    assert times.watermarks(over, [], TIMES) == ({"ticks": 4}, frozenset({"ticks"})), "a restart may find more rows"
     failed = origin("b", "ticks", ended=True, failure="cable cut")
     assert times.watermarks([a, failed], [], TIMES)[0] == {"ticks": 4}
 
