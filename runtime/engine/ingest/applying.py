@@ -160,9 +160,9 @@ class Applying(Pipeline):
             name: rows for name, rows in deltas.relations.items() if name in reads or name not in _UNASKED
         }  # fmt: skip
         if relations or deltas.closes >= 0:
-            context.emit(
-                Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks), successor=0
-            )
+            given = Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks,
+                           ended=deltas.ended)  # fmt: skip
+            context.emit(given, successor=0)
         if _TOUCHES in deltas.relations:
             kept = {name: rows for name, rows in deltas.relations.items() if name != _TOUCHES}
             deltas = msgspec.structs.replace(deltas, relations=kept)
@@ -191,8 +191,8 @@ class Applying(Pipeline):
         deltas = self._open.close(self._config.settle() + 1, self._table.cuts())
         if self._streams is not None and self._streams.times:
             upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
-            marks = self._times.watermarks(origins, upstreams, self._streams.times)
-            deltas = msgspec.structs.replace(deltas, watermarks=marks)
+            marks, ended = self._times.watermarks(origins, upstreams, self._streams.times)
+            deltas = msgspec.structs.replace(deltas, watermarks=marks, ended=ended)
         self._send(deltas, context)
 
     def _turn_over(self, turnover: Turnover) -> None:

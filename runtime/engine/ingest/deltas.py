@@ -46,7 +46,10 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """Time at which the last of the messages was applied, on the ingest's clock."""
     watermarks: Mapping[str, int] = {}
     """Relation → the time, in nanoseconds, before which no further row of it will come, for derived streams; only with
-    the last deltas of an epoch. A relation without rows yet is left out; one that has ended has 2^63 - 1."""
+    the last deltas of an epoch. A relation without rows yet is left out."""
+    ended: frozenset[str] = frozenset()
+    """Relations of which no further row comes while the runtime runs, for derived streams; only with the last deltas of
+    an epoch."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):

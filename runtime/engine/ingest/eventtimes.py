@@ -18,10 +18,9 @@ from runtime.engine.ingest.upstream import Upstream
 from runtime.plan import EPOCH_TIME
 from runtime.state import ARROW_TYPES, ObjectSpace, PersistedValue, Schema
 
-__all__ = ["OVER", "EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
+__all__ = ["EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
 
-OVER: Final = (1 << 63) - 1
-"""The watermark of a relation of which no further row comes."""
+_LATEST: Final = (1 << 63) - 1
 _MESSAGE_TIMES: Final = ("time_ns", "timestamp")
 """Names, by format, of the column with the times of a feed's messages."""
 _UNITS_NS: Final = {pa.timestamp("us"): 1_000, pa.date32(): 86_400_000_000_000}
@@ -70,20 +69,28 @@ class EventTimes:
 
     def watermarks(
         self, origins: Iterable[Origin], upstreams: Iterable[Upstream], times: Mapping[str, str]
-    ) -> dict[str, int]:
-        """Relation → the smallest time that those who fill it have reached; left out if one has reached none."""
+    ) -> tuple[dict[str, int], frozenset[str]]:
+        """Return the watermark of each relation, and the relations that have ended.
+
+        A watermark is the smallest time that those who fill the relation have reached, and is left out if one has
+        reached none. An origin that has ended holds back nothing; if all have ended the relation has, and its watermark
+        is still the time that they have reached, as a restart may find more rows.
+        """
         reached: dict[str, list[int | None]] = {name: [] for name in times}
+        reached_at_end: dict[str, list[int | None]] = {name: [] for name in times}
         for origin in origins:
             filled = {relation.name for relation in origin.adaptor.relations}
             if "trades" in filled:
                 filled.add("touches")
+            group = reached_at_end if origin.ended and not origin.failure else reached
             for name in filled & times.keys():
-                is_over = origin.ended and not origin.failure
-                reached[name].append(OVER if is_over else self._latest.get((origin.name, name)))
+                group[name].append(self._latest.get((origin.name, name)))
         for upstream in upstreams:
             for name in MARKET_TIMES.keys() & times.keys():
                 reached[name].append(self._latest.get((upstream.name, name)))
-        return {name: min(marks) for name, times_reached in reached.items() if (marks := _all_known(times_reached))}
+        ended = frozenset(name for name in times if reached_at_end[name] and not reached[name])
+        known = {name: _all_known(reached[name] or reached_at_end[name]) for name in times}
+        return {name: min(marks) for name, marks in known.items() if marks}, ended
 
 
 def largest_integer(column: pa.Array) -> int | None:
@@ -141,7 +148,7 @@ class EpochTime:
     def reach(self, time: int | None) -> None:
         """Take note of an event time in nanoseconds."""
         if time is not None and (self._reached is None or time > self._reached):
-            self._reached = min(time, OVER)
+            self._reached = min(time, _LATEST)
 
     def at_cut(self) -> Mapping[str, pa.RecordBatch]:
         """Return the change of `EPOCH_TIME` with which the epoch closes here."""

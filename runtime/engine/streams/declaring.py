@@ -75,14 +75,20 @@ def with_streams(
 
 
 def explain_stream(stream: DerivedStream) -> str:
-    """Return a derived stream in words: what it reads and keeps, and the operators of its query."""
-    query = DerivedQuery(
-        NamedSelect(stream.name, stream.sql),
-        query_inputs(stream.inputs),
-        None,
-        stream.name,
-        lateness_ticks(stream.inputs, stream.lateness_ns),
-    )
+    """Return a derived stream in words: what it reads and keeps, and the operators of its query.
+
+    In place of the operators of a SELECT that this release refuses stands the reason.
+    """
+    try:
+        operators = DerivedQuery(
+            NamedSelect(stream.name, stream.sql),
+            query_inputs(stream.inputs),
+            None,
+            stream.name,
+            lateness_ticks(stream.inputs, stream.lateness_ns),
+        ).explain()
+    except SqlError as error:
+        operators = f"refused: {error}"
     columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
     inputs = ", ".join(
         f"table {each.relation.name}" if each.is_table else f"{each.relation.name} by {each.time}"
@@ -97,7 +103,7 @@ def explain_stream(stream: DerivedStream) -> str:
             f"  time: {stream.time}, lateness {stream.lateness_ns} ns",
             f"  reads: {inputs}",
             f"  keeps: {limits}",
-            *(f"  {line}" for line in query.explain().splitlines()),
+            *(f"  {line}" for line in operators.splitlines()),
         ]
     )
 

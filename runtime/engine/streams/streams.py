@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from twisted.logger import Logger
 
-from runtime.compiler import NamedSelect
-from runtime.engine.ingest.eventtimes import OVER
+from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.operators.columns import outward
-from runtime.engine.operators.errors import OtherPlanError
+from runtime.engine.operators.errors import OtherPlanError, PlanError
+from runtime.engine.operators.operator import ENDED
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
@@ -21,7 +21,15 @@ from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapsh
 from runtime.formats import DeadLetter
 from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
-from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, Schema
+from runtime.state import (
+    ARROW_TYPES,
+    KeyColumn,
+    KindError,
+    ObjectSpace,
+    PersistedValue,
+    Schema,
+    SchemaVersionError,
+)
 
 __all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
@@ -72,7 +80,11 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Running:
-    """One stream; without a query it has failed."""
+    """One stream; without a query it has failed.
+
+    A SELECT or a state that only another release takes fails the stream alone. Damaged state is an error, as what is
+    damaged can be restored (docs/runs.md).
+    """
 
     def __init__(self, stream: DerivedStream, space: ObjectSpace, failure: str) -> None:
         self.stream = stream
@@ -95,16 +107,22 @@ class _Running:
                 )
             except OtherPlanError as error:
                 self.failure = str(error)
+            except (SqlError, PlanError, KindError, SchemaVersionError) as error:
+                self.failure = (
+                    f"expected a SELECT and a state that this release can continue, was: {error}; drop the stream and "
+                    "create it again"
+                )
         self.columns = {each.relation.name: each.relation.columns for each in stream.inputs}
         self.units = {each.relation.name: unit_ns(each) for each in stream.inputs if each.time}
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
 
     def watermark(self) -> int | None:
-        """Return the time in nanoseconds before which no further row comes; None before anything is known."""
+        """Return the time in nanoseconds before which no further row comes; None before anything is known, and 2^63 - 1
+        if no further row comes at all."""
         if self.query is None or (ticks := self.query.watermark()) <= _LOWEST:
             return None
         unit = unit_ns(DerivedInput(self.stream.relation, self.stream.time))
-        return OVER if ticks >= OVER // unit else ticks * unit
+        return ENDED if ticks >= ENDED // unit else ticks * unit
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
         """Take rows of an input with their weights: of a stream those that were inserted."""
@@ -120,11 +138,11 @@ class _Running:
         if rows.num_rows:
             self.query.add(relation, _as_decimals(rows, self.columns[relation]))
 
-    def close(self, watermarks: Mapping[str, int]) -> pa.RecordBatch | None:
+    def close(self, watermarks: Mapping[str, int], ended: Collection[str]) -> pa.RecordBatch | None:
         """Return the rows that are complete, with their weights, and those whose time is over."""
         assert self.query is not None
-        reads = {name: _ticks(watermarks[name], self.units[name]) for name in self.units if name in watermarks}
-        batches = [batch for batch in self.query.close(reads) if batch.num_rows]
+        reads = {name: watermarks[name] // unit for name, unit in self.units.items() if name in watermarks}
+        batches = [batch for batch in self.query.close(reads, ended) if batch.num_rows]
         for place, batch in enumerate(batches):
             if not batch.schema.equals(self.schema):
                 batches[place] = pa.RecordBatch.from_arrays(
@@ -241,31 +259,38 @@ class DerivedStreams:
             if name in running.columns:
                 self._guarded(running, lambda running=running: running.add(name, rows))  # type: ignore[misc]
 
-    def close(self, watermarks: Mapping[str, int]) -> ClosedStreams:
-        """Close an epoch; return what is complete by these watermarks of the relations that are not streams."""
+    def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
+        """Close an epoch; return what is complete by these watermarks of the relations that are not streams.
+
+        ``ended``: relations of which no further row comes, as far as is known. What waits for one is complete, but that
+        is not saved: a restart may find rows that were appended to a file.
+        """
         self._give_pending()
         if not self._running:
             return ClosedStreams({})
         known = self._kept.watermarks
-        marks = {name: known[name] for name in self.times if name in known}
+        marks = {name: known[name] for name in self.times if known.get(name, ENDED) != ENDED}
         for name, mark in watermarks.items():
             marks[name] = max(mark, marks.get(name, mark))
-        base, late = dict(marks), dict(self._kept.late)
+        base, late, over = dict(marks), dict(self._kept.late), set(ended)
         relations: dict[str, pa.RecordBatch] = {}
         letters: list[DeadLetter] = []
         count = 0
         for name, running in self._running.items():
             self._check_inputs(running)
             rows: list[pa.RecordBatch | None] = []
-            self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
+            self._guarded(running, lambda: rows.append(running.close(marks, over)))  # noqa: B023
             if running.query is not None:
-                if (reached := running.watermark()) is not None:
+                if (reached := running.watermark()) == ENDED:
+                    over.add(name)
+                elif reached is not None:
                     marks[name] = reached
                 if running.query.late:
                     late[name] = late.get(name, 0) + running.query.late
                     count += running.query.late
-                    letters += late_letters(name, running.query.take_late())
-            complete = rows[0] if rows else None
+                    set_aside = running.query.take_late()
+                    self._guarded(running, lambda: letters.extend(late_letters(name, set_aside)))  # noqa: B023
+            complete = rows[0] if rows and running.query is not None else None
             if complete is not None:
                 self._give(name, complete)
             changed = running.keep(complete)
@@ -273,7 +298,7 @@ class DerivedStreams:
                 relations[name] = changed
         failures, self._fresh_failures = self._fresh_failures, {}
         self._keep(_Kept(base, late, self.failed()))
-        self.figures = self._figures(marks)
+        self.figures = self._figures({**marks, **dict.fromkeys(over, ENDED)})
         return ClosedStreams(relations, tuple(letters), count, failures)
 
     def change_over(self, program: Program, epoch: int) -> dict[str, pa.RecordBatch]:
@@ -297,9 +322,10 @@ class DerivedStreams:
                 self._running[name] = self._begun(stream, epoch)
         self._running = {name: self._running[name] for name in new}
         late = {name: count for name, count in kept.late.items() if name in new}
-        if self._running or self._saved is not None:
-            self._keep(_Kept(kept.watermarks, late, self.failed()))
         self._adopted()
+        if self._running or self._saved is not None:
+            marks = {name: mark for name, mark in kept.watermarks.items() if name in self.times}
+            self._keep(_Kept(marks, late, self.failed()))
         return leaving
 
     def end_epoch(self) -> None:
@@ -377,11 +403,6 @@ class DerivedStreams:
 def _space_of(name: str) -> str:
     """Return the prefix of the names of a stream's objects in the space."""
     return f"stream/{name}"
-
-
-def _ticks(watermark_ns: int, unit: int) -> int:
-    """Return a watermark in the unit of a time column; what is over stays over."""
-    return watermark_ns if watermark_ns == OVER else watermark_ns // unit
 
 
 def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | None:

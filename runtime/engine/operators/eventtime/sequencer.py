@@ -15,7 +15,7 @@ from runtime.engine.operators.columns import concat, ticks_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.keys import order_codes
 from runtime.engine.operators.operator import ENDED
-from runtime.state import CorruptStateError, ObjectSpace, Run, decode_run, encode_run
+from runtime.state import KindError, ObjectSpace, Run, decode_run, encode_run
 
 __all__ = ["Sequencer"]
 
@@ -30,7 +30,8 @@ class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
     A run of the object space holds the rows that arrived since the run before it and still wait, and the time below
-    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. Not
+    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. The end
+    of the input is no such time, as rows may be appended to it after a restart: the next run then stands alone. Not
     thread-safe: owned by the query's thread.
     """
 
@@ -59,7 +60,10 @@ class Sequencer:
         self.wants_base = False
         """True if a run was lost, so that the next one must hold everything."""
         space.queue(f"{name}/waiting", self)
-        if self._rows.num_rows:
+        if self._passed == ENDED:  # as former releases wrote it
+            self._passed, self.dirty, self.wants_base = _LEAST, True, True
+            self._keep(np.zeros(self._rows.num_rows, np.bool_))
+        elif self._rows.num_rows:
             self._keep(self._times >= self._passed)
             self.dirty = self._unsaved_gone = False
 
@@ -79,14 +83,19 @@ class Sequencer:
         if self._rows.num_rows or self._arrived:
             self._settle()
             self._keep(np.zeros(self._rows.num_rows, np.bool_))
+            self.wants_base = self.wants_base or self._unsaved_gone
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
         """Return the rows earlier than the bound (``inclusive``: or at it) that were not given out, in their order."""
         self._settle()
         if not self._rows.num_rows:
             return self._rows
-        end = ENDED if bound == ENDED else bound + inclusive
-        is_ready = self._times < end if end != ENDED else np.ones(len(self._times), np.bool_)
+        if bound == ENDED:
+            rows, times = self._rows, self._times
+            self.drop()
+            return self._in_order(rows, times)
+        end = bound + inclusive
+        is_ready = self._times < end
         self._passed = max(self._passed, end)
         if not is_ready.any():
             return self._rows.slice(0, 0)
@@ -162,13 +171,13 @@ class Sequencer:
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raise `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`, or `KindError` for rows with other columns."""
         rows = decode_run(data, self._name)
         passed = (rows.schema.metadata or {}).get(_PASSED)
         rows = rows.replace_schema_metadata()
         if passed is None or not rows.schema.equals(self._schema):
-            raise CorruptStateError(f"expected a run of rows with columns {self._schema.names} that wait in "
-                                    f"{self._name}, was one with {rows.schema.names}")  # fmt: skip
+            raise KindError(f"expected a run of rows with columns {self._schema.names} that wait in {self._name}, was "
+                            f"one with {rows.schema.names}")  # fmt: skip
         self._rows = concat([self._rows, rows], self._schema)
         times = ticks_of(rows.column(self._time))
         self._times = np.concatenate([self._times, times])

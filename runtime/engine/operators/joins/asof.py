@@ -11,7 +11,7 @@ import pyarrow as pa
 from runtime.engine.operators.columns import concat, matched, stacked, take, ticks_of
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes, null_rows
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator
+from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator
 from runtime.state import ObjectSpace
 
 __all__ = ["AsofJoin"]
@@ -53,7 +53,7 @@ class AsofJoin(Operator):
         self._by = ([left_name for left_name, _ in by], [right_name for _, right_name in by])
         self._outer = outer
         self._tolerance = tolerance
-        order = [*self._by[1], *(name for name in right.names if name not in self._by[1])]
+        order = dict.fromkeys((*self._by[1], *right.names))
         self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(set(self._by[1])), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._past = self._carried()
@@ -95,7 +95,7 @@ class AsofJoin(Operator):
             fresh = known.take(pa.array(last[last >= self._past.num_rows]))
             self._kept.put(fresh.select(self._kept.schema.names))
             self._past = known.take(pa.array(last))
-        if self._tolerance is None or not self._past.num_rows:
+        if self._tolerance is None or bound == ENDED or not self._past.num_rows:
             return
         is_behind = ticks_of(self._past.column(self._on[1])) < bound - self._tolerance
         if is_behind.any():

@@ -7,6 +7,7 @@ import pytest
 
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.eventtime import Sequencer
+from runtime.engine.operators.operator import ENDED
 from runtime.state import MemoryStore, ObjectSpace
 
 SCHEMA = pa.schema([("t", pa.int64()), ("v", pa.string())])
@@ -60,6 +61,26 @@ def test_rows_that_come_and_go_between_two_saves_are_not_saved() -> None:
     waiting.push(rows(4))
     waiting.release(4, inclusive=True)
     assert space.save() == []
+
+
+def test_rows_behind_the_end_of_the_input_wait_over_a_restart() -> None:
+    """An end gives out all; rows that are appended later are new, whatever their time."""
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    waiting = Sequencer(SCHEMA, "t", "s", space)
+    waiting.push(rows(5, 9))
+    waiting.release(3, inclusive=True)
+    space.commit()
+    assert times(waiting.release(ENDED, inclusive=True)) == [5, 9]
+    space.commit()
+    space = ObjectSpace(store)
+    waiting = Sequencer(SCHEMA, "t", "s", space)
+    assert waiting.rows == 0
+    waiting.push(rows(7, 8))
+    assert times(waiting.release(7, inclusive=False)) == []
+    space.commit()
+    waiting = Sequencer(SCHEMA, "t", "s", ObjectSpace(store))
+    assert times(waiting.release(8, inclusive=True)) == [7, 8]
 
 
 def test_lists_cannot_wait() -> None:
