@@ -134,6 +134,7 @@ class SnapshotDirectory:
             time_ns=sealed.footer.time_ns,
             attributes={"without": ",".join(sorted(without))},
             follows=sealed.checksum,
+            watermarks=sealed.footer.watermarks,
         )
         write_segment(self._disk, hidden, tables, footer)
         self._disk.rename(hidden, path)

@@ -47,6 +47,8 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     watermarks: Mapping[str, int] = {}
     """Relation → the time, in nanoseconds, before which no further row of it will come, for derived streams; only with
     the last deltas of an epoch. A relation without rows yet is left out; one that has ended has 2^63 - 1."""
+    sealed_watermarks: Mapping[str, int] = {}
+    """Those of the market's relations for runtimes that read the epoch log; only with the last deltas of an epoch."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):
