@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,15 @@ __all__ = ["KeyedRows"]
 
 Words = npt.NDArray[np.int64]
 
+_SPARE_STRINGS: Final = 4096
+"""Strings beyond twice as many as rows can have, after which the pool is made anew."""
+
 
 class KeyedRows:
     """Rows by a unique key in the object space: a table of words, and a pool for their strings.
 
-    It is owned by one operator; the committer reads the space at a barrier.
+    Slots hold until the next `put` or `delete_at`. It is owned by one operator; the committer reads the space at a
+    barrier.
     """
 
     def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
@@ -28,9 +33,14 @@ class KeyedRows:
         """Its first columns are the key."""
         self._columns = [_state_column(field) for field in schema]
         self._keys = keys
-        width = width_of(self._columns[keys:])
-        self._pool = space.pool(f"{name}/strings")
-        self._table = space.table(name, width_of(self._columns[:keys]), [f"w{number}" for number in range(width)])
+        self._strings_of_row = sum(column.type == "string" for column in self._columns)
+        self._name, self._space = name, space
+        self._open()
+
+    def _open(self) -> None:
+        keys, values = (width_of(columns) for columns in (self._columns[: self._keys], self._columns[self._keys :]))
+        self._pool = self._space.pool(f"{self._name}/strings")
+        self._table = self._space.table(self._name, keys, [f"w{number}" for number in range(values)])
 
     def __len__(self) -> int:
         return len(self._table)
@@ -57,6 +67,7 @@ class KeyedRows:
         """Delete the rows of live slots."""
         if len(slots):
             self._table.delete_at(slots)
+            self._forget_strings()
 
     def rows(self, slots: Words, first: int = 0) -> list[pa.Array]:
         """Return the columns from the ``first`` on of live slots."""
@@ -74,6 +85,17 @@ class KeyedRows:
         keys = self._words(self._columns[: self._keys], batch.columns[: self._keys], batch.num_rows)
         values = self._words(self._columns[self._keys :], batch.columns[self._keys :], batch.num_rows)
         self._table.put(keys, np.ascontiguousarray(values.T))
+        self._forget_strings()
+
+    def _forget_strings(self) -> None:
+        """Make the table and its pool anew if most of the strings must be of rows that are gone."""
+        if len(self._pool) <= 2 * len(self) * self._strings_of_row + _SPARE_STRINGS:
+            return
+        live = pa.RecordBatch.from_arrays(self.rows(self.live_slots()), schema=self.schema)
+        for name in (self._name, f"{self._name}/strings"):
+            self._space.delete(name)
+        self._open()
+        self.put(live)
 
     def _words(self, columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], rows: int) -> Words:
         if not columns:
