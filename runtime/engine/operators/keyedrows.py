@@ -49,10 +49,18 @@ class KeyedRows:
         """Return the slots of all rows."""
         return self._table.live_slots()
 
-    def find(self, keys: Sequence[pa.Array], rows: int) -> tuple[Words, Words]:
-        """Return the words of so many keys and the slot of each, -1 where there is none."""
-        words = self._words(self._columns[: self._keys], keys, rows)
-        return words, self._table.lookup(words)
+    def find(self, keys: Sequence[pa.Array], rows: int) -> Words:
+        """Return the slot of each of so many keys, -1 where there is none."""
+        return self._table.lookup(self._words(self._columns[: self._keys], keys, rows, adds=False))
+
+    def integers(self, name: str, slots: Words) -> Words:
+        """Return a column of live slots whose values are one word, such as a time; undefined where NULL."""
+        place = self.schema.get_field_index(name)
+        is_key = place < self._keys
+        words = self._table.keys_of(slots).T if is_key else self._table.get(slots)
+        before = self._columns[:place] if is_key else self._columns[self._keys : place]
+        chosen: Words = words[width_of(before) + self._columns[place].nullable]
+        return chosen
 
     def first_words(self, slots: Words) -> Words:
         """Return the first word of the keys of live slots: of a time that is never NULL, the time."""
@@ -97,10 +105,12 @@ class KeyedRows:
         self._open()
         self.put(live)
 
-    def _words(self, columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], rows: int) -> Words:
+    def _words(
+        self, columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], rows: int, *, adds: bool = True
+    ) -> Words:
         if not columns:
             return np.zeros((rows, 0), np.int64)
-        return encode_words(columns, [unscaled(array) for array in arrays], self._pool)
+        return encode_words(columns, [unscaled(array) for array in arrays], self._pool, adds=adds)
 
 
 def _state_column(field: pa.Field) -> KeyColumn:

@@ -60,13 +60,17 @@ class StringPool:
     def __len__(self) -> int:
         return len(self._strings)
 
-    def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
-        """Return the numbers of a string column's values (NULL: -1); loops over distinct values, or over few."""
+    def encode(self, column: pa.Array, *, adds: bool = True) -> npt.NDArray[np.int64]:
+        """Return the numbers of a string column's values (NULL: -1); loops over distinct values, or over few.
+
+        A new string is added, or has the number -2 unless ``adds``.
+        """
+        number = self._number if adds else self._known_number
         if len(column) <= _FEW:
-            return np.array([-1 if text is None else self._number(text) for text in column.to_pylist()], np.int64)
+            return np.array([-1 if text is None else number(text) for text in column.to_pylist()], np.int64)
         encoded = column.dictionary_encode()
         numbers = np.empty(len(encoded.dictionary) + 1, np.int64)
-        numbers[:-1] = [self._number(text) for text in encoded.dictionary.to_pylist()]
+        numbers[:-1] = [number(text) for text in encoded.dictionary.to_pylist()]
         numbers[-1] = -1
         codes = encoded.indices.fill_null(-1) if column.null_count else encoded.indices
         values: npt.NDArray[np.int64] = numbers.take(codes.to_numpy())
@@ -78,6 +82,9 @@ class StringPool:
             number = self._numbers[text] = len(self._strings)
             self._strings.append(text)
         return number
+
+    def _known_number(self, text: str) -> int:
+        return self._numbers.get(text, -2)
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
         """Return the strings of these numbers (-1: NULL)."""
@@ -106,8 +113,10 @@ def width_of(columns: Sequence[KeyColumn]) -> int:
     return sum((2 if c.type == "int128" else 1) + c.nullable for c in columns)
 
 
-def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool) -> Words:
-    """Return Arrow columns as words, shape (rows, width)."""
+def encode_words(
+    columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool, *, adds: bool = True
+) -> Words:
+    """Return Arrow columns as words, shape (rows, width); ``adds``: strings that the pool lacks are added to it."""
     rows = len(arrays[0]) if arrays else 0
     words = np.zeros((rows, width_of(columns)), np.int64)
     place = 0
@@ -119,14 +128,15 @@ def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool:
             place += 1
         elif array.null_count:
             raise ValueError(f"expected no NULL in column {column.name}, was {array.null_count} of {len(array)}")
-        place = _encode_column(column, array, pool, words, place)
+        if column.type == "string":
+            words[:, place] = pool.encode(array, adds=adds)
+            place += 1
+        else:
+            place = _encode_column(column, array, words, place)
     return words
 
 
-def _encode_column(column: KeyColumn, array: pa.Array, pool: StringPool, words: Words, place: int) -> int:
-    if column.type == "string":
-        words[:, place] = pool.encode(array)
-        return place + 1
+def _encode_column(column: KeyColumn, array: pa.Array, words: Words, place: int) -> int:
     if column.type == "int128":
         words[:, place : place + 2] = _decimal_words(array)
         return place + 2

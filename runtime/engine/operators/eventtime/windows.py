@@ -91,7 +91,7 @@ class Sessions(Operator):
         before = np.empty_like(times)
         before[1:] = times[:-1]
         keys = take(columns, first)
-        _, slots = self._open.find(keys, len(first))
+        slots = self._open.find(keys, len(first))
         known = slots >= 0
         old = self._open.values(np.maximum(slots, 0)) if known.any() else np.zeros((2, len(slots)), np.int64)
         before[heads] = np.where(known, old[1], times[heads])

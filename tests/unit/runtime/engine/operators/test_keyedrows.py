@@ -55,7 +55,7 @@ def test_rows_stay_while_their_pool_is_made_anew(steps: list[tuple[str, Rows]]) 
                 kept.put(batch(given_rows))
                 rows |= given_rows
             elif action == "delete" and (gone := {key: rows.pop(key) for key in given_rows if key in rows}):
-                _, slots = kept.find(batch(gone).columns[:2], len(gone))
+                slots = kept.find(batch(gone).columns[:2], len(gone))
                 kept.delete_at(slots)
             elif action == "commit":
                 space.commit()
