@@ -17,7 +17,7 @@ from runtime.engine.operators.errors import OtherPlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
-from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs import EpochLogReader, SnapshotDirectory, rows_at
 from runtime.formats import DeadLetter
 from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
@@ -314,11 +314,8 @@ class DerivedStreams:
         return running
 
     def _fill(self, running: _Running, table: str, epoch: int) -> None:
-        base = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
-        if base is not None and not has_snapshot_of(base, table):
-            base = None
-        begin = 0 if base is None else base.footer.to_epoch
-        rows = add_up(self._log_reader, table, begin, epoch - 1, base=base) if epoch > 0 else None
+        snapshot = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
+        rows = rows_at(self._log_reader, snapshot, table, epoch - 1)
         for batch in rows.to_batches() if rows is not None else []:
             running.add(table, batch)
         for batch in self._open.get(table, []):
