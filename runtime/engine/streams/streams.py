@@ -30,6 +30,8 @@ _MOST_PENDING_ROWS: Final = 1 << 14
 """Rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
 """Lower limit of known watermarks."""
+_WARNING_SHARE: Final = 0.8
+"""Share of what a query may hold at which a warning is logged."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
@@ -37,8 +39,10 @@ class StreamFigures(msgspec.Struct, frozen=True):
 
     rows: int = 0
     """Number of its rows."""
-    held_rows: int = msgspec.field(default=0, name="held")
-    """Rows of its inputs that wait."""
+    waiting_rows: int = msgspec.field(default=0, name="held")
+    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    state_rows: int = msgspec.field(default=0, name="state")
+    """Rows of tables that it looks up, and keys of which it knows the last row."""
     late: int = 0
     """Rows that came too late since it was created."""
     watermark: int | None = None
@@ -78,6 +82,7 @@ class _Running:
         self.stream = stream
         self.failure = failure
         self.query: DerivedQuery | None = None
+        self.is_nearly_full = False
         columns = [KeyColumn(column.name, column.type, nullable=True) for column in stream.columns]
         kinds = {column.name: column.type for column in stream.columns}
         limits = Retention(stream.retain_rows, stream.retain_ns)
@@ -259,6 +264,7 @@ class DerivedStreams:
             rows: list[pa.RecordBatch | None] = []
             self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
             if running.query is not None:
+                self._warn_if_nearly_full(running, running.query)
                 if (reached := running.watermark()) is not None:
                     marks[name] = reached
                 if running.query.late:
@@ -335,6 +341,18 @@ class DerivedStreams:
         except Exception as error:  # noqa: BLE001 (whatever a query raises, the feed goes on)
             self._fail(running, f"{type(error).__name__}: {error}")
 
+    def _warn_if_nearly_full(self, running: _Running, query: DerivedQuery) -> None:
+        """Warn once of what will end the stream, and again only after it has held half as much."""
+        share = query.held_rows() / query.most_held
+        if share < _WARNING_SHARE:
+            running.is_nearly_full = running.is_nearly_full and share >= _WARNING_SHARE / 2
+            return
+        if not running.is_nearly_full:
+            running.is_nearly_full = True
+            self._log.warn("stream {name} holds {held} rows, {state} of them as state: it ends with more than {most}, "
+                           "see docs/streams.md", name=running.stream.name, held=query.held_rows(),
+                           state=query.state_rows(), most=query.most_held)  # fmt: skip
+
     def _fail(self, running: _Running, reason: str) -> None:
         name = running.stream.name
         running.failure, running.query = reason, None
@@ -359,16 +377,20 @@ class DerivedStreams:
             self._space.delete(name)
 
     def _figures(self, marks: Mapping[str, int] = {}) -> dict[str, StreamFigures]:
-        return {
-            name: StreamFigures(
+        figures = {}
+        for name, running in self._running.items():
+            rows, state_rows = 0, 0
+            if running.query is not None:
+                rows, state_rows = running.query.held_rows(), running.query.state_rows()
+            figures[name] = StreamFigures(
                 rows=len(running.retained),
-                held_rows=0 if running.query is None else running.query.held_rows(),
+                waiting_rows=rows - state_rows,
+                state_rows=state_rows,
                 late=self._kept.late.get(name, 0),
                 watermark=marks.get(name),
                 failed=running.failure,
             )
-            for name, running in self._running.items()
-        }
+        return figures
 
 
 def _space_of(name: str) -> str:

@@ -24,6 +24,7 @@ class Deduplicate(Operator):
     """
 
     keeps = "each key until event time has passed it"
+    holds_state = True
 
     def __init__(
         self,

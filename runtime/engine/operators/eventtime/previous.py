@@ -23,6 +23,7 @@ class Previous(Operator):
     """
 
     keeps = "the last values of each key"
+    holds_state = True
 
     def __init__(
         self,

@@ -54,6 +54,7 @@ class Sessions(Operator):
     """
 
     keeps = "start and last row of each open session"
+    holds_state = True
 
     def __init__(
         self,

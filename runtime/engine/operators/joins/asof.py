@@ -37,6 +37,7 @@ class AsofJoin(Operator):
 
     ports = 2
     keeps = "the last right row of each key"
+    holds_state = True
     drops = (False, True)
 
     def __init__(

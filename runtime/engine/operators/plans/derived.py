@@ -102,7 +102,8 @@ class DerivedQuery:
         self._inputs = {relation: _Input(each, scans[relation]) for relation, each in inputs.items()
                         if relation in self.reads}  # fmt: skip
         self._lateness = lateness
-        self._most_held = most_held
+        self.most_held = most_held
+        """Rows, keys and groups that it may hold in all."""
         self._name = name
         self._step = step
         self._check_plan(space)
@@ -184,14 +185,19 @@ class DerivedQuery:
         return drawn(self._step)
 
     def held_rows(self) -> int:
-        """Return rows and groups that are held for later output."""
+        """Return the rows, keys and groups that are held."""
         return sum(node.held_rows() for node in self._holders)
+
+    def state_rows(self) -> int:
+        """Return those of `held_rows` that wait for no output: the rows of tables, and what is known of each key."""
+        operators = [node.operator for node in self._holders if node.operator is not None]
+        return sum(operator.held_rows() for operator in operators if operator.holds_state)
 
     def _check_room(self) -> None:
         rows = self.held_rows()
-        if rows > self._most_held:
+        if rows > self.most_held:
             node = max(self._holders, key=lambda node: node.held_rows())
-            raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {rows}, most of "
+            raise HeldTooMuchError(f"expected at most {self.most_held} rows held by {self._name}, was {rows}, most of "
                                    f"them in: {node.step.label}; an input may be behind, or a key may have too many "
                                    f"values")  # fmt: skip
 
