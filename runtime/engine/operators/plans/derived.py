@@ -58,9 +58,10 @@ class StreamInput(msgspec.Struct, frozen=True):
 class DerivedQuery:
     """One SELECT over streams and tables, kept up to date over event time. Owned by one thread at a time.
 
-    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. All
-    state lies in the object space, under names that begin with that of the query; the owner of the space commits it
-    after `close`. A query that is made over a restored space resumes after that commit.
+    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut; but
+    what is looked up in a table is as of the end of an epoch. All state lies in the object space, under names that
+    begin with that of the query; the owner of the space commits it after `close`. A query that is made over a restored
+    space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
