@@ -16,13 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.state.columnar.int128 import WIDE, decimals_of_words, words_of_decimals
+
 __all__ = ["ARROW_TYPES", "KeyColumn", "StringPool", "decode_words", "encode_words", "width_of"]
 
 Words = npt.NDArray[np.int64]
 
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "int64": pa.int64(),
-    "int128": pa.decimal128(38, 0),
+    "int128": WIDE,
     "float64": pa.float64(),
     "string": pa.string(),
     "bool": pa.bool_(),
@@ -138,7 +140,8 @@ def encode_words(
 
 def _encode_column(column: KeyColumn, array: pa.Array, words: Words, place: int) -> int:
     if column.type == "int128":
-        words[:, place : place + 2] = _decimal_words(array)
+        wide = words_of_decimals(array.cast(WIDE))
+        words[:, place : place + 2] = np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], wide, 0)
         return place + 2
     if column.type == "float64":
         values = array.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
@@ -148,13 +151,6 @@ def _encode_column(column: KeyColumn, array: pa.Array, words: Words, place: int)
     plain = plain if plain.type == pa.int64() else plain.cast(pa.int64())
     words[:, place] = (pc.fill_null(plain, 0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
     return place + 1
-
-
-def _decimal_words(array: pa.Array) -> Words:
-    """Return the low and high 64 bits of decimal128 values, shape (rows, 2)."""
-    wide = array.cast(pa.decimal128(38, 0))
-    raw = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)[wide.offset : wide.offset + len(wide)]
-    return np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], raw, 0)
 
 
 def decode_words(columns: Sequence[KeyColumn], words: Words, pool: StringPool) -> list[pa.Array]:
@@ -176,8 +172,7 @@ def decode_words(columns: Sequence[KeyColumn], words: Words, pool: StringPool) -
 
 def _decode_column(column: KeyColumn, words: Words, pool: StringPool, place: int) -> pa.Array:
     if column.type == "int128":
-        raw = np.ascontiguousarray(words[:, place : place + 2])
-        return pa.Array.from_buffers(pa.decimal128(38, 0), len(raw), [None, pa.py_buffer(raw)])
+        return decimals_of_words(words[:, place : place + 2])
     plain = np.ascontiguousarray(words[:, place])
     if column.type == "string":
         return pool.decode(plain)
