@@ -15,7 +15,7 @@ from runtime.engine.operators.columns import concat, ticks_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.keys import order_codes
 from runtime.engine.operators.operator import ENDED, pieces
-from runtime.state import CorruptStateError, ObjectSpace, Run, decode_run, encode_run
+from runtime.state import KindError, ObjectSpace, Run, decode_run, encode_run
 
 __all__ = ["Sequencer"]
 
@@ -55,7 +55,8 @@ class Sequencer:
     cost follows the rows that have arrived and those that leave, not those that wait.
 
     A run of the object space holds the rows that arrived since the run before it and still wait, and the time below
-    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. Not
+    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. The end
+    of the input is no such time, as rows may be appended to it after a restart: the next run then stands alone. Not
     thread-safe: owned by the query's thread.
     """
 
@@ -82,7 +83,11 @@ class Sequencer:
         self.wants_base = False
         """True if a run was lost, so that the next one must hold everything."""
         space.queue(f"{name}/waiting", self)
-        self._before(self._stored, self._passed)
+        if self._passed == ENDED:  # as former releases wrote it
+            self._passed, self._has_gone = _LEAST, True
+            self.drop()
+        else:
+            self._before(self._stored, self._passed)
 
     @property
     def rows(self) -> int:
@@ -98,6 +103,7 @@ class Sequencer:
     def drop(self) -> None:
         """Forget all rows that wait."""
         self._has_gone = self._has_gone or bool(self._stored)
+        self.wants_base = self.wants_base or self._has_gone
         self._stored, self._fresh, self._arrived, self._rows = [], [], [], 0
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
@@ -105,7 +111,11 @@ class Sequencer:
         if not self._rows:
             return self._none
         self._settle()
-        end = ENDED if bound == ENDED else bound + inclusive
+        if bound == ENDED:
+            ready = [*self._stored, *self._fresh]
+            self.drop()
+            return self._in_order(_joined(ready, self._schema))
+        end = bound + inclusive
         self._passed = max(self._passed, end)
         stored = self._before(self._stored, end)
         self._has_gone = self._has_gone or bool(stored)
@@ -113,11 +123,11 @@ class Sequencer:
         return self._in_order(_joined(ready, self._schema)) if ready else self._none
 
     def _before(self, parts: list[_Part], end: int) -> list[_Part]:
-        """Take the rows earlier than this from some parts, all for `ENDED`; return them."""
+        """Take the rows earlier than this from some parts; return them."""
         ready: list[_Part] = []
         waiting: list[_Part] = []
         for part in parts:
-            if part.last < end or end == ENDED:
+            if part.last < end:
                 ready.append(part)
             elif part.first >= end:
                 waiting.append(part)
@@ -197,13 +207,13 @@ class Sequencer:
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raise `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`, or `KindError` for rows with other columns."""
         rows = decode_run(data, self._name)
         passed = (rows.schema.metadata or {}).get(_PASSED)
         rows = rows.replace_schema_metadata()
         if passed is None or not rows.schema.equals(self._schema):
-            raise CorruptStateError(f"expected a run of rows with columns {self._schema.names} that wait in "
-                                    f"{self._name}, was one with {rows.schema.names}")  # fmt: skip
+            raise KindError(f"expected a run of rows with columns {self._schema.names} that wait in {self._name}, was "
+                            f"one with {rows.schema.names}")  # fmt: skip
         times = ticks_of(rows.column(self._time))
         self._store(rows)
         self._rows += rows.num_rows

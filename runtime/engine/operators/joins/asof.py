@@ -12,7 +12,7 @@ import pyarrow as pa
 from runtime.engine.operators.columns import concat, matched, stacked, take, ticks_of
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes, null_rows
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator
+from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator
 from runtime.state import ObjectSpace
 
 __all__ = ["AsofJoin"]
@@ -61,7 +61,7 @@ class AsofJoin(Operator):
         self._outer = outer
         self._tolerance = tolerance
         self._keys = {theirs: mine for mine, theirs in reversed(by)}  # right → left column of each key
-        order = [*dict.fromkeys(self._by[1]), *(name for name in right.names if name not in self._by[1])]
+        order = dict.fromkeys((*self._by[1], *right.names))
         self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(self._keys), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._fresh = 0  # rows put since rows behind the tolerance were looked for
@@ -112,7 +112,7 @@ class AsofJoin(Operator):
             last.sort()
             self._kept.put(right.take(pa.array(last)).select(self._kept.schema.names))
             self._fresh += len(last)
-        if self._tolerance is None or _SWEEP * self._fresh < len(self._kept):
+        if self._tolerance is None or bound == ENDED or _SWEEP * self._fresh < len(self._kept):
             return
         self._fresh = 0
         slots = self._kept.live_slots()
