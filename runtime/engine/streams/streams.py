@@ -65,7 +65,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """State that is saved beside that of the queries and the rows of the streams."""
+    """State that is saved beside that of the queries and the rows of the streams, under the name of this class."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
@@ -116,8 +116,8 @@ class _Running:
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
-            given = _as_decimals(rows, self.columns[relation])
-            self.query.add(relation, given.append_column("weight", rows.column("weight")))
+            decimals = _as_decimals(rows, self.columns[relation])
+            self.query.add(relation, decimals.append_column("weight", rows.column("weight")))
             return
         weights = rows.column("weight").to_numpy()
         if not (weights > 0).all():
@@ -178,17 +178,17 @@ class DerivedStreams:
         """
         self._space, self._log_reader, self._snapshots = space, log, snapshots
         self._saved: PersistedValue[_Kept] | None = None
-        self._kept = _Kept()
+        self._state = _Kept()
         if _NAME in space or program.streams:
             self._saved = space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
-            self._kept = self._saved.value
-        failed = self._kept.failed
+            self._state = self._saved.value
+        failed = self._state.failed
         self._running = {s.name: _Running(s, space, failed.get(s.name, "")) for s in program.streams}
         self._fresh_failures: dict[str, str] = {}
         for name, running in self._running.items():
             if running.failure and name not in failed:
                 self._fail(running, running.failure)
-        self._open: dict[str, list[pa.RecordBatch]] = {}
+        self._open_deltas: dict[str, list[pa.RecordBatch]] = {}
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         self._pending_rows = 0
         self.program = program
@@ -229,7 +229,7 @@ class DerivedStreams:
         """Take in what some messages changed."""
         for name, rows in relations.items():
             if name not in self.times:  # perhaps a table that a new stream will read
-                self._open.setdefault(name, []).append(rows)
+                self._open_deltas.setdefault(name, []).append(rows)
             self._pending.setdefault(name, []).append(rows)
             self._pending_rows += rows.num_rows
         if self._pending_rows >= _MOST_PENDING_ROWS:
@@ -251,11 +251,11 @@ class DerivedStreams:
         self._give_pending()
         if not self._running:
             return ClosedStreams({})
-        known = self._kept.watermarks
+        known = self._state.watermarks
         marks = {name: known[name] for name in self.times if name in known}
         for name, mark in watermarks.items():
             marks[name] = max(mark, marks.get(name, mark))
-        base, late = dict(marks), dict(self._kept.late)
+        base, late = dict(marks), dict(self._state.late)
         relations: dict[str, pa.RecordBatch] = {}
         letters: list[DeadLetter] = []
         count = 0
@@ -296,23 +296,23 @@ class DerivedStreams:
             if rows is not None:
                 leaving[name] = rows
             self._forget(name)
-        kept = self._kept
+        state = self._state
         self.program = program
         for name, stream in new.items():
             if name not in self._running:
-                self._running[name] = self._begun(stream, epoch)
+                self._running[name] = self._create(stream, epoch)
         self._running = {name: self._running[name] for name in new}
-        late = {name: count for name, count in kept.late.items() if name in new}
+        late = {name: count for name, count in state.late.items() if name in new}
         if self._running or self._saved is not None:
-            self._keep(_Kept(kept.watermarks, late, self.failed()))
+            self._keep(_Kept(state.watermarks, late, self.failed()))
         self._adopted()
         return leaving
 
     def end_epoch(self) -> None:
         """Open the next epoch."""
-        self._open = {}
+        self._open_deltas = {}
 
-    def _begun(self, stream: DerivedStream, epoch: int) -> _Running:
+    def _create(self, stream: DerivedStream, epoch: int) -> _Running:
         """Make a new stream and fill it with the rows that its tables have at the end of the epoch."""
         running = _Running(stream, self._space, "")
         for name in sorted(running.tables):
@@ -324,7 +324,7 @@ class DerivedStreams:
         rows = rows_at(self._log_reader, snapshot, table, epoch - 1)
         for batch in rows.to_batches() if rows is not None else []:
             running.add(table, batch)
-        for batch in self._open.get(table, []):
+        for batch in self._open_deltas.get(table, []):
             running.add(table, batch)
 
     def _check_inputs(self, running: _Running) -> None:
@@ -359,15 +359,15 @@ class DerivedStreams:
         self._fresh_failures[name] = reason
         self._log.error("stream {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
 
-    def _keep(self, kept: _Kept) -> None:
+    def _keep(self, state: _Kept) -> None:
         """Save this with the epoch that closes, and delete what failed queries have saved."""
-        for name in kept.failed:
-            if name not in self._kept.failed:
+        for name in state.failed:
+            if name not in self._state.failed:
                 self._delete(f"{_space_of(name)}/query/")
         if self._saved is None:
             self._saved = self._space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
-        if kept != self._kept:
-            self._saved.value = self._kept = kept
+        if state != self._state:
+            self._saved.value = self._state = state
 
     def _forget(self, name: str) -> None:
         self._delete(f"{_space_of(name)}/")
@@ -386,7 +386,7 @@ class DerivedStreams:
                 rows=len(running.retained),
                 waiting_rows=rows - state_rows,
                 state_rows=state_rows,
-                late=self._kept.late.get(name, 0),
+                late=self._state.late.get(name, 0),
                 watermark=marks.get(name),
                 failed=running.failure,
             )
