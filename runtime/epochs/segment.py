@@ -79,7 +79,7 @@ class Footer(msgspec.Struct, frozen=True):
     in the first. In a snapshot, that of the epoch that it stands for."""
     watermarks: dict[str, int] | None = None
     """Relation of a market → the time, in nanoseconds, that its slowest origin has reached, for runtimes that read the
-    log; left out before that is known. None if the writer did not say, as in an earlier release."""
+    log; left out before that is known. None in a segment of an earlier release."""
 
 
 def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:

@@ -45,4 +45,4 @@ class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
     symbols: tuple[str, ...] = ()
     """Symbols that no earlier epoch had since the log was opened."""
     watermarks: Mapping[str, int] | None = None
-    """Relation → its watermark there, see `runtime.epochs.Footer`; None if it does not say."""
+    """Relation → its watermark there, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""

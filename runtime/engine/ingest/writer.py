@@ -260,7 +260,7 @@ class EpochWriter:
         return footer
 
     def begin_seal(
-        self, cuts: Mapping[str, Cut], control: bytes = b"", watermarks: Mapping[str, int] | None = None
+        self, cuts: Mapping[str, Cut], control: bytes = b"", watermarks: Mapping[str, int] | None = {}
     ) -> Footer:
         """Close the epoch: the next one is open, and this one is durable by the next `settle`.
 
