@@ -19,8 +19,8 @@ __all__ = ["AsofJoin"]
 
 Integers = npt.NDArray[np.int64]
 
-_SWEEP: Final = 4
-"""Rows behind the tolerance are looked for when so many times the rows put since then are as many as those held."""
+_SWEEP_FACTOR: Final = 4
+"""Rows behind the tolerance are looked for when so many times the new rows are as many as those held."""
 
 
 class AsofJoin(Operator):
@@ -30,9 +30,8 @@ class AsofJoin(Operator):
     rows at the same time the last one counts. ``tolerance`` is how far back a match may lie, in the unit of the times.
     ``outer``: left rows without a match come too, with NULL. Output is in the order of the left input.
 
-    The last right row of each key lies in the object space, of which a barrier reads those that its left rows need.
-    A row that has fallen behind the tolerance is deleted in time: what costs as much as all rows is done when a quarter
-    of them are new.
+    The last right row of each key lies in the object space, and a barrier reads those that its left rows need. Rows
+    that have fallen behind the tolerance are looked for, among all, and deleted when a quarter of the rows are new.
     """
 
     ports = 2
@@ -64,7 +63,7 @@ class AsofJoin(Operator):
         order = dict.fromkeys((*self._by[1], *right.names))
         self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(self._keys), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-        self._fresh = 0  # rows put since rows behind the tolerance were looked for
+        self._fresh = 0  # new rows since rows behind the tolerance were looked for
 
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
         if batch.num_rows:
@@ -112,7 +111,7 @@ class AsofJoin(Operator):
             last.sort()
             self._kept.put(right.take(pa.array(last)).select(self._kept.schema.names))
             self._fresh += len(last)
-        if self._tolerance is None or bound == ENDED or _SWEEP * self._fresh < len(self._kept):
+        if self._tolerance is None or bound == ENDED or _SWEEP_FACTOR * self._fresh < len(self._kept):
             return
         self._fresh = 0
         slots = self._kept.live_slots()
