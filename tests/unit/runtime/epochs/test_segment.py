@@ -114,7 +114,7 @@ def test_a_footer_of_something_else_is_torn(tmp_path: Path) -> None:
 
 
 def test_a_footer_of_an_earlier_release_has_no_watermarks(tmp_path: Path) -> None:
-    """Nor has it other fields that came later; all others are read."""
+    """All other fields are read."""
     path = tmp_path / "x.segment"
     fields = msgspec.structs.asdict(FOOTER)
     del fields["watermarks"]
