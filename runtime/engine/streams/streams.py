@@ -264,7 +264,6 @@ class DerivedStreams:
             rows: list[pa.RecordBatch | None] = []
             self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
             if running.query is not None:
-                self._warn_if_nearly_full(running, running.query)
                 if (reached := running.watermark()) is not None:
                     marks[name] = reached
                 if running.query.late:
@@ -311,6 +310,9 @@ class DerivedStreams:
     def end_epoch(self) -> None:
         """Open the next epoch."""
         self._open_deltas = {}
+        for running in self._running.values():
+            if running.query is not None:
+                self._warn_if_nearly_full(running, running.query)
 
     def _create(self, stream: DerivedStream, epoch: int) -> _Running:
         """Make a new stream and fill it with the rows that its tables have at the end of the epoch."""

@@ -253,6 +253,7 @@ def test_a_stream_warns_once_before_it_holds_too_much(writer: EpochWriter, monke
     for match in range(10):
         streams.take({"trades": trades((match, match))})
         streams.close({"trades": match})
+        streams.end_epoch()
         assert len(warnings) == (match >= 7)
     assert (warnings[0]["name"], warnings[0]["held"], warnings[0]["state"], warnings[0]["most"]) == ("s", 8, 8, 10)
     streams.take({"trades": trades((10, 10))})
