@@ -220,7 +220,9 @@ class StreamLine(msgspec.Struct, frozen=True):
     rows: int = 0
     """Rows that are in it."""
     held: int = 0
-    """Rows of its inputs that wait."""
+    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    state: int = 0
+    """Rows of tables that it looks up, and keys of which it knows the last row."""
     late: int = 0
     """Rows that came too late since it was created; each is a dead letter."""
     watermark: int | None = None

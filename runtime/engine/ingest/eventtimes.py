@@ -12,11 +12,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.relations import MARKET_TIMES
+from runtime.compiler.relations import MARKET_TIMES, TRADES
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import Upstream
 from runtime.plan import EPOCH_TIME
 from runtime.state import ARROW_TYPES, ObjectSpace, PersistedValue, Schema
+from runtime.upstreams import UpstreamEpoch
 
 __all__ = ["EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
 
@@ -62,6 +63,14 @@ class EventTimes:
             if (rows := deltas.get(name)) is not None:
                 self._reach(origin, name, largest_time(rows.column(column)))
 
+    def followed(self, upstream: str, epoch: UpstreamEpoch, times: Mapping[str, str]) -> None:
+        """Take note of an epoch of an upstream: of the watermarks that it has sealed, else of the times of its rows."""
+        if epoch.watermarks is None:
+            self.changed(upstream, epoch.relations, times)
+            return
+        for name in epoch.watermarks.keys() & times.keys():
+            self._reach(upstream, name, epoch.watermarks[name])
+
     def _reach(self, origin: str, relation: str, time: int | None) -> None:
         if time is not None:
             key = origin, relation
@@ -91,6 +100,22 @@ class EventTimes:
         ended = frozenset(name for name in times if reached_at_end[name] and not reached[name])
         known = {name: _all_known(reached[name] or reached_at_end[name]) for name in times}
         return {name: min(marks) for name, marks in known.items() if marks}, ended
+
+    def sealed(self, origins: Iterable[Origin], upstreams: Iterable[Upstream]) -> dict[str, int]:
+        """Return what the epoch seals for runtimes that read the log: TRADES → the time that its origins have reached.
+
+        An origin that has ended does not delay it. The end itself is not sealed, as the next start may read more: if
+        all have ended, it is the largest of their times.
+        """
+        ended: list[int | None] = []
+        others = [self._latest.get((upstream.name, TRADES.name)) for upstream in upstreams]
+        for origin in origins:
+            if any(relation.name == TRADES.name for relation in origin.adaptor.relations):
+                is_over = origin.ended and not origin.failure
+                (ended if is_over else others).append(self._latest.get((origin.name, TRADES.name)))
+        if others:
+            return {TRADES.name: min(marks)} if (marks := _all_known(others)) else {}
+        return {TRADES.name: max(marks)} if (marks := [mark for mark in ended if mark is not None]) else {}
 
 
 def largest_integer(column: pa.Array) -> int | None:

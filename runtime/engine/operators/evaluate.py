@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from runtime.engine.operators.errors import OperatorError
 from runtime.engine.operators.keys import float_codes
 from runtime.plan import Call, Col, Expr, Lit
+from runtime.state import decimals_of_integers
 
 __all__ = ["evaluate", "mask", "wide_array"]
 
@@ -221,7 +222,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _FLOAT_EXACT: Final = 2**53
-_WIDE: Final = pa.decimal128(38, 0)
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -248,12 +248,10 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 def wide_array(values: Sequence[int | None]) -> pa.Array:
     """Python integers as decimal128(38, 0), all 128 bits of it; raise `OperatorError` past them."""
     try:
-        raw = b"".join([(value or 0).to_bytes(16, "little", signed=True) for value in values])
+        return decimals_of_integers(values)
     except OverflowError:
         far = max(values, key=lambda value: abs(value or 0))
         raise OperatorError(f"expected a value of at most 127 bits, was {far}") from None
-    valid = pa.array([v is not None for v in values], pa.bool_()).buffers()[1] if None in values else None
-    return pa.Array.from_buffers(_WIDE, len(values), [valid, pa.py_buffer(raw)])
 
 
 def _exact_list(

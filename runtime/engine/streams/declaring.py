@@ -108,10 +108,10 @@ def explain_stream(stream: DerivedStream) -> str:
     )
 
 
-def unit_ns(given: DerivedInput) -> int:
+def unit_ns(source: DerivedInput) -> int:
     """Return the unit of a relation's time column in nanoseconds."""
-    kinds = {column.name: column.type for column in given.relation.columns}
-    return _UNITS_NS[kinds[given.time]]
+    kinds = {column.name: column.type for column in source.relation.columns}
+    return _UNITS_NS[kinds[source.time]]
 
 
 def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:

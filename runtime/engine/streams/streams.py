@@ -17,7 +17,7 @@ from runtime.engine.operators.operator import ENDED
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
-from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs import EpochLogReader, SnapshotDirectory, rows_at
 from runtime.formats import DeadLetter
 from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
@@ -38,6 +38,8 @@ _MOST_PENDING_ROWS: Final = 1 << 14
 """Rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
 """Lower limit of known watermarks."""
+_WARNING_SHARE: Final = 0.8
+"""Share of what a query may hold at which a warning is logged."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
@@ -45,8 +47,10 @@ class StreamFigures(msgspec.Struct, frozen=True):
 
     rows: int = 0
     """Number of its rows."""
-    held_rows: int = msgspec.field(default=0, name="held")
-    """Rows of its inputs that wait."""
+    waiting_rows: int = msgspec.field(default=0, name="held")
+    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    state_rows: int = msgspec.field(default=0, name="state")
+    """Rows of tables that it looks up, and keys of which it knows the last row."""
     late: int = 0
     """Rows that came too late since it was created."""
     watermark: int | None = None
@@ -69,7 +73,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """State that is saved beside that of the queries and the rows of the streams."""
+    """State that is saved beside that of the queries and the rows of the streams, under the name of this class."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
@@ -90,6 +94,7 @@ class _Running:
         self.stream = stream
         self.failure = failure
         self.query: DerivedQuery | None = None
+        self.is_nearly_full = False
         columns = [KeyColumn(column.name, column.type, nullable=True) for column in stream.columns]
         kinds = {column.name: column.type for column in stream.columns}
         limits = Retention(stream.retain_rows, stream.retain_ns)
@@ -129,8 +134,8 @@ class _Running:
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
-            given = _as_decimals(rows, self.columns[relation])
-            self.query.add(relation, given.append_column("weight", rows.column("weight")))
+            decimals = _as_decimals(rows, self.columns[relation])
+            self.query.add(relation, decimals.append_column("weight", rows.column("weight")))
             return
         weights = rows.column("weight").to_numpy()
         if not (weights > 0).all():
@@ -191,17 +196,17 @@ class DerivedStreams:
         """
         self._space, self._log_reader, self._snapshots = space, log, snapshots
         self._saved: PersistedValue[_Kept] | None = None
-        self._kept = _Kept()
+        self._state = _Kept()
         if _NAME in space or program.streams:
             self._saved = space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
-            self._kept = self._saved.value
-        failed = self._kept.failed
+            self._state = self._saved.value
+        failed = self._state.failed
         self._running = {s.name: _Running(s, space, failed.get(s.name, "")) for s in program.streams}
         self._fresh_failures: dict[str, str] = {}
         for name, running in self._running.items():
             if running.failure and name not in failed:
                 self._fail(running, running.failure)
-        self._open: dict[str, list[pa.RecordBatch]] = {}
+        self._open_deltas: dict[str, list[pa.RecordBatch]] = {}
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         self._pending_rows = 0
         self.program = program
@@ -242,7 +247,7 @@ class DerivedStreams:
         """Take in what some messages changed."""
         for name, rows in relations.items():
             if name not in self.times:  # perhaps a table that a new stream will read
-                self._open.setdefault(name, []).append(rows)
+                self._open_deltas.setdefault(name, []).append(rows)
             self._pending.setdefault(name, []).append(rows)
             self._pending_rows += rows.num_rows
         if self._pending_rows >= _MOST_PENDING_ROWS:
@@ -268,11 +273,11 @@ class DerivedStreams:
         self._give_pending()
         if not self._running:
             return ClosedStreams({})
-        known = self._kept.watermarks
+        known = self._state.watermarks
         marks = {name: known[name] for name in self.times if known.get(name, ENDED) != ENDED}
         for name, mark in watermarks.items():
             marks[name] = max(mark, marks.get(name, mark))
-        base, late, over = dict(marks), dict(self._kept.late), set(ended)
+        base, late, over = dict(marks), dict(self._state.late), set(ended)
         relations: dict[str, pa.RecordBatch] = {}
         letters: list[DeadLetter] = []
         count = 0
@@ -315,24 +320,27 @@ class DerivedStreams:
             if rows is not None:
                 leaving[name] = rows
             self._forget(name)
-        kept = self._kept
+        state = self._state
         self.program = program
         for name, stream in new.items():
             if name not in self._running:
-                self._running[name] = self._begun(stream, epoch)
+                self._running[name] = self._create(stream, epoch)
         self._running = {name: self._running[name] for name in new}
-        late = {name: count for name, count in kept.late.items() if name in new}
+        late = {name: count for name, count in state.late.items() if name in new}
         self._adopted()
         if self._running or self._saved is not None:
-            marks = {name: mark for name, mark in kept.watermarks.items() if name in self.times}
+            marks = {name: mark for name, mark in state.watermarks.items() if name in self.times}
             self._keep(_Kept(marks, late, self.failed()))
         return leaving
 
     def end_epoch(self) -> None:
         """Open the next epoch."""
-        self._open = {}
+        self._open_deltas = {}
+        for running in self._running.values():
+            if running.query is not None:
+                self._warn_if_nearly_full(running, running.query)
 
-    def _begun(self, stream: DerivedStream, epoch: int) -> _Running:
+    def _create(self, stream: DerivedStream, epoch: int) -> _Running:
         """Make a new stream and fill it with the rows that its tables have at the end of the epoch."""
         running = _Running(stream, self._space, "")
         for name in sorted(running.tables):
@@ -340,14 +348,11 @@ class DerivedStreams:
         return running
 
     def _fill(self, running: _Running, table: str, epoch: int) -> None:
-        base = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
-        if base is not None and not has_snapshot_of(base, table):
-            base = None
-        begin = 0 if base is None else base.footer.to_epoch
-        rows = add_up(self._log_reader, table, begin, epoch - 1, base=base) if epoch > 0 else None
+        snapshot = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
+        rows = rows_at(self._log_reader, snapshot, table, epoch - 1)
         for batch in rows.to_batches() if rows is not None else []:
             running.add(table, batch)
-        for batch in self._open.get(table, []):
+        for batch in self._open_deltas.get(table, []):
             running.add(table, batch)
 
     def _check_inputs(self, running: _Running) -> None:
@@ -364,21 +369,33 @@ class DerivedStreams:
         except Exception as error:  # noqa: BLE001 (whatever a query raises, the feed goes on)
             self._fail(running, f"{type(error).__name__}: {error}")
 
+    def _warn_if_nearly_full(self, running: _Running, query: DerivedQuery) -> None:
+        """Warn once of what will end the stream, and again only after it has held half as much."""
+        share = query.held_rows() / query.most_held
+        if share < _WARNING_SHARE:
+            running.is_nearly_full = running.is_nearly_full and share >= _WARNING_SHARE / 2
+            return
+        if not running.is_nearly_full:
+            running.is_nearly_full = True
+            self._log.warn("stream {name} holds {held} rows, {state} of them as state: it ends with more than {most}, "
+                           "see docs/streams.md", name=running.stream.name, held=query.held_rows(),
+                           state=query.state_rows(), most=query.most_held)  # fmt: skip
+
     def _fail(self, running: _Running, reason: str) -> None:
         name = running.stream.name
         running.failure, running.query = reason, None
         self._fresh_failures[name] = reason
         self._log.error("stream {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
 
-    def _keep(self, kept: _Kept) -> None:
+    def _keep(self, state: _Kept) -> None:
         """Save this with the epoch that closes, and delete what failed queries have saved."""
-        for name in kept.failed:
-            if name not in self._kept.failed:
+        for name in state.failed:
+            if name not in self._state.failed:
                 self._delete(f"{_space_of(name)}/query/")
         if self._saved is None:
             self._saved = self._space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
-        if kept != self._kept:
-            self._saved.value = self._kept = kept
+        if state != self._state:
+            self._saved.value = self._state = state
 
     def _forget(self, name: str) -> None:
         self._delete(f"{_space_of(name)}/")
@@ -388,16 +405,20 @@ class DerivedStreams:
             self._space.delete(name)
 
     def _figures(self, marks: Mapping[str, int] = {}) -> dict[str, StreamFigures]:
-        return {
-            name: StreamFigures(
+        figures = {}
+        for name, running in self._running.items():
+            rows, state_rows = 0, 0
+            if running.query is not None:
+                rows, state_rows = running.query.held_rows(), running.query.state_rows()
+            figures[name] = StreamFigures(
                 rows=len(running.retained),
-                held_rows=0 if running.query is None else running.query.held_rows(),
-                late=self._kept.late.get(name, 0),
+                waiting_rows=rows - state_rows,
+                state_rows=state_rows,
+                late=self._state.late.get(name, 0),
                 watermark=marks.get(name),
                 failed=running.failure,
             )
-            for name, running in self._running.items()
-        }
+        return figures
 
 
 def _space_of(name: str) -> str:

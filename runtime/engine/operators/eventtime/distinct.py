@@ -25,6 +25,7 @@ class Deduplicate(Operator):
     """
 
     keeps = "each key until event time has passed it"
+    holds_state = True
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Deduplicate(Operator):
         columns = [batch.column(key) for key in self._keys]
         _, first = group_codes(columns, batch.num_rows)
         keys = take(columns, first)
-        _, slots = self._seen.find(keys, len(first))
+        slots = self._seen.find(keys, len(first))
         fresh = np.flatnonzero(slots < 0)
         self._seen.put(pa.RecordBatch.from_arrays(take(keys, fresh), schema=self._seen.schema))
         rows = np.sort(first[fresh])

@@ -61,6 +61,7 @@ class Sessions(Operator):
     """
 
     keeps = "start and last row of each open session"
+    holds_state = True
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Sessions(Operator):
         before = np.empty_like(times)
         before[1:] = times[:-1]
         keys = take(columns, first)
-        _, slots = self._open.find(keys, len(first))
+        slots = self._open.find(keys, len(first))
         known = slots >= 0
         old = self._open.values(np.maximum(slots, 0)) if known.any() else np.zeros((2, len(slots)), np.int64)
         before[heads] = np.where(known, old[1], times[heads])

@@ -58,9 +58,10 @@ class StreamInput(msgspec.Struct, frozen=True):
 class DerivedQuery:
     """One SELECT over streams and tables, kept up to date over event time. Owned by one thread at a time.
 
-    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. All
-    state lies in the object space, under names that begin with that of the query; the owner of the space commits it
-    after `close`. A query that is made over a restored space resumes after that commit.
+    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut; but
+    what is looked up in a table is as of the end of an epoch. All state lies in the object space, under names that
+    begin with that of the query; the owner of the space commits it after `close`. A query that is made over a restored
+    space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
@@ -103,7 +104,8 @@ class DerivedQuery:
         self._inputs = {relation: _Input(each, scans[relation]) for relation, each in inputs.items()
                         if relation in self.reads}  # fmt: skip
         self._lateness = lateness
-        self._most_held = most_held
+        self.most_held = most_held
+        """Rows, keys and groups that it may hold in all."""
         self._name = name
         self._step = step
         self._check_plan(space)
@@ -194,14 +196,19 @@ class DerivedQuery:
         return drawn(self._step)
 
     def held_rows(self) -> int:
-        """Return rows and groups that are held for later output."""
+        """Return the rows, keys and groups that are held."""
         return sum(node.held_rows() for node in self._holders)
+
+    def state_rows(self) -> int:
+        """Return those of `held_rows` that wait for no output: the rows of tables, and what is known of each key."""
+        operators = [node.operator for node in self._holders if node.operator is not None]
+        return sum(operator.held_rows() for operator in operators if operator.holds_state)
 
     def _check_room(self) -> None:
         rows = self.held_rows()
-        if rows > self._most_held:
+        if rows > self.most_held:
             node = max(self._holders, key=lambda node: node.held_rows())
-            raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {rows}, most of "
+            raise HeldTooMuchError(f"expected at most {self.most_held} rows held by {self._name}, was {rows}, most of "
                                    f"them in: {node.step.label}; an input may be behind, or a key may have too many "
                                    f"values")  # fmt: skip
 

@@ -78,3 +78,28 @@ def test_upstreams_are_origins_of_a_market() -> None:
     assert times.watermarks([MARKET], [other], TIMES)[0] == {}
     times.changed("a", {"trades": pa.record_batch({"t": [6]})}, TIMES)
     assert times.watermarks([MARKET], [other], TIMES)[0] == {"trades": 6}
+
+
+def test_an_epoch_seals_the_time_of_its_slowest_feed() -> None:
+    """For those who read the log: an end is not sealed, as the next start may read more."""
+    times = EventTimes()
+    other = origin("b", "trades")
+    times.applied("feed", messages(9), {}, TIMES)
+    assert times.sealed([MARKET], []) == {"trades": 9}
+    assert times.sealed([MARKET, other], []) == {}
+    times.applied("b", messages(4), {}, TIMES)
+    assert times.sealed([MARKET, other, origin("rows", "ticks")], []) == {"trades": 4}
+    over = origin("b", "trades", ended=True)
+    assert times.sealed([MARKET, over], []) == {"trades": 9}
+    assert times.sealed([origin("feed", "trades", ended=True), over], []) == {"trades": 9}
+    assert times.sealed([MARKET, origin("b", "trades", ended=True, failure="cable cut")], []) == {"trades": 4}
+
+
+def test_an_upstream_is_as_far_as_it_has_sealed() -> None:
+    times = EventTimes()
+    up: Any = SimpleNamespace(name="a")
+    rows = {"trades": pa.record_batch({"t": [6]})}
+    times.followed("a", SimpleNamespace(relations=rows, watermarks={"trades": 5, "quotes": 7}), TIMES)  # type: ignore[arg-type]
+    assert times.sealed([], [up]) == {"trades": 5}
+    times.followed("a", SimpleNamespace(relations=rows, watermarks=None), TIMES)  # type: ignore[arg-type]
+    assert times.sealed([], [up]) == {"trades": 6}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.ingest import EpochWriter
@@ -354,3 +355,37 @@ def test_a_stream_is_explained_in_words() -> None:
         "  reads: trades by t",
         "  keeps: the newest 5 rows",
     ]
+
+
+def test_what_waits_and_what_is_kept_are_counted_apart(writer: EpochWriter) -> None:
+    """Open windows wait for their end; a key of LAG is kept for ever."""
+    program = program_of("""CREATE STREAM x AS SELECT t, LAG(t) OVER (PARTITION BY match_id ORDER BY t) u FROM trades;
+    CREATE STREAM y AS SELECT window_end AS t, match_id, COUNT(*) AS n FROM trades GROUP BY match_id, TUMBLE(t, 100)""")
+    writer.seal({}, control=encode_program(program))
+    streams = DerivedStreams(writer.space, writer.log, program)
+    streams.take({"trades": trades((1, 7), (2, 8), (9, 8))})
+    streams.close({"trades": 5})
+    figures = streams.figures
+    assert (figures["x"].waiting_rows, figures["x"].state_rows) == (1, 2)
+    assert (figures["y"].waiting_rows, figures["y"].state_rows) == (3, 0)
+    assert msgspec.to_builtins(figures["x"])["state"] == 2
+
+
+def test_a_stream_warns_once_before_it_holds_too_much(writer: EpochWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[dict[str, Any]] = []
+    monkeypatch.setattr(Logger, "warn", lambda self, text, **values: warnings.append(values))
+    program = program_of("CREATE STREAM s AS SELECT t, LAG(t) OVER (PARTITION BY match_id ORDER BY t) AS u FROM trades")
+    writer.seal({}, control=encode_program(program))
+    streams = DerivedStreams(writer.space, writer.log, program)
+    query = streams._running["s"].query
+    assert query is not None
+    query.most_held = 10
+    for match in range(10):
+        streams.take({"trades": trades((match, match))})
+        streams.close({"trades": match})
+        streams.end_epoch()
+        assert len(warnings) == (match >= 7)
+    assert (warnings[0]["name"], warnings[0]["held"], warnings[0]["state"], warnings[0]["most"]) == ("s", 8, 8, 10)
+    streams.take({"trades": trades((10, 10))})
+    streams.close({"trades": 10})
+    assert "expected at most 10 rows held by stream/s/query, was 11" in streams.failed()["s"]
