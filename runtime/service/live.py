@@ -198,6 +198,10 @@ class LiveRuntime(PartEvents):
         """See `IngestListener`."""
         self._reactor.callFromThread(self.fail, reason)
 
+    def on_finished(self) -> None:
+        """See `IngestListener`."""
+        self._reactor.callFromThread(self._finished)
+
     def on_failed_view(self, name: str, reason: str) -> None:
         """See `IngestListener`."""
         self.parts.express.failed()
@@ -347,6 +351,14 @@ class LiveRuntime(PartEvents):
     def _streamed(self, update: Update) -> None:
         self.parts.hub.publish_streams(update)
         self.parts.catalogue.published(update.epoch, "stream")
+
+    def _finished(self) -> None:
+        self.parts.inputs.has_ended = True
+        self._log.info(
+            "the feed has ended, everything of it is sealed by epoch {epoch}: results are served as before, views and "
+            "readers change no more before a restart",
+            epoch=self._sealed,
+        )
 
     def fail(self, reason: str) -> None:
         if not self._stopping:

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
-from runtime.engine.ingest import EpochWriter, Ingest, Origin
+from runtime.engine.ingest import AtCut, EpochWriter, Ingest, OnSealed, Origin
 from runtime.epochs import Cut, SnapshotDirectory
 from runtime.service.catalogue.catalogue import Catalogue
 from runtime.service.catalogue.readers_of_views import needed_by
@@ -32,7 +32,7 @@ from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, 
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
-from runtime.service.readers.waiting import epoch_of, in_time
+from runtime.service.waiting import epoch_of, in_time
 from runtime.sources import Gate
 
 __all__ = ["ReaderService"]
@@ -174,7 +174,7 @@ class ReaderService:
             return origin
 
         since = await self._sealed(
-            lambda at_cut, on_epoch: ingest.begin_origin(make, at_cut, on_epoch),
+            lambda at_cut, on_sealed: ingest.begin_origin(make, at_cut, on_sealed),
             lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
         )
         self._origins[wanted.name] = made[0]
@@ -206,7 +206,7 @@ class ReaderService:
             return deltas
 
         epoch = await self._sealed(
-            lambda at_cut, on_epoch: ingest.end_origin(name, at_cut, on_epoch),
+            lambda at_cut, on_sealed: ingest.end_origin(name, at_cut, on_sealed),
             lambda kept, _: kept.leaving(name) if leaves_later else kept.without(name, stays=rows == "stay"),
             leave,
         )
@@ -222,8 +222,11 @@ class ReaderService:
         """
 
         def failed(failure: Failure) -> None:
-            name = reader.wanted.name
-            self._log.failure("the rows of reader {name} stay until the next start", failure=failure, name=name)
+            name, stay = reader.wanted.name, "the rows of reader {name} stay until the next start"
+            if failure.check(CatalogueError) is None:
+                self._log.failure(stay, failure=failure, name=name)
+            else:
+                self._log.warn(stay + ": {reason}", name=name, reason=failure.getErrorMessage())
 
         return Deferred.fromCoroutine(self._emptied(reader, epoch)).addErrback(failed)
 
@@ -243,9 +246,9 @@ class ReaderService:
 
     async def _sealed(
         self,
-        begin: Callable[[Callable[[], Mapping[str, pa.RecordBatch]], Callable[[int], None]], None],
+        begin: Callable[[AtCut, OnSealed], None],
         change: Callable[[KeptReaders, int], KeptReaders],
-        deltas: Callable[[], Mapping[str, pa.RecordBatch]] = lambda: _NOTHING,
+        deltas: AtCut = lambda: _NOTHING,
     ) -> int:
         """Change the kept readers at a cut; return its epoch once that is committed."""
         changed: list[KeptReaders] = []
@@ -257,7 +260,7 @@ class ReaderService:
             keeping.store(writer.space, changed[0])
             return deltas()
 
-        epoch = await epoch_of(self._reactor, lambda on_epoch: begin(at_cut, on_epoch))
+        epoch = await epoch_of(self._reactor, lambda on_sealed: begin(at_cut, on_sealed))
         self._show(changed[0])
         return epoch
 

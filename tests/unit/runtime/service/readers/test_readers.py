@@ -280,6 +280,31 @@ def test_a_full_disk_holds_readers_back(begin: Begin) -> None:
     lab.until(lambda: lab.rows("totals") == totals(ROWS))
 
 
+def test_after_the_end_of_the_feed_changes_are_refused_and_results_are_served(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+    lab.feed.say(*FEED)
+    lab.feed.finish()
+    lab.until(lambda: lab.runtime.figures()["feed_ended"] == 1)
+    for change in (
+        lambda: lab.view("other", PRICES),
+        lambda: lab.add(file_reader("more", "prices.csv", relation="more")),
+        lambda: lab.wait(lab.control.drop("totals", 1.0)),
+        lambda: lab.drop("prices", rows="stay"),
+    ):
+        with pytest.raises(CatalogueError, match="expected a feed that is being read, was one that has ended"):
+            change()
+    assert (lab.rows("bid_volume"), lab.rows("totals")) == (Counter({("ACME", 5): 1}), totals(ROWS))
+    assert lab.runtime.figures()["disconnected"] == 0
+    lab.runtime.beat()
+    assert lab.runtime.parts.hub.held_lanes == frozenset(), "subscribers get the last changes"
+    again = begin()
+    assert again.state("prices").views == ("totals",)
+    again.drop("prices", rows="stay")
+
+
 def test_what_is_said_of_readers_is_json(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
