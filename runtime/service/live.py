@@ -229,9 +229,9 @@ class LiveRuntime(PartEvents):
             self._reactor.callFromThread(self.parts.hub.commit, footer)
 
     def on_published(self, published: Published) -> None:
-        self.parts.agreement.published(published)
+        self._reactor.callFromThread(self._published, published)  # first: a durable version does not come again
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
-        self._reactor.callFromThread(self._published, published)
+        self.parts.agreement.published(published)
 
     def on_update(self, update: Update) -> None:
         # Encoded here: each call of Arrow releases the interpreter lock, which the reactor would get back from a worker

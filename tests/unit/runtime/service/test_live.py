@@ -197,6 +197,20 @@ def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: p
     assert calls[1][2] == {}, "nobody follows it any more"
 
 
+def test_a_version_reaches_the_hub_before_it_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is durable: Spark does not give it again if the comparison takes long, or the process is ending."""
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
+    versions: list[int] = []
+    monkeypatch.setattr(runtime.parts.agreement, "published", lambda _: versions.append(runtime.parts.hub.version))
+    published: Any = SimpleNamespace(
+        from_epoch=0, to_epoch=1, changes={}, failed={}, footer=Footer(0, 1), program=None, seconds=0.1
+    )
+    runtime.on_published(published)
+    assert versions == [1]
+
+
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, is_taken: bool) -> None:
     """So that another try is not taken for a restart of what was begun."""
