@@ -37,6 +37,7 @@ from runtime.service.health.watch import SignOfLife, Watch
 from runtime.service.http import ServiceParts, results_site
 from runtime.service.inputs.feed import FEED, FEED_ID
 from runtime.service.lanes.epoch_pace import EpochPace
+from runtime.service.lanes.handover import Handover
 from runtime.service.parts import LiveParts, PartEvents, build_parts
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.rundir.clean_stop import CleanStop, StopParts
@@ -83,6 +84,7 @@ class LiveRuntime(PartEvents):
         """All parts; the documentation of each states the thread that it belongs to."""
         parts = self.parts
         self._is_built = True
+        self._handover = Handover(reactor, parts.ingest.hold)
         self._sealed = parts.writer.epoch
         self._figures = RuntimeFigures(
             parts, self._lags, self._freshness, sealed=lambda: self._sealed, now_s=reactor.seconds
@@ -238,10 +240,10 @@ class LiveRuntime(PartEvents):
         # that is busy with the next step only after a switch interval.
         followed = self.parts.hub.followed
         bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if name in followed}
-        self._reactor.callFromThread(self._updated, update, bodies)
+        self._handover.put(update, self._updated, bodies)
 
     def on_streams(self, update: Update) -> None:
-        self._reactor.callFromThread(self._streamed, update)
+        self._handover.put(update, self._streamed)
 
     def on_lane_ended(self, reason: str | None) -> None:
         if reason is not None:

@@ -240,6 +240,11 @@ class Ingest(BufferSink):
         else:
             future.when_done(done)
 
+    def hold(self, is_held: bool) -> None:
+        """Take no input while held: what the ingest makes waits for its consumer."""
+        if self._engine is not None:
+            self._engine.hold(is_held)
+
     @property
     def holds_any(self) -> bool:
         """True if anything has been applied that no epoch holds yet."""

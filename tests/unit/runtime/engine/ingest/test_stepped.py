@@ -104,6 +104,20 @@ def test_any_order_of_tasks_gives_the_same_relations(
         assert controls == [b"one", b"two"][: len(controls)]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_refused_while_the_ingest_is_held_comes_afterwards(tmp_path: Path, seed: int) -> None:
+    stepper = Stepper(seed)
+    lab = IngestLab(tmp_path, [(ListSource(0, FEED, at=at_sequence(FEED)), feed_adaptor)], crew=stepper)
+    lab.ingest.start()
+    lab.ingest.hold(True)
+    stepper.run()
+    assert (lab.listener.running.is_set(), lab.ingest.waiting_bytes) == (True, 0)
+    lab.ingest.hold(False)
+    stepper.run()
+    assert lab.listener.outcomes.get_nowait() == "finished"
+    lab.close()
+
+
 def test_a_seed_makes_the_same_epochs_again(tmp_path: Path) -> None:
     for seed in (3, 14, 15):
         for again in ("a", "b"):
