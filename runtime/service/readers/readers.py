@@ -19,8 +19,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
+from runtime.compiler import MARKET_RELATIONS, TOUCHES
 from runtime.engine.ingest import AtCut, EpochWriter, Ingest, OnSealed, Origin
 from runtime.epochs import Cut, SnapshotDirectory
+from runtime.plan import EPOCH_TIME
 from runtime.service.catalogue.catalogue import Catalogue
 from runtime.service.catalogue.readers_of_views import needed_by
 from runtime.service.config import LiveConfig
@@ -287,7 +289,8 @@ class ReaderService:
         known = left.get(relation.name)
         streams = self._parts()[1].program
         taken |= {each.name for each in (*(s.relation for s in streams.streams), *streams.dropped_streams)}
-        if relation.name in taken or relation.name in {"bids", "asks", "trades", "touches"}:
+        own = {each.name for each in (*MARKET_RELATIONS, TOUCHES, EPOCH_TIME)}
+        if relation.name in taken or relation.name in own:
             raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
         if any(view.name == relation.name for view in self._parts()[1].program.views):
             raise CatalogueError(f"expected a name for the relation that no view has, was {relation.name!r}")

@@ -195,6 +195,8 @@ def test_one_that_fails_says_why_and_others_go_on(begin: Begin, files: Path) -> 
         (file_reader("a\n", "prices.csv"), "lower-case"),
         (file_reader("feed", "prices.csv"), "taken"),
         (file_reader("x", "prices.csv", relation="bids"), "'bids', which is taken"),
+        (file_reader("epoch_time", "prices.csv"), "'epoch_time', which is taken"),
+        (file_reader("x", "prices.csv", relation="touches"), "'touches', which is taken"),
         (file_reader("x", "prices.csv", columns=()), "columns of x"),
         (file_reader("x", "prices.csv", columns=(*COLUMNS, COLUMNS[0])), "differ"),
         (file_reader("x", "prices.csv", columns=(NewColumn("a b", "int64"),)), "columns of x"),
