@@ -329,6 +329,8 @@ class LiveRuntime(PartEvents):
             self.parts.ingest.request_barrier()
 
     def on_full(self, is_full: bool) -> None:
+        if self._stopping:
+            return  # a clean stop pauses inputs in an order of its own, and must find nothing that comes after its seal
         self.parts.readers.pause(is_full)
         self._watch.full(is_full, self.parts.upkeep.used_bytes // 1_000_000)
 

@@ -70,7 +70,7 @@ class ReaderService:
         self._around = Surroundings(reactor, config.reader_directories, config.retention)
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
         self._origins: dict[str, tuple[Origin, Gate]] = {}
-        self._is_paused = False
+        self._is_paused = self._is_replay_paused = False
         self.losses: Counter[str] = Counter()
         """Number of lost connections of each origin, by its name, including the feed."""
         self._ingest: Ingest | None = None
@@ -107,14 +107,18 @@ class ReaderService:
     def pause(self, is_paused: bool) -> None:
         """Pause or resume all readers, when the disk is full or has room again."""
         self._is_paused = is_paused
-        for _, gate in self._origins.values():
-            gate.shut() if is_paused else gate.let_in()
+        for origin, gate in self._origins.values():
+            self._set_gate(origin, gate)
 
     def pause_replayed(self) -> None:
-        """Pause the readers whose sources can be read again."""
+        """Pause the readers whose sources can be read again, for good."""
+        self._is_replay_paused = True
         for origin, gate in self._origins.values():
-            if origin.source.replays:
-                gate.shut()
+            self._set_gate(origin, gate)
+
+    def _set_gate(self, origin: Origin, gate: Gate) -> None:
+        is_paused = self._is_paused or (self._is_replay_paused and origin.source.replays)
+        gate.shut() if is_paused else gate.let_in()
 
     def unrepeatable(self) -> list[Gate]:
         """Return the gates of the readers whose sources cannot be read again."""
@@ -171,8 +175,7 @@ class ReaderService:
             reader = KeptReader(number, wanted, 0)
             made.append(make_origin(reader, writer.space, self._around, Cut("", 0, 0), foreign))
             origin, gate = made[0]
-            if self._is_paused:
-                gate.shut()
+            self._set_gate(origin, gate)  # before it is opened
             return origin
 
         since = await self._sealed(
@@ -180,6 +183,7 @@ class ReaderService:
             lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
         )
         self._origins[wanted.name] = made[0]
+        self._set_gate(*made[0])  # all may have been paused or resumed since it was made
         reader = self.kept.find(wanted.name)
         assert reader is not None, "what is sealed is known"
         self._log.info("reader {name} reads from epoch {epoch} on", name=wanted.name, epoch=since)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from twisted.internet.defer import Deferred
 
 from deltabook.wire.readers import FileConnection, NewColumn, NewReader, RowsKept, SocketConnection
 from runtime.compiler import SqlError
@@ -280,6 +281,39 @@ def test_a_full_disk_holds_readers_back(begin: Begin) -> None:
     assert lab.rows("totals") == Counter()
     lab.runtime.on_full(False)
     lab.until(lambda: lab.rows("totals") == totals(ROWS))
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_reader_is_paused_as_all_others_whatever_changes_while_it_is_added(begin: Begin, is_full: bool) -> None:
+    lab = begin()
+    while lab.reactor.turn(0.0):
+        pass
+    readers = lab.runtime.parts.readers
+    lab.runtime.on_full(not is_full)
+    added = Deferred.fromCoroutine(readers.add(file_reader("prices", "prices.csv")))
+    assert lab.reactor.turn(), "its epoch is sealed, so that its gate has been made"
+    assert "prices" not in readers.gates()
+    lab.runtime.on_full(is_full)
+    lab.wait(added)
+    assert readers.gates()["prices"]._is_shut is is_full
+    lab.runtime.on_full(False)
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+
+
+def test_a_clean_stop_is_not_undone_when_there_is_room_again(
+    tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is read after its last epoch is lost with the process, or delays it."""
+    lab = ReaderLab(tmp_path / "run", monkeypatch, files)
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.runtime.on_full(True)
+    stopped = lab.runtime.stop()
+    lab.runtime.on_full(False)
+    assert lab.runtime.parts.inputs.is_paused
+    assert lab.runtime.parts.readers.gates()["prices"]._is_shut
+    lab.runtime.hurry()
+    lab.wait(stopped)
 
 
 def test_after_the_end_of_the_feed_changes_are_refused_and_results_are_served(begin: Begin) -> None:
