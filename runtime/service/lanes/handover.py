@@ -1,4 +1,4 @@
-"""Hand-over of versions from the workers that make them to the reactor, with a bound on what waits for it."""
+"""Hand-over of versions and epochs from the threads that make them to the reactor, with a bound on what waits."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from runtime.engine.express import Update
-
 __all__ = ["Handover"]
 
 _MOST_ROWS: Final = 1 << 20
-"""Rows of waiting versions above which no input is taken, until half of them are handed over."""
+"""Rows that wait above which no input is taken, until half of them are handed over."""
 _LEAST_ROWS: Final = 1 << 10
-"""Each version counts as this many rows at least: a call of the reactor has a cost of its own."""
+"""Each call counts as this many rows at least: it has a cost of its own."""
 
 
 class Handover:
-    """Passes versions to the reactor's thread, in order, and holds all inputs while too many rows wait for it.
+    """Makes calls with rows on the reactor's thread, in order, and holds all inputs while too many rows wait for it.
 
     A feed of the reactor's own sockets is not read while the reactor is busy, but files and upstreams are read on
     other threads, and what they bring leaves the engine's admission as soon as its step is made. `put` may be called on
@@ -32,15 +30,15 @@ class Handover:
         self._rows = 0
         self._is_held = False
 
-    def put(self, update: Update, call: Callable[..., None], *arguments: Any) -> None:
-        """Call ``call`` with ``update`` and the arguments on the reactor's thread; never blocks."""
-        rows = max(_LEAST_ROWS, sum([changes.num_rows for changes in update.changes.values()]))
+    def put(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Make a call whose arguments have this many rows on the reactor's thread; never blocks."""
+        rows = max(_LEAST_ROWS, rows)
         with self._lock:
             self._rows += rows
             if not self._is_held and self._rows > _MOST_ROWS:
                 self._is_held = True
                 self._hold(True)
-        self._reactor.callFromThread(self._pass_on, rows, call, update, *arguments)
+        self._reactor.callFromThread(self._pass_on, rows, call, *arguments)
 
     def _pass_on(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
         try:

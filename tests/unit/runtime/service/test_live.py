@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from deltabook.wire.results import FrameDecoder, encode_rows
 from runtime.compiler import NamedSelect
@@ -29,18 +30,30 @@ VIEWS = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP
 
 
 class Pool:
-    """Runs each call at once."""
+    """Runs each call at once, or never."""
+
+    def __init__(self, *, hangs: bool) -> None:
+        self._hangs = hangs
 
     def callInThreadWithCallback(self, on_result: Any, call: Any, *args: Any, **named: Any) -> None:
-        on_result(True, call(*args, **named))
+        if self._hangs:
+            return
+        try:
+            result = call(*args, **named)
+        except Exception:  # noqa: BLE001 (as a thread pool does)
+            on_result(False, Failure())  # type: ignore[no-untyped-call, unused-ignore]  # as below
+        else:
+            on_result(True, result)
 
 
 class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
+    hangs = False
+
     def callFromThread(self, call: Any, *args: Any) -> None:
         call(*args)
 
     def getThreadPool(self) -> Pool:
-        return Pool()
+        return Pool(hangs=self.hangs)
 
 
 class Source:
@@ -125,6 +138,23 @@ def test_a_claim_that_cannot_be_read_for_once_ends_nothing(tmp_path: Path, monke
     runtime.beat()
     assert "fenced" in reasons[0]
     assert not (tmp_path / "beat").exists()
+
+
+def test_a_disk_that_hangs_holds_up_no_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim is looked at on another thread."""
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    reasons: list[str] = []
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, reasons.append)
+    monkeypatch.setattr(runtime.parts.spark, "_is_up", True)
+    connection = Connection()
+    runtime.parts.hub.subscribe(["volumes"], connection).catch_up()  # type: ignore[union-attr]  # there is room
+    connection.heard()
+    reactor.hangs = True
+    (tmp_path / "claim").unlink()
+    for _ in range(3):
+        runtime.beat()
+    assert (connection.heard(), reasons) == (["heartbeat"] * 3, [])
 
 
 def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from runtime.engine.express import Update
 from runtime.service.lanes.handover import Handover
 
 
@@ -27,38 +25,34 @@ class Reactor:
         call(*arguments)
 
 
-def update(rows: int) -> Update:
-    return Update(1, 1, {}, {"view": pa.table({"a": pa.nulls(rows)})}, {})
-
-
 def test_inputs_are_held_until_half_of_what_waits_is_handed_over() -> None:
-    reactor, held, taken = Reactor(), [False], list[Update]()
+    reactor, held, taken = Reactor(), [False], list[int]()
     handover = Handover(reactor, held.append)
     count = 0
     while not held[-1]:
-        handover.put(update(1), taken.append)
+        handover.put(1, taken.append, count)
         count += 1
-    assert count == 1025, "however few rows a version has"
-    handover.put(update(1), taken.append)
+    assert count == 1025, "however few rows a call has"
+    handover.put(1, taken.append, count)
     while held[-1]:
         reactor.turn()
     assert (len(taken), held) == (1026 - 512, [False, True, False])
     while reactor.calls:
         reactor.turn()
-    assert (len(taken), held) == (1026, [False, True, False])
+    assert (taken, held) == (list(range(1026)), [False, True, False])
 
 
-def test_large_versions_count_by_their_rows_and_errors_leave_none_behind() -> None:
+def test_large_calls_count_by_their_rows_and_errors_leave_none_behind() -> None:
     reactor, held = Reactor(), [False]
     handover = Handover(reactor, held.append)
 
-    def fail(_: Update) -> None:
+    def fail() -> None:
         raise ValueError("broken")
 
     for _ in range(2):
-        handover.put(update(1 << 19), fail)
+        handover.put(1 << 19, fail)
     assert held == [False]
-    handover.put(update(1), fail)
+    handover.put(1, fail)
     assert held == [False, True]
     for _ in range(3):
         with pytest.raises(ValueError, match="broken"):
