@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.engine.ingest import Ingest, IngestConfig, OnSealed, Origin
+from runtime.engine.ingest import Ingest, IngestConfig, InlineCommitter, OnSealed, Origin
 from runtime.engine.ingest.formatting import Formatting
 from runtime.formats import InputFormatter, RawBuffer
 from runtime.plan import Column, Relation
@@ -200,6 +200,38 @@ def test_a_change_is_answered_once_whenever_the_input_ends(tmp_path: Path, seed:
     assert [int(what) for what, _ in turning.sealed] == made
     assert sorted([*made, *map(int, turning.refused)]) == list(range(wanted))
     assert turning.refused[-2:] == [str(wanted - 2), str(wanted - 1)]
+
+
+class LateCommitter(InlineCommitter):
+    """Makes a commit only when it is waited for."""
+
+    def __init__(self) -> None:
+        self._commits: list[Callable[[], None]] = []
+
+    def begin(self, commit: Callable[[], None]) -> None:
+        self._commits.append(commit)
+
+    def settle(self) -> None:
+        while self._commits:
+            self._commits.pop()()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_change_is_of_the_epoch_behind_the_newest_however_late_that_is_committed(tmp_path: Path, seed: int) -> None:
+    """A reader keeps this number as its first epoch."""
+    turning = Turning(tmp_path, seed, ends=False, epoch_messages=3)
+    turning.lab.writer._committer = LateCommitter()
+    expected: list[int] = []
+    turning.lab.ingest.start()
+    wanted = 0
+    while turning.stepper.step():
+        if turning.source.opened.is_set() and wanted < 8 and turning.chance.random() < 0.1:
+            change = turning.at_cut(lambda: expected.append(turning.lab.writer.epoch + 1))
+            turning.lab.ingest.at_cut(change, turning.told(""))
+            wanted += 1
+    turning.finish()
+    assert [epoch for _, epoch in turning.sealed] == expected
+    assert len(expected) == wanted == 8
 
 
 @pytest.mark.parametrize("seed", range(25))
