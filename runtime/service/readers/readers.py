@@ -3,13 +3,15 @@
 The list of readers is in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins
 or ends the origin: one epoch has both, or neither. A reader is dropped with its rows in two steps. At a first cut it
 stops reading and its relation disappears from SQL; then the relation's rows, which no reader changes any more, are read
-from the log and deleted at a second cut. A process that is killed in between resumes at the second step.
+from the log and deleted at a second cut, or at several if there are very many. A process that is killed in between
+resumes at the second step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -42,6 +44,8 @@ __all__ = ["ReaderService"]
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
 """Limit of relations of dropped readers, whose names and columns are remembered."""
+_MOST_LEAVING_ROWS: Final = 1 << 22
+"""Rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 
 
@@ -243,11 +247,17 @@ class ReaderService:
         batches = await self._in_thread(
             lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
         )
-        leaving = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+        # Strings of more than 2 GiB make several batches in any case. The start after a crash in between finds the
+        # reader leaving, with the rest of its rows.
+        rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
+        leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
+        deltas = [{relation.name: batch} for batch in leaving] or [_NOTHING]
+        for part in deltas[:-1]:
+            await self._sealed(ingest.at_cut, lambda kept, _: kept, partial(dict, part))
         return await self._sealed(
             ingest.at_cut,
             lambda kept, _: kept.without(reader.wanted.name, stays=False),
-            lambda: {relation.name: leaving[0]} if leaving else _NOTHING,
+            lambda: deltas[-1],
         )
 
     async def _sealed(

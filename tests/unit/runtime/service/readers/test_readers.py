@@ -111,6 +111,22 @@ def test_dropping_takes_the_rows_away_and_the_name_can_be_given_again(begin: Beg
     again.until(lambda: again.state("prices").state == "ended" and again.rows("totals") == totals(ROWS))
 
 
+def test_very_many_rows_leave_in_several_epochs(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.service.readers.readers._MOST_LEAVING_ROWS", ROWS // 3)
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.until(lambda: lab.state("prices").state == "ended")
+    lab.seal()
+    before = lab.runtime.figures()["epoch"]
+    _, changed = lab.drop("prices")
+    assert changed.epoch == before + 1 + 4, "one in which it stops, and four for a third and the rest"
+    assert lab.state("prices") is None
+    again = begin()
+    again.add(file_reader("prices", "prices.csv"))
+    again.view("totals", PRICES)
+    again.until(lambda: again.state("prices").state == "ended" and again.rows("totals") == totals(ROWS))
+
+
 def test_rows_may_stay(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
