@@ -128,7 +128,7 @@ class SignOfLife:
         self._is_writing = self._has_failed = False
 
     def _failed(self, failure: Failure) -> None:
-        if failure.check(FencedError) is not None:
+        if isinstance(failure.value, FencedError):
             self._on_fenced(failure.getErrorMessage())
         elif not self._has_failed:  # logged once: a full disk fails every second
             self._log.warn("no sign of life in {directory}: {reason}", directory=self._directory,

@@ -233,10 +233,10 @@ class ReaderService:
 
         def failed(failure: Failure) -> None:
             name, stay = reader.wanted.name, "the rows of reader {name} stay until the next start"
-            if failure.check(CatalogueError) is None:
-                self._log.failure(stay, failure=failure, name=name)
+            if isinstance(failure.value, CatalogueError):
+                self._log.warn(stay + ": {reason}", name=name, reason=str(failure.value))
             else:
-                self._log.warn(stay + ": {reason}", name=name, reason=failure.getErrorMessage())
+                self._log.failure(stay, failure=failure, name=name)
 
         return Deferred.fromCoroutine(self._emptied(reader, epoch)).addErrback(failed)
 
@@ -251,7 +251,7 @@ class ReaderService:
         # reader leaving, with the rest of its rows.
         rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
         leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
-        deltas = [{relation.name: batch} for batch in leaving] or [_NOTHING]
+        deltas: list[Mapping[str, pa.RecordBatch]] = [{relation.name: batch} for batch in leaving] or [_NOTHING]
         for part in deltas[:-1]:
             await self._sealed(ingest.at_cut, lambda kept, _: kept, partial(dict, part))
         return await self._sealed(
@@ -303,8 +303,8 @@ class ReaderService:
         known = left.get(relation.name)
         streams = self._parts()[1].program
         taken |= {each.name for each in (*(s.relation for s in streams.streams), *streams.dropped_streams)}
-        own = {each.name for each in (*MARKET_RELATIONS, TOUCHES, EPOCH_TIME)}
-        if relation.name in taken or relation.name in own:
+        reserved = {each.name for each in (*MARKET_RELATIONS, TOUCHES, EPOCH_TIME)}
+        if relation.name in taken or relation.name in reserved:
             raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
         if any(view.name == relation.name for view in self._parts()[1].program.views):
             raise CatalogueError(f"expected a name for the relation that no view has, was {relation.name!r}")

@@ -28,6 +28,10 @@ TOKEN = "0123456789abcdef"
 BEARER = f"Authorization: Bearer {TOKEN}\r\n"
 
 
+class Transport(StringTransport):
+    def setTcpNoDelay(self, enabled: bool) -> None: ...
+
+
 def test_the_status_is_what_the_runtime_says() -> None:
     answer = ResultsLab().ask("/v1/status")
     assert (answer.status, answer.headers["cache-control"]) == (200, "no-store")
@@ -318,8 +322,8 @@ def test_a_connection_without_a_handshake_ends_once(tmp_path: Path, is_refused: 
     lab = ResultsLab(limits=SiteLimits(connections=1, idle_s=10))
     if is_refused:
         lab.connect()
-    address = IPv4Address("TCP", "127.0.0.1", 1)
-    transport: Any = StringTransport(peerAddress=address)
+    address: Any = IPv4Address("TCP", "127.0.0.1", 1)
+    transport: Any = Transport(peerAddress=address)
     protocol = TLSMemoryBIOFactory(tls, False, lab.site, lab.clock).buildProtocol(address)
     protocol.makeConnection(transport)
     lost = Failure(ConnectionLost())

@@ -117,7 +117,7 @@ def test_very_many_rows_leave_in_several_epochs(begin: Begin, monkeypatch: pytes
     lab.add(file_reader("prices", "prices.csv"))
     lab.until(lambda: lab.state("prices").state == "ended")
     lab.seal()
-    before = lab.runtime.figures()["epoch"]
+    before = lab.runtime.epoch
     _, changed = lab.drop("prices")
     assert changed.epoch == before + 1 + 4, "one in which it stops, and four for a third and the rest"
     assert lab.state("prices") is None
@@ -235,9 +235,9 @@ def test_one_that_fails_says_why_and_others_go_on(begin: Begin, files: Path) -> 
         (NewReader("x", SocketConnection("h", 1), "orderbook", options={"tick_units": "0"}), "at least 1"),
     ],
     ids=[
-        "capital", "newline", "feed", "market", "none", "twice", "blank", "above", "outside", "link", "missing",
-        "directory", "nul", "format", "option", "adaptor", "time", "both", "plain", "feed-format", "feed-columns",
-        "feed-option", "tick",
+        "capital", "newline", "feed", "market", "epochs", "touches", "none", "twice", "blank", "above", "outside",
+        "link", "missing", "directory", "nul", "format", "option", "adaptor", "time", "both", "plain", "feed-format",
+        "feed-columns", "feed-option", "tick",
     ],
 )  # fmt: skip
 def test_what_is_refused_changes_nothing(begin: Begin, files: Path, tmp_path: Path, wanted: Any, said: str) -> None:
