@@ -307,7 +307,8 @@ def test_a_reader_is_paused_as_all_others_whatever_changes_while_it_is_added(beg
     readers = lab.runtime.parts.readers
     lab.runtime.on_full(not is_full)
     added = Deferred.fromCoroutine(readers.add(file_reader("prices", "prices.csv")))
-    assert lab.reactor.turn(), "its epoch is sealed, so that its gate has been made"
+    assert lab.reactor.turn(), "it has been tried out"
+    assert lab.reactor.turn(), "its epoch has been cut, so that its gate has been made"
     assert "prices" not in readers.gates()
     lab.runtime.on_full(is_full)
     lab.wait(added)
