@@ -63,7 +63,7 @@ class Admission:
         self._windows: set[Window] = set()  # those whose source may come, or of which something is on its way
         self._refused: dict[Window, int] = {}  # those that the whole held back, in order, and how much each wants
         self._is_held = False
-        self._held: dict[Window, None] = {}  # those that were refused because of that
+        self._waiting: dict[Window, None] = {}  # those that were refused because of that
 
     @property
     def inputs(self) -> int:
@@ -88,7 +88,7 @@ class Admission:
             if window.is_gone:
                 return None
             if self._is_held:
-                self._held[window] = None
+                self._waiting[window] = None
                 return None
             if window.tickets and (
                 len(window.tickets) >= self._source_inputs or window.size + size > self._source_size
@@ -121,8 +121,8 @@ class Admission:
         with self._lock:
             if self._is_held:
                 return
-            calls = [window.resume for window in self._held]
-            self._held.clear()
+            calls = [window.resume for window in self._waiting]
+            self._waiting.clear()
         for call in calls:
             call()
 
@@ -159,7 +159,7 @@ class Admission:
             window.is_gone, window.is_refused, window.is_granted = True, False, False
             window.resume = _nothing  # nothing of the source is kept
             self._refused.pop(window, None)
-            self._held.pop(window, None)
+            self._waiting.pop(window, None)
             self._grant(calls)
             self._forget(window)
         for call in calls:
@@ -227,7 +227,7 @@ class Admission:
                 assert len(window.tickets) <= self._source_inputs
                 assert not window.tickets or window.tickets[0].window is window, "the oldest one has left"
             assert windows.issuperset(self._refused)
-            assert windows.issuperset(self._held)
+            assert windows.issuperset(self._waiting)
             if self._refused and not self._inputs:
                 assert any(window.is_granted for window in windows), "sources wait for room that is there"
 
