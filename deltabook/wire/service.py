@@ -294,6 +294,9 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     """By name."""
     disconnected: int = 0
     """How many of the feed and the upstreams are not heard."""
+    feed_ended: int = 0
+    """1 once the feed has ended and everything of it is sealed: results are served, views and readers change no more
+    before a restart."""
     upstreams_silent: int = 0
     """Those of them that are not ``reading``."""
     lanes_differ: int = 0

@@ -8,7 +8,8 @@ inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ r
 ```
 
 parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;
-interpreter.py tunes Python for low latency; scripts/ runs a SQL script to the end of its input without ports.
+waiting.py makes Deferreds of what workers seal; interpreter.py tunes Python for low latency; scripts/ runs a SQL script
+to the end of its input without ports.
 """
 
 __all__: list[str] = []

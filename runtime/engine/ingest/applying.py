@@ -185,13 +185,14 @@ class Applying(Pipeline):
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
         """The epoch ends here, and with it what the barrier brings: one that was requested may be begun unasked."""
+        epoch = self._config.settle() + 1  # first: a turnover looks at the newest epoch, too
         if isinstance(barrier.payload, Turnover):
             self._turn_over(barrier.payload)
         origins = self._table.origins.values()
         for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
         self._open.add(self._epoch_time.at_cut(), 0)
-        deltas = self._open.close(self._config.settle() + 1, self._table.cuts())
+        deltas = self._open.close(epoch, self._table.cuts())
         self._sealed = self._sealed_watermarks()
         deltas = msgspec.structs.replace(deltas, sealed_watermarks=self._sealed)
         if self._streams is not None and self._streams.times:

@@ -196,6 +196,8 @@ class EpochWriter:
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
         """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
+        self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
+        """Called by the committer after ``on_epoch`` with the rows of the epoch, by section; they never change."""
 
     @property
     def epoch(self) -> int:
@@ -342,6 +344,7 @@ class EpochWriter:
         self.log.publish(prepared)
         self.recovered = recovered
         self._on_epoch(footer)
+        self.on_rows(footer, batches)
 
     def _time_ns(self) -> int:
         """The clock, or the newest epoch's time for as long as a clock that was set back is behind it."""

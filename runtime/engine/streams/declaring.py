@@ -11,7 +11,7 @@ import pyarrow as pa
 from runtime.compiler import NamedSelect, SqlError, StreamSelect
 from runtime.compiler.derived import UNLIMITED_NS
 from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
-from runtime.plan import Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
+from runtime.plan import EPOCH_TIME, Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
 from runtime.state import ARROW_TYPES
 
 __all__ = ["explain_stream", "lateness_ticks", "query_inputs", "unit_ns", "with_streams"]
@@ -49,7 +49,7 @@ def with_streams(
         definition = each.select.sql, clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
         if standing.get(each.name) == definition:
             continue
-        if each.name in known or each.name in views or each.name in taken:
+        if each.name in known or each.name in views or each.name in taken or each.name == EPOCH_TIME.name:
             raise _error(each.select, f"expected a new name for the stream, was {each.name!r}, which is taken")
         home = max((stream.home for stream in streams), default=-1) + 1
         stream = _declared(each, known, home)

@@ -290,10 +290,13 @@ class Hub:
         if self.committed is not None:
             self.committed.updated(update, lane)
 
-    def commit(self, footer: Footer) -> None:
-        """Publish a committed epoch; the express lane's version at its end has been published before."""
+    def commit(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
+        """Publish a committed epoch, with the rows of its segment by section.
+
+        The express lane's version at its end has been published before.
+        """
         if self.committed is not None:
-            self.committed.committed(footer)
+            self.committed.committed(footer, rows)
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
         """End the views of a lane that has failed, so that subscribers do not take them for unchanged."""

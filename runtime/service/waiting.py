@@ -7,15 +7,33 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from runtime.engine.ingest import OnSealed
+from runtime.service.errors import CatalogueError
+
 __all__ = ["epoch_of", "in_time"]
 
 T = TypeVar("T")
 
 
-def epoch_of(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferred[int]:
-    """Start an operation that calls back with an epoch on a worker; the Deferred fires with it on the reactor."""
+def epoch_of(reactor: Any, begin: Callable[[OnSealed], None]) -> Deferred[int]:
+    """Start an operation that seals something on a worker; the Deferred fires with its epoch on the reactor.
+
+    It fails with `CatalogueError` if nothing is sealed any more.
+    """
     result: Deferred[int] = Deferred()
-    begin(lambda epoch: reactor.callFromThread(result.callback, epoch))
+
+    def done(epoch: int | None) -> None:
+        if epoch is not None:
+            result.callback(epoch)
+        else:
+            result.errback(
+                CatalogueError(
+                    "expected a feed that is being read, was one that has ended or failed: views and readers change "
+                    "again after a restart"
+                )
+            )
+
+    begin(lambda epoch: reactor.callFromThread(done, epoch))
     return result
 
 
