@@ -155,7 +155,7 @@ class AlgoProcess:
 
     def _wait_for_cancellations(self, done: Deferred[None], until_s: float) -> None:
         open_orders = self.engine.open_orders()
-        # Also for the last answers: what was heard at the end is all that there is, as `algo verify` expects.
+        # Also for the last answers: what was received at the end is all that there is, as `algo verify` expects.
         if (open_orders or self.engine.unanswered_requests()) and self._reactor.seconds() < until_s:
             self._reactor.callLater(_POLL_S, self._wait_for_cancellations, done, until_s)
             return

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from algo_engine.errors import StreamGap
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Received, Record, Reserved
 from deltabook.wire.options import PLAIN, parse_options
 
 __all__ = ["Blotter"]
@@ -128,7 +128,7 @@ class Blotter:
 
         Raises `StreamGap` for a message that is not the next of the private stream.
         """
-        if isinstance(record, Told):
+        if isinstance(record, Received):
             return self._apply_message(record)
         if isinstance(record, Intent):
             return self._intent(record)
@@ -171,7 +171,7 @@ class Blotter:
             self._lost_to = lost_to
         self.last_client_id = max(self.last_client_id, client_id)
 
-    def _count_lost(self, message: Told) -> None:
+    def _count_lost(self, message: Received) -> None:
         """Count a lost request by its first answer: the exchange takes requests in the order of their numbers."""
         self._lost_from = message.client_id + 1
         self.sent += message.action == "A"
@@ -201,7 +201,7 @@ class Blotter:
         self._open[order.client_id] = order
         return [OrderEvent(EventKind.SUBMITTED, order)]
 
-    def _apply_message(self, message: Told) -> list[OrderEvent]:
+    def _apply_message(self, message: Received) -> list[OrderEvent]:
         if message.sequence:
             if message.sequence <= self.sequence:
                 return []
@@ -235,7 +235,7 @@ class Blotter:
         # What an iceberg displays changes nothing that is kept here.
         return self._taken_away(order, message) if message.action in ("X", "D") else []
 
-    def _accepted(self, message: Told) -> list[OrderEvent]:
+    def _accepted(self, message: Received) -> list[OrderEvent]:
         self._pending.pop(message.client_id, None)
         known = self._open.get(message.client_id)
         if known is None and message.detail not in (Side.BUY, Side.SELL):
@@ -253,7 +253,7 @@ class Blotter:
         kind = EventKind.RECONCILED if is_news else EventKind.ACCEPTED
         return [OrderEvent(kind, order, message.time_ns, sequence=message.sequence)]
 
-    def _replaced(self, message: Told) -> list[OrderEvent]:
+    def _replaced(self, message: Received) -> list[OrderEvent]:
         """An order has another in its place: ours under another number, also where we have not asked for it."""
         asked = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
@@ -266,7 +266,7 @@ class Blotter:
         kind = EventKind.RECONCILED if asked is None else EventKind.REPLACED
         return [OrderEvent(kind, after, message.time_ns, sequence=message.sequence)]
 
-    def _executed(self, order: Order, message: Told) -> list[OrderEvent]:
+    def _executed(self, order: Order, message: Received) -> list[OrderEvent]:
         after = order.executed(message.volume_lots, last=message.action == "F")
         self.fills += 1
         self.filled_orders += after.status is OrderStatus.FILLED
@@ -275,7 +275,7 @@ class Blotter:
         lots, price_ticks, liquidity = message.volume_lots, message.price_ticks, message.detail
         return [OrderEvent(kind, after, message.time_ns, lots, price_ticks, liquidity, message.sequence, message.fee)]
 
-    def _taken_away(self, order: Order, message: Told) -> list[OrderEvent]:
+    def _taken_away(self, order: Order, message: Received) -> list[OrderEvent]:
         if message.action == "X":
             asked = self._pending.pop(message.client_id, None)
             # A replacement at the same price with fewer lots is carried out as a reduction.
@@ -295,7 +295,7 @@ class Blotter:
             )
         ]
 
-    def _refused(self, message: Told) -> list[OrderEvent]:
+    def _refused(self, message: Received) -> list[OrderEvent]:
         intent = self._pending.pop(message.client_id, None)
         if intent is None:
             return []

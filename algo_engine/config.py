@@ -24,7 +24,7 @@ class ResultsAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the process is told."""
+    """Configuration of the process."""
 
     strategies: tuple[str, ...]
     """Built-in names or paths to files."""

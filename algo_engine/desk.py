@@ -39,7 +39,7 @@ from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
-from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Record, Told
+from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Received, Record
 from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
 from algo_engine.trades import TradeSpool
@@ -173,7 +173,7 @@ class Desk:
         )
 
     def cancel(self, client_id: int) -> None:
-        """Take an order out of the market as soon as the exchange can be told; one that has ended is left alone."""
+        """Take an order out of the market as soon as the exchange can be asked; one that has ended is left alone."""
         order = self._blotter.order(client_id)
         if order is not None and order.is_open:
             self._unwanted[client_id] = None
@@ -227,7 +227,7 @@ class Desk:
             self.is_killed, self.kill_reason = True, reason
         self.cancel_all()
 
-    # Told by the connection.
+    # Called by the connection.
 
     def login(self) -> InteractiveLogin:
         """Return the login: the broker, and the first message wanted of the private stream."""
@@ -258,7 +258,9 @@ class Desk:
         r = response
         if r.action == "H" or (r.sequence and r.broker_id != self.broker_id):
             return
-        message = Told(r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail)
+        message = Received(
+            r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail
+        )
         self._unwant_refused(message)
         if r.action in ("E", "F"):
             fee = self._fees.fee(r.symbol, r.detail, r.volume, r.price)
@@ -309,7 +311,7 @@ class Desk:
             self.portfolio = Portfolio(record.holdings)
             self._memories.restore(record.memories)
         events = self._blotter.apply(record)
-        self._memories.heard(events)
+        self._memories.received(events)
         for event in events:
             if event.is_fill:
                 order = event.order
@@ -317,10 +319,10 @@ class Desk:
         return events
 
     def _enter(self, record: Record) -> None:
-        """Fold and write a record, then tell the strategy; one that changes nothing is not written."""
+        """Fold and write a record, then notify the strategy; one that changes nothing is not written."""
         before = self._blotter.sequence
         events = self._fold(record)
-        if isinstance(record, Told) and record.sequence and self._blotter.sequence == before:
+        if isinstance(record, Received) and record.sequence and self._blotter.sequence == before:
             return
         self._write(record, events)
         for event in events:
@@ -435,7 +437,7 @@ class Desk:
                 intent_id = self._blotter.last_client_id + 1
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
-    def _unwant_refused(self, message: Told) -> None:
+    def _unwant_refused(self, message: Received) -> None:
         """A cancellation that the exchange refuses is not repeated; one that never reached it is, and one that a
         replacement has overtaken: the order has another number by now."""
         if message.action != "R":

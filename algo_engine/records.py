@@ -13,9 +13,9 @@ __all__ = [
     "Memory",
     "Noted",
     "Opened",
+    "Received",
     "Record",
     "Reserved",
-    "Told",
     "decode_record",
     "encode_record",
 ]
@@ -49,7 +49,7 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
         return self.action == "D" and self.target == 0
 
 
-class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
+class Received(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     """One message of the private stream."""
 
     sequence: int
@@ -150,8 +150,8 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """Version of this record."""
 
 
-Record = Checkpoint | Opened | Noted | Reserved | Intent | Told | Memory
-_Line = Opened | Noted | Reserved | Intent | Told | Memory
+Record = Checkpoint | Opened | Noted | Reserved | Intent | Received | Memory
+_Line = Opened | Noted | Reserved | Intent | Received | Memory
 
 _encoder = msgspec.msgpack.Encoder()
 _lines = msgspec.msgpack.Decoder(_Line)

@@ -185,7 +185,7 @@ class RuntimeViews:
         self._ask_waiting()
 
     def stop(self) -> Deferred[Any]:
-        """Follow nothing any more; the result comes when the runtime has heard of all that is dropped."""
+        """Follow nothing any more; fires when the runtime has answered for every dropped view."""
         for link in self._links.values():
             link.stop()
         for retry in self._retries.values():

@@ -71,7 +71,7 @@ def check_spool(folder: Path) -> SpoolCheck:
 def rebuild_spool(folder: Path, check: SpoolCheck) -> str:
     """Write the list again from a check that has found nothing lost; gives where the damaged one is kept.
 
-    A list that was not there is kept nowhere: empty then. Trades that the journal has not heard of are left out; the
+    A list that was not there is kept nowhere: empty then. Trades that are not in the journal are left out; the
     exchange sends them again.
     """
     path = folder / SPOOL

@@ -8,7 +8,7 @@ import pytest
 
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import OrderEvent, Side
-from algo_engine.records import Record, Told
+from algo_engine.records import Received, Record
 from algo_engine.trades import FileSpool, MemorySpool
 from tests.generators.order_lab import OrderLab
 from tests.unit.algo_engine.test_trades import fill
@@ -24,7 +24,7 @@ class SmallJournal(MemoryJournal):
     """Takes no message of the exchange while there is no room."""
 
     def append(self, record: Record) -> None:
-        if isinstance(record, Told) and not Room.left:
+        if isinstance(record, Received) and not Room.left:
             raise OSError("no space left")
         super().append(record)
 

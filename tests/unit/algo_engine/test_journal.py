@@ -10,14 +10,24 @@ from algo_engine.errors import JournalDamaged, JournalInUse
 from algo_engine.journal import FileJournal, read_journal
 from algo_engine.order import Order, OrderStatus, Side
 from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told, decode_record, encode_record
+from algo_engine.records import (
+    Checkpoint,
+    Intent,
+    Noted,
+    Opened,
+    Received,
+    Record,
+    Reserved,
+    decode_record,
+    encode_record,
+)
 
 RECORDS: list[Record] = [
     Opened("S1"),
     Noted(7),
     Reserved(1032, 20_782),
     Intent(8, "B", 10, 100, "ACME"),
-    Told(1, 5, 77, "A", 10, 100, "ACME", 8, "B"),
+    Received(1, 5, 77, "A", 10, 100, "ACME", 8, "B"),
 ]
 STATE = Checkpoint(
     9001,

@@ -12,7 +12,7 @@ import pytest
 from algo_engine.journal import JOURNAL, FileJournal, read_journal
 from algo_engine.order import Side
 from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Received, Record, Reserved
 from algo_engine.trades import SPOOL
 from deltabook.audit import AuditError, audit
 from tests.generators.audit_floor import FEES, AuditFloor
@@ -109,7 +109,10 @@ def other_session(records: list[Record]) -> list[Record]:
 RECORDS: dict[str, tuple[Callable[[list[Record]], list[Record]], str]] = {
     "an order of another size": (lambda held: changed(Intent, "B", held, volume_lots=77), "first: order "),
     "an order that was never written down": (lambda held: changed(Intent, "B", held), "expected a request in the jour"),
-    "a fill at another price": (lambda held: changed(Told, "EF", held, price_ticks=7), "position, profit, cost and"),
+    "a fill at another price": (
+        lambda held: changed(Received, "EF", held, price_ticks=7),
+        "position, profit, cost and",
+    ),
     "a profit from nowhere": (other_holding, "position, profit, cost and fees of ACME"),
     "another session": (other_session, "session: expected SESSION1, was ANOTHER"),
     "a journal that is cut": (lambda held: held[:-5], "messages heard: expected"),
