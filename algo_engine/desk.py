@@ -55,8 +55,8 @@ class Desk:
     """Own orders of one broker; all its state is its journal.
 
     ``listener`` gets every event, when it is written down, and may call the desk; ``on_failure`` gets what the desk
-    cannot go on after. ``background`` is where requests are made durable behind their sending; without it they are
-    durable before.
+    cannot go on after. ``background`` is where requests are made durable behind their sending, and where the journal is
+    compacted; without it requests are durable before, and the journal is compacted within the call.
     """
 
     def __init__(
@@ -106,7 +106,8 @@ class Desk:
         self._unwanted: dict[int, None] = {}
         self._fence_id = 0
         self._is_synchronised = False
-        self._is_broken = False
+        self._is_broken = self._is_compacting = False
+        self._background = background or _at_once
         self.kill_reason = ""
         """Why the kill switch was thrown, empty while it was not."""
         self._recover()
@@ -457,19 +458,43 @@ class Desk:
         self.on_synchronised()
 
     def _compact_if_large(self) -> None:
-        if self._journal.size_bytes < self._compact_at_bytes or self._is_broken or self._memories.is_recovering:
+        is_busy = self._is_compacting or self._is_broken or self._memories.is_recovering
+        if is_busy or self._journal.size_bytes < self._compact_at_bytes:
             return
         state = msgspec.structs.replace(
             self._blotter.checkpoint(), holdings=self.portfolio.holdings, memories=self._memories.data
         )
         try:
-            self._spool.sync()
-            self._journal.compact(state)
-            self._sync.made_durable()
+            sync_trades, replace_journal = self._spool.begin_sync(), self._journal.begin_compaction(state)
         except OSError as error:
-            self._on_failure(error)
+            self._break(error)
+            return
+
+        def work() -> float:
+            sync_trades()  # the journal only forgets a fill after the list of trades is on disk
+            replace_journal()
+            return 0.0
+
+        self._is_compacting = True
+        self._background(work, self._compacted)
+
+    def _compacted(self, result: float | OSError) -> None:
+        self._is_compacting = False
+        if isinstance(result, OSError):
+            self._break(result)
+            return
+        self._journal.end_compaction()
         # A state that is large itself is not written again for every message.
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._journal.size_bytes)
+
+
+def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
+    """`Background` without another thread."""
+    try:
+        result: float | OSError = work()
+    except OSError as error:
+        result = error
+    ended(result)
 
 
 def _whole(what: str, number: int) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -88,8 +88,8 @@ class TradeSpool(Protocol):
         """Enter one fill; one that is held already is ignored. Raises `OSError`."""
         ...
 
-    def sync(self) -> None:
-        """Return when all fills survive a crash."""
+    def begin_sync(self) -> Callable[[], None]:
+        """Return what makes all fills so far survive a crash, to be called once on any thread; raises `OSError`."""
         ...
 
     def close(self) -> None:
@@ -108,8 +108,9 @@ class MemorySpool:
         if not self.fills or event.sequence > self.fills[-1].sequence:
             self.fills.append(event)
 
-    def sync(self) -> None:
+    def begin_sync(self) -> Callable[[], None]:
         """Nothing to do."""
+        return lambda: None
 
     def close(self) -> None:
         """Nothing to do."""
@@ -138,13 +139,21 @@ class FileSpool:
             raise OSError(errno.ENOSPC, f"expected {len(line)} bytes of a trade to be written, was {written}")
         self._last, self._checksum = event.sequence, checksum
 
-    def sync(self) -> None:
-        """See `TradeSpool.sync`."""
-        os.fsync(self._file.fileno())
+    def begin_sync(self) -> Callable[[], None]:
+        """See `TradeSpool.begin_sync`."""
+        descriptor = os.dup(self._file.fileno())  # the file may be closed meanwhile
+
+        def sync() -> None:
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        return sync
 
     def close(self) -> None:
         """See `TradeSpool.close`."""
-        self.sync()
+        self.begin_sync()()
         self._file.close()
 
 

@@ -179,9 +179,14 @@ class LossySpool(MemorySpool):
         super().__init__()
         self._durable = 0
 
-    def sync(self) -> None:
-        """See `TradeSpool.sync`."""
-        self._durable = len(self.fills)
+    def begin_sync(self) -> Callable[[], None]:
+        """See `TradeSpool.begin_sync`."""
+        end = len(self.fills)
+
+        def sync() -> None:
+            self._durable = max(self._durable, end)
+
+        return sync
 
     def lose_power(self) -> None:
         """The machine has crashed."""

@@ -53,9 +53,20 @@ class _Faulty(MemoryJournal):
 
         return steps
 
-    def compact(self, state: Checkpoint) -> None:
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
         self._step()
-        super().compact(state)
+        replace = super().begin_compaction(state)
+
+        def steps() -> None:
+            self._step()
+            replace()
+            self._step()
+
+        return steps
+
+    def end_compaction(self) -> None:
+        self._step()
+        super().end_compaction()
         self._step()
 
 
