@@ -28,10 +28,11 @@ from collections.abc import Callable, Iterable
 from operator import index
 
 import msgspec
+from twisted.logger import Logger
 
 from algo_engine.blotter import Blotter
 from algo_engine.clocks import Clock
-from algo_engine.errors import LoginRefused
+from algo_engine.errors import JournalDamaged, LoginRefused
 from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import Journal
 from algo_engine.memories import Memories, Recovered
@@ -39,10 +40,11 @@ from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
-from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Received, Record
+from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Received, Record, VoidTrade
 from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
-from algo_engine.trades import TradeSpool
+from algo_engine.trades import TradeSpool, trade_of
+from algo_engine.void_trades import TradeHistory
 from deltabook.wire.options import PLAIN, OrderOptions, encode_options, parse_options
 from deltabook.wire.text import Accepted, InteractiveLogin, Request, Response, encode_request
 
@@ -58,6 +60,8 @@ class Desk:
     cannot go on after. ``background`` is where requests are made durable behind their sending, and where the journal is
     compacted; without it requests are durable before, and the journal is compacted within the call.
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -89,6 +93,8 @@ class Desk:
         self._memories = Memories()
         self._has_remembered = False
         self.portfolio = Portfolio()
+        self._history: TradeHistory | None = None
+        """Own trades, from the first time on that one is declared void."""
         self._send: Callable[[bytes], None] | None = None
         self._outbox: list[Intent] = []
         self._is_flush_due = False
@@ -266,6 +272,8 @@ class Desk:
         if r.action in ("E", "F"):
             fee = self._fees.fee(r.symbol, r.detail, r.volume, r.price)
             message = msgspec.structs.replace(message, fee=fee) if fee else message
+        elif r.action == "B":
+            message = self._with_trade(message)
         self._enter(message)
         if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
             self._synchronised()
@@ -294,7 +302,7 @@ class Desk:
         if not records:
             self._journal.compact(Checkpoint(self.broker_id))
         for record in records:
-            self._keep_fills(self._fold(record))
+            self._keep_trades(self._fold(record))
         if self._blotter.reserved_client_id > self._blotter.last_client_id:
             # Requests with these numbers may have been sent, and lost by the disk.
             self._enter(Noted(self._blotter.reserved_client_id))
@@ -317,7 +325,34 @@ class Desk:
             if event.is_fill:
                 order = event.order
                 self.portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
+            elif isinstance(record, Received) and record.void is not None:
+                self.portfolio.restate(record.symbol, record.void.holding)
         return events
+
+    def _with_trade(self, message: Received) -> Received:
+        """Return a B with the trade that it declares void, unless that was void before or is not known."""
+        m = message
+        if self._is_broken or m.sequence != self._blotter.sequence + 1 or self._blotter.is_void(m):
+            return m
+        try:
+            if self._history is None:
+                # A crash may have left rows of later messages in the list.
+                self._history = TradeHistory(row for row in self._spool.rows() if row.sequence < m.sequence)
+        except (OSError, JournalDamaged) as error:
+            self._break(error)
+            return m
+        trade = self._history.find(m.order_id, m.volume_lots, m.price_ticks)
+        if trade is None:
+            self._log.warn(
+                "expected the void trade {match} of order {order} in the list of trades of broker {broker}, was none: "
+                "the position keeps it",
+                match=m.detail,
+                order=m.order_id,
+                broker=self.broker_id,
+            )
+            return m
+        holding = self._history.holding(trade.symbol, without=trade)
+        return msgspec.structs.replace(m, void=VoidTrade(trade.client_id, Side(trade.side), trade.fee, holding))
 
     def _enter(self, record: Record) -> None:
         """Fold and write a record, then notify the strategy; one that changes nothing is not written."""
@@ -335,20 +370,22 @@ class Desk:
         if self._is_broken:
             return
         try:
-            self._keep_fills(events)
+            self._keep_trades(events)
             self._journal.append(record)
         except OSError as error:
             self._break(error)
 
-    def _break(self, error: OSError) -> None:
+    def _break(self, error: Exception) -> None:
         if not self._is_broken:
             self._is_broken = True
             self._on_failure(error)
 
-    def _keep_fills(self, events: Iterable[OrderEvent]) -> None:
+    def _keep_trades(self, events: Iterable[OrderEvent]) -> None:
         for event in events:
-            if event.is_fill:
+            if event.changes_position:
                 self._spool.add(event)
+                if self._history is not None:
+                    self._history.add(trade_of(event, "", self.broker_id))
 
     def _objection(self, order: Order, *, is_new: bool = True) -> str:
         if self.is_killed:

@@ -14,7 +14,7 @@ from algo_engine.desk import Desk
 from algo_engine.loader import LoadedStrategy
 from algo_engine.memories import Recovered
 from algo_engine.mirror import ViewMirror
-from algo_engine.order import Order, OrderEvent, Side
+from algo_engine.order import EventKind, Order, OrderEvent, Side
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from algo_engine.strategy import Context
@@ -55,7 +55,7 @@ class StrategyHost(Context):
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
-        """Called for every execution, also before the start."""
+        """Called for every execution and every void trade, also before the start."""
         self._strategy = loaded.strategy
         self._mirror, self._quotes, self._now_ns = mirror, quotes, now_ns
         self._timers = Timers(clock, self._timer_due)
@@ -133,9 +133,19 @@ class StrategyHost(Context):
             self._is_busy = False
 
     def _order_event(self, event: OrderEvent) -> None:
-        if event.is_fill:
+        if event.changes_position:
             self.on_fill(event)
             self._limit_loss()
+        if event.kind is EventKind.TRADE_VOID:
+            self._log.warn(
+                "{name}: match {match} is void: {lots} lots of {symbol} at {price} ticks, order {order}",
+                name=self.name,
+                match=event.reason,
+                lots=event.volume_lots,
+                symbol=event.order.symbol,
+                price=event.price_ticks,
+                order=event.order.client_id,
+            )
         if self.is_started:
             self._notify(self._strategy.on_order_event, event)
 

@@ -24,6 +24,7 @@ _COUNTED: Final = (
     ("orders_rejected", "Orders that the exchange has rejected.", "orders_rejected"),
     ("orders_refused", "Orders that a limit of ours has refused, never sent.", "orders_refused"),
     ("fills", "Executions of own orders.", "fills"),
+    ("void_trades", "Executions of own orders that the exchange has declared void.", "void_trades"),
 )
 _GAUGES: Final = (
     ("orders_open", "Orders that may still trade.", "orders_open"),

@@ -54,6 +54,33 @@ def test_journals_that_were_compacted_again_and_again_agree_too(tmp_path: Path, 
     assert problems(tmp_path) == []
 
 
+@pytest.mark.parametrize("compact_bytes", [2_000, 1 << 30])
+def test_a_void_trade_is_reversed_for_both_of_its_owners(tmp_path: Path, compact_bytes: int) -> None:
+    """One of them may be both: then both of its trades are void."""
+    floor = AuditFloor(tmp_path, seed=5, compact_bytes=compact_bytes)
+    floor.trade(150)
+    for match in (3, 9, 9, 20):
+        floor.declare_void(match)
+    floor.trade(50)
+    floor.close()
+    found = audit(tmp_path / "algo", tmp_path / "exchange", FEES)
+    assert problems(tmp_path) == []
+    assert sum(strategy.void_trades for strategy in found.strategies) == 6
+    first, second = found.strategies
+    for symbol in ("ACME", "GLOBEX"):
+        assert first.accounts[symbol].position_lots + second.accounts[symbol].position_lots == 0
+        assert first.accounts[symbol].cash + second.accounts[symbol].cash == 0
+
+
+def test_a_void_trade_that_a_strategy_has_not_reversed_is_found(tmp_path: Path) -> None:
+    floor = AuditFloor(tmp_path, seed=5)
+    floor.trade(150)
+    floor.declare_void(9)
+    floor.close()
+    rewrite(tmp_path, lambda held: changed(Received, "B", held, void=None))
+    assert any("void trades: expected 1, was 0" in problem for problem in problems(tmp_path))
+
+
 def test_what_was_not_heard_is_a_problem_unless_they_still_run(tmp_path: Path) -> None:
     floor = AuditFloor(tmp_path, seed=1)
     floor.trade(60)
