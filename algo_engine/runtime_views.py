@@ -18,14 +18,10 @@ from urllib.parse import quote
 from zlib import crc32
 
 import msgspec
-from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.error import ConnectError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import readBody
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IBodyProducer
-from zope.interface import implementer
 
 from algo_engine.backoff import LinkTimes, Retry
 from algo_engine.clocks import Clock
@@ -34,6 +30,7 @@ from algo_engine.results_link import ResultsLink
 from algo_engine.view_link import Lane
 from deltabook.wire.aside import set_aside
 from deltabook.wire.catalogue import AddViews, NewView
+from deltabook.wire.http.reactor import ReactorPort
 
 __all__ = ["RuntimeViews"]
 
@@ -48,28 +45,6 @@ _MOST_SECONDS: Final = 60.0
 class _Offer(msgspec.Struct, frozen=True):
     name: str
     sql: str = ""
-
-
-@implementer(IBodyProducer)
-class _Body:
-    """A body that is sent at once."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.length = len(data)
-
-    def startProducing(self, consumer: Any) -> Deferred[None]:
-        consumer.write(self._data)
-        return succeed(None)
-
-    def pauseProducing(self) -> None:
-        """All is written."""
-
-    def resumeProducing(self) -> None:
-        """All is written."""
-
-    def stopProducing(self) -> None:
-        """All is written."""
 
 
 class _Owned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,17 +69,15 @@ class RuntimeViews:
     def __init__(
         self,
         *,
-        agent: Any,
-        url: str,
+        port: ReactorPort,
         file: Path,
         make_link: Callable[[str], ResultsLink],
         clock: Clock,
         times: LinkTimes,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """``url`` is that of the service without a path; ``file`` holds what was added; ``make_link`` makes what
-        follows one view."""
-        self._agent, self._url, self._file, self._make_link = agent, url, file, make_link
+        """``file`` holds what was added; ``make_link`` makes what follows one view."""
+        self._port, self._file, self._make_link = port, file, make_link
         self._clock, self._times, self._on_failure = clock, times, on_failure
         self._links: dict[str, ResultsLink] = {}
         self._retries: dict[str, Retry] = {}
@@ -128,7 +101,7 @@ class RuntimeViews:
                 except OSError as error:
                     self._on_failure(error)
                     return
-            sent = self._request(b"POST", "/v1/views", body)
+            sent = self._port.begin("POST", "/v1/views", body)
             sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
 
         def unreachable(failure: Failure) -> None:
@@ -220,18 +193,11 @@ class RuntimeViews:
             is_same = view in self._owned or same_sql(offers.get(view, ""), sql)
             finish("" if view in offers and is_same else refusal)
 
-        sent = self._request(b"GET", "/v1/views")
+        sent = self._port.begin("GET", "/v1/views")
         sent.addCallback(self._read_answer, most_bytes=None).addCallbacks(listed, lambda _: finish(refusal))
 
-    def _request(self, method: bytes, path: str, body: bytes | None = None) -> Deferred[Any]:
-        headers = Headers({"Content-Type": ["application/json"]} if body else {})
-        sent: Deferred[Any] = self._agent.request(
-            method, f"{self._url}{path}".encode(), headers, _Body(body) if body else None
-        )
-        return sent
-
     def _read_answer(self, response: Any, most_bytes: int | None = _REASON_BYTES) -> Deferred[tuple[int, str]]:
-        read: Deferred[bytes] = readBody(response)
+        read = self._port.read(response)
         return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
 
     def _remove(self, view: str) -> Deferred[Any]:
@@ -242,7 +208,7 @@ class RuntimeViews:
                 self._log.warn("view {view} is not dropped: {said}", view=view, said=answer[1])
             self._disown(view)
 
-        sent = self._request(b"DELETE", f"/v1/views/{quote(view, safe='')}")
+        sent = self._port.begin("DELETE", f"/v1/views/{quote(view, safe='')}")
         return sent.addCallback(self._read_answer).addCallback(answered)
 
     def _read(self) -> dict[str, str]:

@@ -18,6 +18,8 @@ from twisted.web.client import ResponseDone
 
 from algo_engine.backoff import LinkTimes
 from algo_engine.runtime_views import RuntimeViews
+from deltabook.wire.http.peer import HttpPeer
+from deltabook.wire.http.reactor import ReactorPort
 
 
 class Response:
@@ -105,8 +107,7 @@ class Lab:
         self.failures: list[Exception] = []
         self.file = path / "views.json"
         self.views = RuntimeViews(
-            agent=runtime,
-            url="http://here:1",
+            port=ReactorPort(HttpPeer.of("a runtime", "here:1"), self.clock, connect_s=1, agent=runtime),
             file=self.file,
             make_link=lambda view: self.links.setdefault(view, Link()),  # type: ignore[arg-type, return-value]
             clock=self.clock,
