@@ -225,7 +225,8 @@ class AlgoProcess:
                 listener=listener,
                 on_failure=self.fail,
                 fees=self._config.fees,
-                background=self._in_background if self._config.order_fsync == "behind" else None,
+                background=self._in_background,
+                syncs_before=self._config.order_fsync == "before",
                 stages=self._stages,
             )
 

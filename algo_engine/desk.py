@@ -58,7 +58,8 @@ class Desk:
 
     ``listener`` gets every event, when it is written down, and may call the desk; ``on_failure`` gets what the desk
     cannot go on after. ``background`` is where requests are made durable behind their sending, and where the journal is
-    compacted; without it requests are durable before, and the journal is compacted within the call.
+    compacted; without it requests are durable before, and the journal is compacted within the call. With
+    ``syncs_before`` requests are durable before in any case.
     """
 
     _log = Logger()
@@ -77,6 +78,7 @@ class Desk:
         fees: FeeSchedule = FREE,
         compact_bytes: int = COMPACT_BYTES,
         background: Background | None = None,
+        syncs_before: bool = False,
         stages: OrderStages | None = None,
     ) -> None:
         self.broker_id = broker_id
@@ -105,7 +107,7 @@ class Desk:
             clock=clock,
             now_ns=gate.now_ns,
             stages=self._stages,
-            background=background,
+            background=None if syncs_before else background,
             reserve=self._enter,
             on_failure=self._break,
         )

@@ -262,7 +262,7 @@ class FileJournal(Journal):
 
     def end_compaction(self) -> None:
         """See `Journal.end_compaction`."""
-        if self._new_file is None:
+        if self._new_file is None or self._is_closed:
             return
         old, self._file, self._new_file = self._file, self._new_file, None
         self._size_bytes = self._new_bytes
@@ -301,7 +301,6 @@ class FileJournal(Journal):
                 file.close()
             self._new_path.unlink(missing_ok=True)
         finally:
-            self._new_file = None
             self._lock.close()
 
 

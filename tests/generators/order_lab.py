@@ -223,8 +223,10 @@ class OrderLab:
         make_journal: Callable[[list[Record]], MemoryJournal] = MemoryJournal,
         fees: FeeSchedule = FREE,
         is_behind: bool = False,
+        syncs_before: bool = False,
     ) -> None:
-        """``is_behind``: requests are synced behind their sending."""
+        """``is_behind``: requests are synced behind their sending, unless ``syncs_before``, and the journal is
+        compacted there."""
         self.exchange = FakeExchange()
         self.clock: Any = Clock()
         self.quotes = Quotes()
@@ -233,7 +235,7 @@ class OrderLab:
         self.fees = fees
         self.compact_bytes = compact_bytes
         self.spool: MemorySpool = LossySpool()
-        self.is_behind = is_behind
+        self.is_behind, self.syncs_before = is_behind, syncs_before
         self.syncs: deque[tuple[Callable[[], float], Callable[[float | OSError], None]]] = deque()
         self.stages = OrderStages(self.clock.seconds)
         self.events: list[OrderEvent] = []
@@ -260,6 +262,7 @@ class OrderLab:
             compact_bytes=self.compact_bytes,
             fees=self.fees,
             background=self._in_background if self.is_behind else None,
+            syncs_before=self.syncs_before,
             stages=self.stages,
         )
 
