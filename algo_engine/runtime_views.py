@@ -105,7 +105,7 @@ class RuntimeViews:
             sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
 
         def unreachable(failure: Failure) -> None:
-            if not failure.check(ConnectError):
+            if not isinstance(failure.value, ConnectError):
                 self._unanswered.discard(view)  # the request may have arrived, and the view be there
             if view in self._retries:
                 retry.again(ask, failure.getErrorMessage())

@@ -11,6 +11,6 @@ __all__ = ["address"]
 def address(text: str, option: str) -> tuple[str, int]:
     """Host and port; raises `OptionError` with the option's name for anything else, a URL say."""
     try:
-        return split_address(text)
+        return text.rpartition(":")[0], split_address(text)[1]
     except ValueError:
         raise OptionError(f"expected HOST:PORT for {option}, was {text!r}") from None

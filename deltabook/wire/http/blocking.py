@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 
 _MOST_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Size limit of one answer."""
+_PIECE_BYTES: Final = 1 << 20
 _NOT_HTTP: Final = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol)
 
 
@@ -122,10 +123,14 @@ class BlockingPort:
         return connection
 
     def _read(self, answer: http.client.HTTPResponse) -> bytes:
-        data = answer.read(_MOST_BYTES)
-        if not answer.isclosed():
-            raise http.client.HTTPException(f"an answer of more than {_MOST_BYTES} bytes")
-        return data
+        if answer.length is not None and answer.length <= _MOST_BYTES:
+            return answer.read()
+        data = bytearray()
+        while piece := answer.read(_PIECE_BYTES):
+            data += piece
+            if len(data) > _MOST_BYTES:
+                raise http.client.HTTPException(f"an answer of more than {_MOST_BYTES} bytes")
+        return bytes(data)
 
     def _lost(self, error: Exception) -> ClientError:
         if isinstance(error, _NOT_HTTP) and not isinstance(error, OSError):

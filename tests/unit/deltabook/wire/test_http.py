@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from twisted.web.client import ResponseDone, ResponseFailed
 
 from deltabook.wire.errors import AccessError
-from deltabook.wire.http import reactor
+from deltabook.wire.http import blocking, reactor
 from deltabook.wire.http.blocking import BlockingPort
 from deltabook.wire.http.peer import (
     ClientError,
@@ -163,6 +163,17 @@ def test_a_connection_that_ends_early_is_lost(server: Server) -> None:
         server.answer = answer
         with pytest.raises(ConnectionFailedError, match=r"expected an exchange at 127\.0\.0\.1:\d+, was: "):
             port.ask("GET", "/v1/a")
+
+
+def test_an_answer_without_a_length_is_read_to_its_end(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = BlockingPort(HttpPeer.of("an exchange", server.where), 20)
+    server.answer = b"HTTP/1.0 200 OK\r\n\r\n[1, 2]"
+    assert port.get("/v1/a", list[int]) == [1, 2]
+    monkeypatch.setattr(blocking, "_MOST_BYTES", 3)
+    for answer in (server.answer, http(200, b"[1, 2]")):
+        server.answer = answer
+        with pytest.raises(ConnectionFailedError, match="an answer of more than 3 bytes"):
+            port.get("/v1/a", list[int])
 
 
 def test_both_send_the_token_and_the_kind_of_the_body(server: Server) -> None:
