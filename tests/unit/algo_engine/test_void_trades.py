@@ -149,8 +149,7 @@ def test_a_trade_that_is_not_in_the_list_stays_in_the_position(lab: OrderLab) ->
 
 
 def test_an_order_that_ended_long_ago_is_known_by_its_trade(lab: OrderLab) -> None:
-    for order in list(lab.desk.blotter._ended):
-        del lab.desk.blotter._ended[order]
+    lab.desk.blotter._ended.clear()
     declare_void(lab, 1)
     order = lab.events[-1].order
     assert (order.client_id, order.order_id, order.side, order.filled_lots) == (2, 2, Side.SELL, 10)
