@@ -34,7 +34,7 @@ class HttpAsker:
     def __init__(self, peer: Peer, reactor: Any) -> None:
         """Raises `AccessError` for files that cannot be used."""
         self._reactor, self._peer = reactor, peer
-        asked = HttpPeer.of("a port of Deltabook", None, token_file=peer.token_file, ca_file=peer.ca_file)
+        asked = HttpPeer.of(peer.name or "the peer", None, token_file=peer.token_file, ca_file=peer.ca_file)
         self._port = ReactorPort(asked, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
