@@ -7,7 +7,7 @@ from pathlib import Path
 from algo_engine.blotter import Blotter
 from algo_engine.journal import JOURNAL, read_journal
 from algo_engine.portfolio import Holding, Portfolio
-from algo_engine.records import Checkpoint, Intent, Noted
+from algo_engine.records import Checkpoint, Intent, Noted, Received
 from algo_engine.trades import SPOOL, Trade, read_trades
 
 __all__ = ["Believed", "find_desks"]
@@ -39,6 +39,8 @@ class Believed:
                 if event.is_fill:
                     order = event.order
                     portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
+                elif isinstance(record, Received) and record.void is not None:
+                    portfolio.restate(record.symbol, record.void.holding)
         self.holdings: dict[str, Holding] = portfolio.holdings
         # Read after the journal and before the exchange: for running strategies it has at least what the journal has,
         # and nothing that the exchange has not published.

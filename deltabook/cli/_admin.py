@@ -9,12 +9,9 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError, OptionError
-from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
+from deltabook.cli._ports import ANY_INTERFACE, CliPort
 from deltabook.wire import admin
-from deltabook.wire.access import check_way_of_token
-from deltabook.wire.errors import AccessError
 
 __all__ = ["AdminPort", "LazyPort", "admin_options"]
 
@@ -22,32 +19,24 @@ T = TypeVar("T")
 _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 
 
-class AdminPort:
+class AdminPort(CliPort):
     """Client of one exchange's admin port."""
 
     def __init__(
         self, where: str | None, directory: Path | None, token_file: Path | None, ca_file: Path | None = None
     ) -> None:
         """``where`` is HOST:PORT; without it, the address of the exchange that runs in ``directory`` is used."""
-        self.where = where if where is not None else _whereabouts(directory)
-        address(self.where, "--admin")
-        self._token = read_token(token_file) if token_file else ""
-        self._ca = ca_file
-        try:
-            check_way_of_token(self._token, self.where, is_encrypted=ca_file is not None)
-        except AccessError as error:
-            raise ConfigurationError(str(error)) from None
+        where = where if where is not None else _whereabouts(directory)
+        super().__init__(where, "--admin", "an exchange's admin port", token_file=token_file, ca_file=ca_file)
 
     def get(self, path: str, kind: type[T]) -> T:
         """Return the answer of a path."""
-        return msgspec.json.decode(self._ask(path, None), type=kind)
+        return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     def change(self, change: admin.Change) -> admin.Done:
         """Make a change."""
-        return msgspec.json.decode(self._ask(_PATHS[type(change)], msgspec.json.encode(change)), type=admin.Done)
-
-    def _ask(self, path: str, body: bytes | None) -> bytes:
-        return ask(self.where, path, body, self._token, what="an exchange's admin port", ca=self._ca)
+        answer = self.ask("POST", _PATHS[type(change)], msgspec.json.encode(change))
+        return msgspec.json.decode(answer, type=admin.Done)
 
 
 def _whereabouts(directory: Path | None) -> str:

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError, OptionError
-from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
+from deltabook.cli._ports import ANY_INTERFACE, CliPort
 from deltabook.wire import strategies
-from deltabook.wire.access import check_way_of_token
-from deltabook.wire.errors import AccessError
 
 __all__ = ["StatusPort", "status_options"]
 
 T = TypeVar("T")
-_WHAT: Final = "a status port of strategies"
 
 
-class StatusPort:
+class StatusPort(CliPort):
     """Client of one process's status port."""
 
     def __init__(self, where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None) -> None:
         """``where`` is HOST:PORT; without it, the address of the strategies that run in ``directory`` is used."""
-        self.where = where if where is not None else _whereabouts(directory)
-        address(self.where, "--algo")
-        self._token = read_token(token_file) if token_file else ""
-        self._ca = ca
-        try:
-            check_way_of_token(self._token, self.where, is_encrypted=ca is not None)
-        except AccessError as error:
-            raise ConfigurationError(str(error)) from None
+        where = where if where is not None else _whereabouts(directory)
+        super().__init__(where, "--algo", "a status port of strategies", token_file=token_file, ca_file=ca)
 
     def get(self, path: str, kind: type[T]) -> T:
         """Return the answer of a path."""
-        return msgspec.json.decode(ask(self.where, path, None, self._token, what=_WHAT, ca=self._ca), type=kind)
+        return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     def kill(self, kill: strategies.Kill) -> strategies.Killed:
         """Trigger the kill switch."""
-        body = msgspec.json.encode(kill)
-        answer = ask(self.where, strategies.KILL_PATH, body, self._token, what=_WHAT, ca=self._ca)
+        answer = self.ask("POST", strategies.KILL_PATH, msgspec.json.encode(kill))
         return msgspec.json.decode(answer, type=strategies.Killed)
 
 

@@ -66,7 +66,7 @@ class Algos:
                 break
             self.fills.extend(fills.fills)
             is_new = self.strategies is not None and self.strategies.run == self._run
-            self._unplaced.extend((fill, is_new) for fill in fills.fills)
+            self._unplaced.extend((fill, is_new) for fill in fills.fills if fill.volume_lots > 0)
             self._after = max(fills.last, fills.fills[-1].number)
         if self._round_number % _ORDERS_EVERY == 0:
             self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))

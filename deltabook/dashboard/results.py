@@ -11,10 +11,11 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from deltabook.dashboard.asking import Asker, Refused
+from deltabook.dashboard.asking import Asker
 from deltabook.dashboard.links import Link
 from deltabook.dashboard.market import VIEWS, Market
 from deltabook.dashboard.rounds import Rounds
+from deltabook.wire.http.peer import ClientError
 from deltabook.wire.results import FrameDecoder, FrameError
 
 __all__ = ["Column", "Results", "ViewLine"]
@@ -154,7 +155,7 @@ class Results:
         """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
         try:
             answer = msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
-        except Refused:
+        except ClientError:
             return {}
         up_s = answer.get("up_s")
         if isinstance(up_s, int | float):

@@ -9,6 +9,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from deltabook.dashboard.asking import one_line
+from deltabook.wire.http.peer import ClientError
+
 __all__ = ["Rounds"]
 
 
@@ -48,9 +51,10 @@ class Rounds:
     def _tell(self, failure: Failure) -> None:
         if self._is_stopped:
             return
-        if not isinstance(failure.value, OSError | ValueError) and "twisted" not in type(failure.value).__module__:
+        is_expected = isinstance(failure.value, OSError | ValueError | ClientError)
+        if not is_expected and "twisted" not in type(failure.value).__module__:
             self._log.failure("a peer's answer", failure=failure)
-        self._failed(" ".join(str(failure.getErrorMessage()).split())[:300])
+        self._failed(one_line(failure.getErrorMessage()))
 
 
 async def _awaited(awaitable: Awaitable[None]) -> None:

@@ -11,7 +11,6 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 
 from deltabook.dashboard.algos import Algos
-from deltabook.dashboard.asking import Refused
 from deltabook.dashboard.exchange import Exchange
 from deltabook.dashboard.links import Link
 from deltabook.dashboard.market import VIEWS, Market
@@ -19,6 +18,7 @@ from deltabook.dashboard.peers import Peer
 from deltabook.dashboard.results import Results
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.admin import Book, Statistics, SymbolLine
+from deltabook.wire.http.peer import RefusedError
 from deltabook.wire.results import FrameHeader, encode_frame
 from deltabook.wire.strategies import FillLine, Fills, OrderLine, Orders, Strategies
 from tests.unit.deltabook.dashboard.test_market import frame
@@ -40,7 +40,7 @@ class Saying:
             raise ConnectionRefusedError("nobody there")
         answer = self.answers.get(path)
         if answer is None:
-            raise Refused(404, f"expected something else, was {path}")
+            raise RefusedError(404, f"expected something else, was {path}")
         return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
 
     async def listen(self, path: str, listener: Protocol) -> None:
