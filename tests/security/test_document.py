@@ -12,8 +12,8 @@ from deltabook.cli import main
 from runtime.compiler import expansion
 from runtime.formats.codecs import Codec
 from runtime.formats.fields import Limits
-from runtime.service.asking.limits import AskLimits
 from runtime.service.http.limits import SiteLimits
+from runtime.service.sandbox import AskLimits
 from runtime.views.nodes.recompute import EVALUATION_S
 
 ROOT = Path(__file__).parents[2]

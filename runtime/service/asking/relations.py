@@ -14,7 +14,7 @@ from runtime.epochs.consolidating import consolidate
 from runtime.epochs.snapshots import add_up
 from runtime.plan import Relation
 from runtime.service.asking.errors import GoneError
-from runtime.service.asking.sandbox import Cancel
+from runtime.service.sandbox import Cancel
 from runtime.views.rows import change_schema
 
 __all__ = ["RelationsAtEpochs"]
