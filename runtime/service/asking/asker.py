@@ -135,7 +135,8 @@ class Asker:
     def _cancel(self, question: _Question, reason: str) -> None:
         """Interrupt a question, and end its process if that does not help."""
         question.stop(reason)
-        self._reactor.callLater(_GRACE_S, question.kill)
+        if question in self._running:
+            self._reactor.callLater(_GRACE_S, question.kill)
 
     def _end(self, question: _Question, reason: str) -> None:
         question.stop(reason)
