@@ -66,24 +66,20 @@ class _Interrupts:
     def __init__(self, pipe: int, most_bytes: int | None) -> None:
         """``most_bytes``: memory at which the process ends; None if the system limits it."""
         self._pipe, self._most_bytes = pipe, most_bytes
-        self._lock = threading.Lock()  # of what follows: a sandbox is not closed in the middle of an interrupt
+        self._lock = threading.Lock()  # of the sandbox, which is not to be closed in the middle of an interrupt
         self._sandbox: Sandbox | None = None
-        self._running = self._done = self._cancelled = 0
+        self._number = 1
+        self._cancelled = 0
         threading.Thread(target=self._run, name="interrupts", daemon=True).start()
 
-    def begin(self, number: int, sandbox: Sandbox) -> None:
-        """Begin to interrupt a question, if that is requested."""
+    def set(self, number: int, sandbox: Sandbox | None) -> None:
+        """Set the number of the question that runs, or will next, and its sandbox while it runs."""
         with self._lock:
-            self._done, self._running, self._sandbox = number - 1, number, sandbox
-
-    def end(self) -> None:
-        """End that, before its sandbox is closed."""
-        with self._lock:
-            self._done, self._sandbox = self._running, None
+            self._number, self._sandbox = number, sandbox
 
     def _run(self) -> None:
         while True:
-            is_looking = self._cancelled > self._done or self._most_bytes is not None
+            is_looking = self._cancelled >= self._number or self._most_bytes is not None
             if select.select([self._pipe], [], [], _INTERRUPT_S if is_looking else None)[0]:
                 number = os.read(self._pipe, NUMBER_BYTES)
                 if not number:
@@ -92,7 +88,7 @@ class _Interrupts:
             if self._most_bytes is not None and _memory_bytes() > self._most_bytes:
                 os._exit(TOO_LARGE)
             with self._lock:
-                if self._sandbox is not None and self._cancelled == self._running:
+                if self._sandbox is not None and self._cancelled == self._number:
                     self._sandbox.connection.interrupt()
 
 
@@ -117,6 +113,7 @@ class _Questions:
             if isinstance(following, Given):
                 with self._running(asked.number):
                     ended = self._answered(question, following)
+                self._interrupts.set(asked.number + 1, None)
                 self._sandbox.close()
                 send(self._replies, msgspec.structs.replace(ended, is_spent=self._is_spent()))
                 self._sandbox = Sandbox(self._limits)
@@ -175,13 +172,13 @@ class _Questions:
     @contextmanager
     def _running(self, number: int) -> Iterator[None]:
         """Context manager of the work on a question, which may be interrupted and has an end in any case."""
-        self._interrupts.begin(number, self._sandbox)
+        self._interrupts.set(number, self._sandbox)
         signal.setitimer(signal.ITIMER_REAL, self._limits.seconds + _LATE_S)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            self._interrupts.end()
+            self._interrupts.set(number, None)
 
     def _is_spent(self) -> bool:
         return _memory_bytes() - self._begin_bytes > _SPENT * self._limits.growth_bytes

@@ -60,7 +60,7 @@ class Worker:
         self._lock = threading.Lock()  # of the pipe of interrupts, which is not to be closed in the middle of one
         self._number = 0
         self._is_ready = True
-        self._is_closed = False
+        self._is_killed = self._is_closed = False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         interrupts, self._interrupts = os.pipe()
         os.set_blocking(self._interrupts, False)
@@ -96,7 +96,7 @@ class Worker:
     @property
     def is_ready(self) -> bool:
         """True if it runs and waits for a question."""
-        return self._is_ready and self._process.poll() is None
+        return self._is_ready and not self._is_killed and self._process.poll() is None
 
     def check(self, sql: str, epoch: int | None) -> Checked:
         """Return the checked question; raises `SqlError`, `AskError`, `CostlyError`."""
@@ -134,6 +134,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process now: the thread that waits for it gets an error."""
+        self._is_killed = True
         self._process.kill()
 
     def end(self) -> None:
