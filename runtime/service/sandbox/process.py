@@ -50,8 +50,6 @@ _LATE_S: Final = 5.0
 """Time after the deadline of a question at which the process ends by itself, as its runtime has not ended it."""
 _MOST_FILE_BYTES: Final = 64 * 1024
 """Largest file that the process can write: its standard error."""
-_NICENESS: Final = 4
-"""Priority below that of the runtime: questions yield to the feed, as Spark does."""
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _SPENT: Final = 1 / 8
 """Part of `AskLimits.growth_bytes` above which a process is replaced after a question."""
@@ -190,7 +188,6 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    os.nice(_NICENESS)
     with suppress(OSError):
         _OOM_SCORE.write_text("1000")  # where memory runs out, this process ends before its runtime does
     _warm_up(limits)

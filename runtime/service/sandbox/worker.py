@@ -40,7 +40,9 @@ TOO_LARGE: Final = 77
 """Exit code of a process that has grown too much, where the system does not limit the address space."""
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
 """Variables of the environment that reach the process: nothing else does, as it may be secret."""
-_EXIT_S: Final = 2.0
+_NICENESS: Final = 4
+"""Difference of priorities to the runtime: questions yield to the feed, as Spark does."""
+_EXIT_S: Final = 1.0
 _STDERR_CHARACTERS: Final = 300
 _SLACK: Final = 2
 """Factor between the size of an answer in memory and that of its stream, which has padding and metadata."""
@@ -83,6 +85,8 @@ class Worker:
             raise AskError(f"expected a process for the question, was {error}") from None
         finally:
             os.close(interrupts)
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests: BinaryIO = self._process.stdin  # type: ignore[assignment]
@@ -156,14 +160,10 @@ class Worker:
         self._is_ready = False
         try:
             yield
-        except (EOFError, BrokenPipeError):
-            self._raise_end()
-        except (ValueError, pa.ArrowException, msgspec.MsgspecError) as error:
-            if isinstance(error, SqlError):
-                raise
-            if self._process.poll() is not None:  # the stream ends in the middle
-                self._raise_end()
-            raise AskError(f"expected an answer from the question's process, was {error}") from None
+        except SqlError:  # a ValueError
+            raise
+        except (EOFError, OSError, ValueError, pa.ArrowException, msgspec.MsgspecError) as error:
+            self._raise_end(error)
 
     def _send(self, message: Asked | Given) -> None:
         send(self._requests, message)
@@ -180,13 +180,13 @@ class Worker:
             raise SqlError(refused.reason, file=refused.file, line=refused.line, column=refused.column)
         raise (CostlyError if refused.kind == "costly" else AskError)(refused.reason)
 
-    def _raise_end(self) -> NoReturn:
-        """Raise the error for a process that has closed its end of the pipes, and so ends."""
+    def _raise_end(self, error: Exception) -> NoReturn:
+        """Raise the reason for which the process has ended; one that has sent something else than messages is ended."""
         try:
             code = self._process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            code = self._process.wait()
+            raise AskError(f"expected an answer from the question's process, was {error}") from None
         if code == TOO_LARGE:
             raise self._limits.growth_error()
         if code < 0:

@@ -233,9 +233,10 @@ def test_a_stream_at_an_epoch_before_a_restart(lab: ReaderLab, tmp_path: Path, m
     lab.until(lambda: bool(lab.rows("large")))
     epoch, rows = ask(lab, "SELECT * FROM large")
     assert rows
+    lab.feed.say(*[f"{number},{number * 10},0,0,T,{number},100,ACME" for number in range(9, 12)])
+    lab.until(lambda: len(ask(lab, "SELECT * FROM large")[1]) > len(rows))
     lab.stop()
     again = ReaderLab(tmp_path / "run", monkeypatch, tmp_path)
-    again.seal()
     assert ask(again, "SELECT * FROM large", epoch) == (epoch, rows)
     again.stop()
 

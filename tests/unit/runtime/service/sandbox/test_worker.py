@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,48 @@ def test_a_killed_process_is_one_error(started: Callable[..., Worker]) -> None:
     assert not worker.is_ready
     undisturbed._thread.join(WAIT_S)
     assert undisturbed.result.table.num_rows == 1
+
+
+def test_a_process_that_is_killed_between_rows_is_one_error(started: Callable[..., Worker]) -> None:
+    """Whether it is about to read rows or to write them."""
+    reading, writing = started(), started(answer_rows=10**9)
+
+    def killing() -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(TABLE.to_batches(8_192) * 10):
+            if number == 3:
+                os.kill(reading.pid, signal.SIGKILL)
+            yield batch
+
+    class Cut:
+        """Replies whose process is killed after so many bytes."""
+
+        def __init__(self, replies: Any, left_bytes: int) -> None:
+            self._replies, self._left_bytes = replies, left_bytes
+
+        def read(self, size: int) -> bytes:
+            self._left_bytes -= size
+            if self._left_bytes < 0:
+                os.kill(writing.pid, signal.SIGKILL)
+            data: bytes = self._replies.read(size)
+            return data
+
+        def close(self) -> None:
+            self._replies.close()
+
+    reading.check("SELECT * FROM bids", None)
+    with pytest.raises(CostlyError, match="was its end by SIGKILL"):
+        reading.answer(Given((GivenTable("bids", COLUMNS),)), [(TABLE.schema, killing())])
+    writing._replies = Cut(writing._replies, 1_000_000)  # type: ignore[assignment]
+    with pytest.raises(CostlyError, match="was its end by SIGKILL"):
+        answered(writing, "SELECT * FROM range(10000000)")
+
+
+def test_what_is_no_reply_ends_the_process(started: Callable[..., Worker]) -> None:
+    worker = started()
+    worker._replies = BytesIO(b"\xff\xff\xff\xff")
+    with pytest.raises(AskError, match="expected an answer from the question's process, was expected a message"):
+        worker.check("SELECT 1", None)
+    assert not worker.is_ready
 
 
 @pytest.mark.parametrize("limits_addresses", [True, False])
