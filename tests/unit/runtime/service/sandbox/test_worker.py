@@ -302,7 +302,7 @@ def test_processes_are_kept_and_replaced() -> None:
         replaced = workers.take()
         assert replaced.pid not in {one.pid, two.pid}
         os.kill(replaced.pid, signal.SIGKILL)
-        ended(replaced.pid)()
+        replaced._process.wait(WAIT_S)
         workers.give(two)
         assert workers.take() is two
     finally:
