@@ -364,6 +364,7 @@ def command(
             at_once=questions,
             seconds=question_seconds,
             memory_bytes=question_megabytes << 20,
+            growth_bytes=max(AskLimits().growth_bytes, AskLimits().read_bytes + 2 * (question_megabytes << 20)),
             answer_rows=question_rows,
         ),
         reader_directories=reader_dir,
