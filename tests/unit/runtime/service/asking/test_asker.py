@@ -160,9 +160,13 @@ LONG = "SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range %
 
 def test_a_question_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=1.0))
-    error = lab.until_ended(lab.asked(LONG))
+    found = lab.asked(LONG)
+    lab.until(lambda: bool(lab.taken()))
+    (killed,) = lab.taken()
+    error = lab.until_ended(found)
     assert isinstance(error, CostlyError)
     assert str(error) == "expected an answer within 1 s, was a question that takes longer"
+    assert killed._process.returncode == -signal.SIGKILL
     assert lab.runtime.parts.asker.running == 0
     assert [column.to_pylist() for column in lab.until_ended(lab.asked("SELECT 1"), 0.0)[1].table.columns] == [[1]]
     lab.stop()

@@ -301,10 +301,10 @@ def test_processes_are_kept_and_replaced() -> None:
         workers.give(one)
         replaced = workers.take()
         assert replaced.pid not in {one.pid, two.pid}
-        os.kill(replaced.pid, signal.SIGKILL)
-        replaced._process.wait(WAIT_S)
         workers.give(two)
-        assert workers.take() is two
+        os.kill(two.pid, signal.SIGKILL)
+        two._process.wait(WAIT_S)
+        assert workers.take() is not two
     finally:
         workers.close()
 
