@@ -191,6 +191,7 @@ class Asker:
         cancel.check()
         worker = self._workers.take()
         try:
+            worker.await_start(cancel.check)
             with cancel.stopping(worker):
                 return worker, worker.check(sql, epoch)
         except BaseException:

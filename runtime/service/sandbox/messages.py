@@ -1,7 +1,8 @@
 """Messages between a runtime and the processes in which questions run, and their framing.
 
 ```
-Worker ──Asked──▶ process                       the question
+Worker ◀─Started── process
+       ──Asked──▶                               the question
        ◀─Checked──                              the relations and views that it reads
        ──Given, an Arrow stream for each table──▶
        ◀─Answered, an Arrow stream, Ended──     its rows
@@ -13,6 +14,7 @@ the worker's turns. A message is msgpack behind its length; rows are Arrow's IPC
 
 from __future__ import annotations
 
+import select
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final, Literal
 
@@ -33,7 +35,9 @@ __all__ = [
     "GivenTable",
     "Refused",
     "Rows",
+    "Started",
     "arrow_stream",
+    "is_readable",
     "receive",
     "send",
 ]
@@ -57,6 +61,10 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
 
     columns: tuple[AnsweredColumn, ...]
     table: pa.Table
+
+
+class Started(msgspec.Struct, frozen=True, tag=True):
+    """First message of a process, which waits for its first question."""
 
 
 class Asked(msgspec.Struct, frozen=True, tag=True):
@@ -155,6 +163,13 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     if len(data) < size:
         raise EOFError
     return data
+
+
+def is_readable(descriptor: int, wait_s: float | None) -> bool:
+    """Return whether there are bytes to read, or the end, within a time; None waits for them."""
+    poll = select.poll()  # select has an end at descriptor 1,024
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if wait_s is None else wait_s * 1000))
 
 
 class _BoundedReader:

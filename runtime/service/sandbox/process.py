@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import signal
 import sys
 import threading
@@ -36,7 +35,9 @@ from runtime.service.sandbox.messages import (
     Given,
     GivenTable,
     Refused,
+    Started,
     arrow_stream,
+    is_readable,
     receive,
     send,
 )
@@ -78,7 +79,7 @@ class _Interrupts:
     def _run(self) -> None:
         while True:
             is_looking = self._cancelled >= self._number or self._most_bytes is not None
-            if select.select([self._pipe], [], [], _INTERRUPT_S if is_looking else None)[0]:
+            if is_readable(self._pipe, _INTERRUPT_S if is_looking else None):
                 number = os.read(self._pipe, NUMBER_BYTES)
                 if not number:
                     os._exit(0)  # even if the question does not let itself be interrupted
@@ -103,6 +104,7 @@ class _Questions:
 
     def run(self) -> None:
         """Answer questions; raises `EOFError` at the end of standard input."""
+        send(self._replies, Started())
         asked: Asked = receive(self._requests, Asked)
         while True:
             with self._running(asked.number):
@@ -208,7 +210,7 @@ def _warm_up(limits: AskLimits) -> None:
     """Answer a question, so that everything that is loaded late is loaded."""
     sandbox = Sandbox(limits)
     sql = checked("SELECT now() AS a, 'x' AS b, x.* FROM x", sandbox.connection).sql
-    rows = pa.table({"0": [1.0]})
+    rows = pa.Table.from_arrays([pa.nulls(1, pa.float64())], ["0"])  # Arrow imports pandas for values of Python's
     answer = sandbox.answer(sql, Given((GivenTable("x"),)), [rows])
     with pa.ipc.new_stream(pa.BufferOutputStream(), answer.schema) as writer:
         for batch in answer.batches:

@@ -27,7 +27,9 @@ from runtime.service.sandbox.messages import (
     Given,
     Refused,
     Rows,
+    Started,
     arrow_stream,
+    is_readable,
     receive,
     send,
 )
@@ -40,8 +42,7 @@ TOO_LARGE: Final = 77
 """Exit code of a process that has grown too much, where the system does not limit the address space."""
 _KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
 """Variables of the environment that reach the process: nothing else does, as it may be secret."""
-_NICENESS: Final = 4
-"""Difference of priorities to the runtime: questions yield to the feed, as Spark does."""
+_LOOK_S: Final = 0.05
 _EXIT_S: Final = 1.0
 _STDERR_CHARACTERS: Final = 300
 _SLACK: Final = 2
@@ -53,7 +54,7 @@ class Worker:
     """One process. A question takes `check` and then `answer`; other threads may interrupt it and kill the process."""
 
     def __init__(self, limits: AskLimits, *, limits_addresses: bool = sys.platform == "linux") -> None:
-        """Start the process, which is ready some 0.5 s later.
+        """Start the process, see `await_start`.
 
         With ``limits_addresses`` the system limits its address space, else it watches its memory itself. Raises
         `AskError` if it cannot be started.
@@ -62,7 +63,7 @@ class Worker:
         self._lock = threading.Lock()  # of the pipe of interrupts, which is not to be closed in the middle of one
         self._number = 0
         self._is_ready = True
-        self._is_killed = self._is_closed = False
+        self._is_started = self._is_killed = self._is_closed = False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         interrupts, self._interrupts = os.pipe()
         os.set_blocking(self._interrupts, False)
@@ -85,8 +86,6 @@ class Worker:
             raise AskError(f"expected a process for the question, was {error}") from None
         finally:
             os.close(interrupts)
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests: BinaryIO = self._process.stdin  # type: ignore[assignment]
@@ -101,6 +100,19 @@ class Worker:
     def is_ready(self) -> bool:
         """True if it runs and waits for a question."""
         return self._is_ready and not self._is_killed and self._process.poll() is None
+
+    def await_start(self, check: Callable[[], None] = lambda: None) -> None:
+        """Wait until the process takes questions; ``check`` is called now and then, and may raise an error.
+
+        A process that is not waited for any more goes on to start, so that a busy machine has one at last.
+        """
+        while not self._is_started:
+            if is_readable(self._replies.fileno(), _LOOK_S):
+                with self._conversing():
+                    self._receive(Started)
+                self._is_started = True
+            else:
+                check()
 
     def check(self, sql: str, epoch: int | None) -> Checked:
         """Return the checked question; raises `SqlError`, `AskError`, `CostlyError`."""

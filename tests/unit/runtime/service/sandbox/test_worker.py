@@ -44,6 +44,7 @@ def started() -> Iterator[Callable[..., Worker]]:
 
     def start(limits_addresses: bool = sys.platform == "linux", **limits: Any) -> Worker:
         workers.append(Worker(AskLimits(**limits), limits_addresses=limits_addresses))
+        workers[-1].await_start()
         return workers[-1]
 
     yield start
@@ -71,6 +72,7 @@ class Asking:
 
     def _run(self, sql: str) -> None:
         try:
+            self._worker.await_start()
             with self._cancel.stopping(self._worker):
                 self._worker.check(sql, None)
                 self._is_checked.set()
@@ -193,6 +195,25 @@ def test_a_process_that_is_killed_between_rows_is_one_error(started: Callable[..
         answered(writing, "SELECT * FROM range(10000000)")
 
 
+def test_a_process_goes_on_to_start_for_the_next_question() -> None:
+    """Else a machine that starts one slowly would never have one."""
+
+    def give_up() -> None:
+        raise CostlyError("expected an answer within 10 s, was a question that takes longer")
+
+    worker = Worker(AskLimits())
+    try:
+        os.kill(worker.pid, signal.SIGSTOP)
+        with pytest.raises(CostlyError, match="expected an answer within 10 s"):
+            worker.await_start(give_up)
+        assert worker.is_ready
+        os.kill(worker.pid, signal.SIGCONT)
+        worker.await_start()
+        assert answered(worker, "SELECT 1 AS a").table.to_pylist() == [{"a": 1}]
+    finally:
+        worker.end()
+
+
 def test_what_is_no_reply_ends_the_process(started: Callable[..., Worker]) -> None:
     worker = started()
     worker._replies = BytesIO(b"\xff\xff\xff\xff")
@@ -259,7 +280,8 @@ def test_a_process_ends_with_a_runtime_that_is_killed(tmp_path: Path) -> None:
         "from runtime.service.sandbox import AskLimits, Worker\n"
         "from runtime.service.sandbox.messages import Given\n"
         "idle, busy = Worker(AskLimits(seconds=600.0)), Worker(AskLimits(seconds=600.0))\n"
-        "idle.check('SELECT 1', None)\n"
+        "idle.await_start()\n"
+        "busy.await_start()\n"
         f"busy.check({LONG!r}, None)\n"
         "print(idle.pid, busy.pid, flush=True)\n"
         "busy.answer(Given(()), [])\n"
