@@ -121,8 +121,16 @@ def test_no_more_questions_than_may_be_asked_at_a_time(lab: ReaderLab) -> None:
 class Slow(ReaderLab):
     """A runtime whose questions run on threads, and whose clock moves."""
 
-    def __init__(self, *given: Any, **config: Any) -> None:
-        super().__init__(*given, **config)
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, files: Path, **config: Any) -> None:
+        super().__init__(directory, monkeypatch, files, **config)
+        self.answering: list[Worker] = []
+        answer = Worker.answer
+
+        def noted(worker: Worker, *given: Any) -> Any:
+            self.answering.append(worker)
+            return answer(worker, *given)
+
+        monkeypatch.setattr(Worker, "answer", noted)
         from twisted.internet import threads
         from twisted.python.threadpool import ThreadPool
 
@@ -137,10 +145,6 @@ class Slow(ReaderLab):
         asked: Deferred[Any] = Deferred.fromCoroutine(self.runtime.parts.asker.ask(sql, None, gone))
         asked.addBoth(found.append)
         return found
-
-    def taken(self) -> list[Worker]:
-        """The processes of the questions that run."""
-        return list(self.runtime.parts.asker._workers._taken)
 
     def until_ended(self, found: list[Any], turn_s: float = 0.05) -> Any:
         """What a question has ended with, which takes some turns of the clock."""
@@ -161,8 +165,8 @@ LONG = "SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range %
 def test_a_question_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=1.0))
     found = lab.asked(LONG)
-    lab.until(lambda: bool(lab.taken()))
-    (killed,) = lab.taken()
+    lab.until(lambda: bool(lab.answering))
+    (killed,) = lab.answering
     error = lab.until_ended(found)
     assert isinstance(error, CostlyError)
     assert str(error) == "expected an answer within 1 s, was a question that takes longer"
@@ -176,7 +180,7 @@ def test_a_question_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pytest.Mo
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
     gone: Deferred[Any] = Deferred()
     found = lab.asked(LONG, gone)
-    lab.until(lambda: bool(lab.taken()))
+    lab.until(lambda: bool(lab.answering))
     gone.callback(None)
     assert str(lab.until_ended(found)) == "nobody waits for the answer any more"
     lab.stop()
@@ -185,8 +189,8 @@ def test_a_question_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_killed_process_costs_its_question_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
     found, other = lab.asked(LONG), list[Any]()
-    lab.until(lambda: bool(lab.taken()))
-    (killed,) = lab.taken()
+    lab.until(lambda: bool(lab.answering))
+    (killed,) = lab.answering
     other = lab.asked("SELECT COUNT(*) FROM range(5)")
     os.kill(killed.pid, signal.SIGKILL)
     error = lab.until_ended(found, 0.0)
@@ -201,8 +205,8 @@ def test_a_killed_process_costs_its_question_and_no_other(tmp_path: Path, monkey
 def test_a_stop_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
     found = [lab.asked(LONG) for _ in range(2)]
-    lab.until(lambda: len(lab.taken()) == 2)
-    workers = lab.taken()
+    lab.until(lambda: len(lab.answering) == 2)
+    workers = lab.answering
     lab.runtime.parts.asker.stop()
     assert [str(lab.until_ended(each)) for each in found] == ["the runtime stops"] * 2
     assert not any(worker.is_ready for worker in workers)
