@@ -3,8 +3,9 @@
 ```
 inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ results/ ──▶ subscriptions/ ──▶ http/, postgres/
                         │                           ▲                      asking/ (ad-hoc questions) ──▲
-                        ▼                        catalogue/ (changes of views)
-                      rundir/ (state, log, upkeep)              health/ (lag, figures, metrics)
+                        ▼                        catalogue/ (changes of views)    │
+                      rundir/ (state, log, upkeep)                              sandbox/ (their processes)
+                                                 health/ (lag, figures, metrics)
 ```
 
 parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;

@@ -13,7 +13,7 @@ from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add
 from runtime.epochs.consolidating import consolidate
 from runtime.plan import Relation
 from runtime.service.asking.errors import GoneError
-from runtime.service.asking.sandbox import Cancel
+from runtime.service.sandbox import Cancel
 from runtime.views.rows import change_schema
 
 __all__ = ["RelationsAtEpochs"]

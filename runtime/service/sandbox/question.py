@@ -18,7 +18,7 @@ from runtime.compiler.describe import is_outside
 from runtime.compiler.errors import SqlError
 from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.tokens import Text
-from runtime.service.asking.errors import AskError
+from runtime.service.sandbox.errors import AskError
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,7 +27,15 @@ __all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
 
 _NAME: Final = "question"
 """Name of the text in messages."""
+_CLOCK: Final = frozenset(
+    ("age", "current_date", "current_localtime", "current_localtimestamp", "current_time", "current_timestamp",
+     "get_current_time", "get_current_timestamp", "localtime", "localtimestamp", "now", "today",
+     "transaction_timestamp")
+)  # fmt: skip
+"""Functions of the clock, with the names that call one without brackets."""
 _TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
+_BEHIND_OWN_NAME: Final = ("right", "child")
+"""Parts of a node with a name of its own that see this name: the recursive side, and the query after MATERIALIZED."""
 _NO_PLACE: Final = 2**63
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 
@@ -39,6 +47,8 @@ class CheckedQuestion(msgspec.Struct, frozen=True):
     """Its SELECT."""
     names: tuple[tuple[str, int], ...]
     """Names of its relations and views in lower case, each with its first offset in bytes; without tables of WITH."""
+    reads_clock: bool = False
+    """True if it may call a function of the clock."""
 
 
 def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
@@ -76,19 +86,20 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
     kind = statements[0].type.name
     if kind != "SELECT":
         raise _error(sql, f"expected a SELECT, was {kind}", 0)
-    (text,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone() or ("{}",)
+    ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
     tree = msgspec.json.decode(text)
     if tree.get("error"):
         raise _error(sql, f"expected a SELECT, was {tree.get('error_message', kind)}", 0)
-    local, places, total = _local_tables(tree), dict[str, int](), 1
-    for node in _nodes(tree):
+    places, total, reads_clock = dict[str, int](), 1, False
+    for node, local in _nodes(tree):
         place = node.get("query_location", 0)
         place = place if isinstance(place, int) and place < _NO_PLACE else 0
         _check(sql, node, place)
         total = _expanded(sql, node, place, total)
+        reads_clock = reads_clock or _reads_clock(node)
         if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
             places.setdefault(name, place)
-    return CheckedQuestion(sql, tuple(places.items()))
+    return CheckedQuestion(sql, tuple(places.items()), reads_clock)
 
 
 def located(sql: str, error: duckdb.Error) -> SqlError:
@@ -133,8 +144,11 @@ def _check(sql: str, node: dict[str, Any], place: int) -> None:
         node["function"]["is_in_from"] = True
     elif node.get("class") == "FUNCTION":
         name = str(node.get("function_name", "")).lower()
-        if is_expanding(name) and (node.get("schema") or node.get("catalog")):
-            raise _error(sql, f"expected {name}() without a schema, which has a bound", place)
+        if node.get("schema") or node.get("catalog"):
+            if is_expanding(name):
+                raise _error(sql, f"expected {name}() without a schema, which has a bound", place)
+            if name in _CLOCK:
+                raise _error(sql, f"expected {name}() without a schema, which has the time of the epoch", place)
         if is_outside(name):
             raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
 
@@ -159,25 +173,41 @@ def _constant(node: dict[str, Any]) -> int | str | None:
     return text if kind == "STRING" else None
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    pending = [tree]
+def _reads_clock(node: dict[str, Any]) -> bool:
+    if node.get("class") == "FUNCTION":
+        return str(node.get("function_name", "")).lower() in _CLOCK
+    names = node.get("column_names") or [""]
+    return node.get("class") == "COLUMN_REF" and str(names[-1]).lower() in _CLOCK
+
+
+def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Yield all nodes of the tree, each before its parts, with the names of the tables of WITH that it can see."""
+    pending: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            yield node
-            pending += reversed(node.values())
-        elif isinstance(node, list):
-            pending += reversed(node)
+        node, local = pending.pop()
+        if isinstance(node, list):
+            pending += [(part, local) for part in reversed(node)]
+        elif isinstance(node, dict):
+            yield node, local
+            pending += reversed(_parts(node, local))
 
 
-def _local_tables(tree: Any) -> set[str]:
-    """Return the names of all tables of WITH, whatever their scope."""
-    names = set()
-    for node in _nodes(tree):
-        tables = node.get("cte_map")
-        if isinstance(tables, dict):
-            names |= {str(entry["key"]).lower() for entry in tables.get("map", [])}
-    return names
+def _parts(node: dict[str, Any], local: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
+    """Return the parts of a node, each with the tables of WITH that it can see.
+
+    A table of WITH sees those before it, and itself where it is recursive: in the right side of its UNION. Everything
+    else in the query, and in the queries inside it, sees all of them.
+    """
+    parts: list[tuple[Any, frozenset[str]]] = []
+    tables = node.get("cte_map")
+    for entry in (tables.get("map") or []) if isinstance(tables, dict) else []:
+        parts.append((entry.get("value"), local))
+        local |= {str(entry.get("key")).lower()}
+    own = {str(name).lower()} if (name := node.get("cte_name")) else set()
+    for key, part in node.items():
+        if key != "cte_map":
+            parts.append((part, local | own if key in _BEHIND_OWN_NAME else local))
+    return parts
 
 
 def _error(sql: str, reason: str, place: int) -> SqlError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, SqlError
-from runtime.service.asking.errors import CostlyError
-from runtime.service.asking.limits import AskLimits
-from runtime.service.asking.sandbox import Cancel, Rows, Sandbox, Tables
+from runtime.service.sandbox import AskLimits, CostlyError, Rows
+from runtime.service.sandbox.database import Sandbox
+from runtime.service.sandbox.messages import Given, GivenTable
 
 COLUMNS = (
     Column("a", "int64"),
@@ -29,13 +29,16 @@ TABLE = pa.table(
         'odd "name': ["x", None],
     }
 )  # fmt: skip
-TABLES: Tables = {"bids": (COLUMNS, TABLE)}
+TABLES: Mapping[str, tuple[Sequence[Column], pa.Table]] = {"bids": (COLUMNS, TABLE)}
+NOON_US = 1_577_880_000_000_000  # of 2020-01-01
 
 
-def answered(sql: str, tables: Tables = TABLES, cancel: Cancel | None = None, **limits: Any) -> Rows:
+def answered(sql: str, time_us: int | None = None, **limits: Any) -> Rows:
     sandbox = Sandbox(AskLimits(**limits))
     try:
-        return sandbox.answer(sql, tables, cancel or Cancel())
+        given = Given(tuple(GivenTable(name, tuple(columns)) for name, (columns, _) in TABLES.items()), time_us)
+        answer = sandbox.answer(sql, given, [rows for _, rows in TABLES.values()])
+        return Rows(answer.columns, pa.Table.from_batches(answer.batches, answer.schema))
     finally:
         sandbox.close()
 
@@ -107,29 +110,29 @@ def test_memory_has_an_end() -> None:
         answered("SELECT list(range) FROM range(100000000)", memory_bytes=32 << 20)
 
 
-def test_what_is_cancelled_before_it_runs_does_not_run() -> None:
-    cancel = Cancel()
-    cancel.stop("the reason")
-    with pytest.raises(CostlyError, match="the reason"):
-        answered("SELECT 1", cancel=cancel)
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("epoch_us(now())", NOON_US),
+        ("epoch_us(current_timestamp)", NOON_US),
+        ("epoch_us(get_current_timestamp())", NOON_US),
+        ("epoch_us(transaction_timestamp())", NOON_US),
+        ("CAST(current_date AS VARCHAR)", "2020-01-01"),
+        ("CAST(today() AS VARCHAR)", "2020-01-01"),
+        ("year(localtimestamp)", 2020),
+        ("CAST(age(TIMESTAMP '2019-01-01') AS VARCHAR)", "1 year"),
+        ("CAST(age(TIMESTAMP '2020-01-01', TIMESTAMP '2018-01-01') AS VARCHAR)", "2 years"),
+    ],
+)
+def test_the_clock_is_that_of_the_epoch(call: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a question reads is as of the end of one epoch, and so is the time."""
+    monkeypatch.setenv("TZ", "UTC")
+    assert answered(f"SELECT {call} AS a", NOON_US).table.to_pylist() == [{"a": value}]
 
 
-def test_what_runs_is_interrupted() -> None:
-    """On a thread beside the one that interrupts it, as the service does."""
-    cancel, found = Cancel(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            answered(
-                "SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range % 7 = b.range % 5",
-                cancel=cancel,
-            )
-        except CostlyError as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while thread.is_alive():
-        cancel.stop("it takes too long")
-        thread.join(0.01)
-    assert [str(error) for error in found] == ["it takes too long"]
+def test_an_epoch_without_a_time_has_none() -> None:
+    rows = answered("SELECT now() AS a")
+    assert ([column.type for column in rows.columns], rows.table.to_pylist()) == (
+        ["TIMESTAMP WITH TIME ZONE"],
+        [{"a": None}],
+    )

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from runtime.compiler import SqlError
-from runtime.service.asking.errors import AskError
-from runtime.service.asking.question import checked, with_epoch
+from runtime.service.sandbox import AskError
+from runtime.service.sandbox.question import checked, with_epoch
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,15 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         ("VALUES (1), (2)", ()),
         ("SELECT 1 UNION ALL SELECT price FROM trades;", ("trades",)),
         ("SELECT * FROM (PIVOT bids ON symbol IN ('A') USING SUM(volume))", ("bids",)),
+        ("SELECT * FROM bids, (WITH bids AS (SELECT 7 AS y) SELECT * FROM bids) AS z", ("bids",)),
+        ("SELECT * FROM (WITH bids AS (SELECT 7 AS y) SELECT * FROM bids) AS z", ()),
+        ("WITH bids AS (SELECT * FROM bids) SELECT * FROM bids", ("bids",)),
+        ("WITH x AS (SELECT * FROM bids), bids AS (SELECT 1) SELECT * FROM x", ("bids",)),
+        ("WITH bids AS (SELECT 1 AS a), x AS (SELECT * FROM bids) SELECT * FROM x", ()),
+        ("WITH bids AS (SELECT 1 AS a) SELECT (SELECT MAX(a) FROM BIDS) FROM (SELECT * FROM bids) AS y", ()),
+        ("WITH x AS (WITH bids AS (SELECT 1 AS a) SELECT * FROM bids) SELECT * FROM x, bids", ("bids",)),
+        ("(WITH bids AS (SELECT 1 AS a) SELECT * FROM bids) UNION ALL SELECT * FROM bids", ("bids",)),
+        ("WITH RECURSIVE n AS (SELECT a FROM n UNION ALL SELECT a + 1 FROM n WHERE a < 5) SELECT * FROM n", ("n",)),
     ],
 )
 def test_what_is_read(connection: duckdb.DuckDBPyConnection, sql: str, names: tuple[str, ...]) -> None:
@@ -67,6 +76,7 @@ def test_what_is_read(connection: duckdb.DuckDBPyConnection, sql: str, names: tu
         ("SELECT * FROM information_schema.tables",
          "question:1:15: expected a relation or a view, was 'information_schema.tables'"),
         ("SELECT * FROM memory.main.bids", "expected a relation or a view, was 'memory.main.bids'"),
+        ("SELECT system.main.now()", "question:1:8: expected now() without a schema, which has the time of the epoch"),
         ("SELECT price FROM bids WHERE", 'question:1:24: Parser Error: syntax error at or near "WHERE"'),
         ("SELECT price FRM bids x y", "Parser Error"),
     ],
@@ -97,3 +107,17 @@ def test_the_epoch_of_a_question(sql: str, epoch: int | None, expected: tuple[st
 def test_two_epochs_are_one_too_many() -> None:
     with pytest.raises(AskError, match="expected one epoch, was 3 and AS OF EPOCH 4"):
         with_epoch("SELECT 1 AS OF EPOCH 4", 3)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads_clock"),
+    [
+        ("SELECT now()", True),
+        ("SELECT a FROM bids WHERE t > CURRENT_TIMESTAMP - INTERVAL 1 DAY", True),
+        ("SELECT age(t) FROM bids", True),
+        ("SELECT localtime", True),
+        ("SELECT 'now', t AS now FROM bids", False),
+    ],
+)
+def test_a_question_that_may_read_the_clock(connection: duckdb.DuckDBPyConnection, sql: str, reads_clock: bool) -> None:
+    assert checked(sql, connection).reads_clock is reads_clock
