@@ -13,9 +13,9 @@ exchange ◀─text─▶ orders_link ◀─────────────
                                                  └─▶ trades                the list of own trades (trade_recovery)
 engine starts, feeds and stops the hosts; requested keeps who asked for which view, view_link is how one is asked for,
 and runtime_views asks a runtime. status/ says over HTTP how strategies do and takes the kill switch. app puts all of
-it on a reactor, as config says; results_access lets it in at the runtime; loader finds strategies and reads their
-parameters; stages times the way of an order; backoff holds how patient the links are; timers are a host's; clocks
-types what it needs of a reactor.
+it on a reactor, as config says; loader finds strategies and reads their parameters; void_trades takes trades back;
+stages times the way of an order; backoff holds how patient the links are; timers are a host's; clocks types what it
+needs of a reactor.
 ```
 
 A strategy file needs only the names below. See ``docs/strategies.md``.

@@ -19,7 +19,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from algo_engine.config import AlgoConfig, parse_address
+from algo_engine.config import AlgoConfig
 from algo_engine.desk import Desk
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
@@ -29,7 +29,6 @@ from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
 from algo_engine.orders_link import OrdersLink
 from algo_engine.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
-from algo_engine.results_access import ResultsAgent
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
 from algo_engine.runtime_views import RuntimeViews
@@ -38,6 +37,8 @@ from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.trade_recovery import open_spool
 from algo_engine.trades import SPOOL, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
+from deltabook.wire.http.peer import HttpPeer, split_address
+from deltabook.wire.http.reactor import ReactorPort
 from deltabook.wire.process import InputEnd, Reporter, count_steadily
 from deltabook.wire.strategies import PORTS_FILE, Listening
 
@@ -73,7 +74,11 @@ class AlgoProcess:
         self._stages = OrderStages(reactor.seconds)
         self._loaded = load_strategies(config.strategies, config.parameters)
         mirror, self._quotes = ViewMirror(), Quotes()
-        self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s, config.results)
+        access = config.results_access
+        runtime = HttpPeer.of(
+            "a runtime's results service", config.results, token_file=access.token_file, ca_file=access.ca_file
+        )
+        self._runtime_port = ReactorPort(runtime, reactor, connect_s=config.links.connect_s)
         self._views = self._runtime_views()
         self._hosts = [self._host(number, loaded, mirror) for number, loaded in enumerate(self._loaded)]
         self.engine = Engine(
@@ -155,7 +160,7 @@ class AlgoProcess:
 
     def _wait_for_cancellations(self, done: Deferred[None], until_s: float) -> None:
         open_orders = self.engine.open_orders()
-        # Also for the last answers: what was heard at the end is all that there is, as `algo verify` expects.
+        # Also for the last answers: what was received at the end is all that there is, as `algo verify` expects.
         if (open_orders or self.engine.unanswered_requests()) and self._reactor.seconds() < until_s:
             self._reactor.callLater(_POLL_S, self._wait_for_cancellations, done, until_s)
             return
@@ -220,7 +225,8 @@ class AlgoProcess:
                 listener=listener,
                 on_failure=self.fail,
                 fees=self._config.fees,
-                background=self._in_background if self._config.order_fsync == "behind" else None,
+                background=self._in_background,
+                syncs_before=self._config.order_fsync == "before",
                 stages=self._stages,
             )
 
@@ -243,7 +249,7 @@ class AlgoProcess:
         deferToThreadPool(self._reactor, self._reactor.getThreadPool(), result).addCallback(ended)
 
     def _orders_link(self, host: StrategyHost) -> OrdersLink:
-        name, port = parse_address(self._config.orders)
+        name, port = split_address(self._config.orders)
         return OrdersLink(
             endpoint=HostnameEndpoint(self._reactor, name, port, timeout=self._config.links.connect_s),
             reader=host.desk,
@@ -255,8 +261,7 @@ class AlgoProcess:
 
     def _runtime_views(self) -> RuntimeViews:
         return RuntimeViews(
-            agent=self._agent,
-            url=f"{self._agent.scheme}://{self._config.results}",
+            port=self._runtime_port,
             file=self._config.directory / _VIEWS_FILE,
             make_link=lambda view: self._make_results_link({view: ()}),
             clock=self._reactor,
@@ -265,11 +270,8 @@ class AlgoProcess:
         )
 
     def _make_results_link(self, wanted: Mapping[str, tuple[str, ...]]) -> ResultsLink:
-        name, port = parse_address(self._config.results)
         return ResultsLink(
-            agent=self._agent,
-            address=f"{name}:{port}",
-            scheme=self._agent.scheme,
+            port=self._runtime_port,
             wanted=wanted,
             on_read=self._stages.frame_read,
             on_frame=self.engine.frame,

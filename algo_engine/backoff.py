@@ -68,13 +68,13 @@ class Retry:
 
 
 class Watchdog:
-    """Calls back when nothing has been heard for a while."""
+    """Calls back when nothing has been received for a while."""
 
     def __init__(self, clock: Clock, silence_s: float, on_silence: Callable[[], None]) -> None:
         self._clock, self._silence_s, self._on_silence = clock, silence_s, on_silence
         self._call: ScheduledCall | None = None
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Something arrived; the wait begins anew."""
         if self._call is not None and self._call.active():
             self._call.reset(self._silence_s)

@@ -21,7 +21,8 @@ from collections.abc import Iterable
 
 from algo_engine.errors import StreamGap
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Received, Record, Reserved
+from algo_engine.void_trades import NEWEST_TRADES
 from deltabook.wire.text import PLAIN, parse_options
 
 __all__ = ["Blotter"]
@@ -52,6 +53,9 @@ class Blotter:
         self.filled_orders = 0
         self.sent = 0
         self.rejected = 0
+        self.void_trades = 0
+        self._void_matches: dict[tuple[str, int], None] = {}
+        """The newest void trades, by match and the exchange's order: one may be declared void again."""
         self.refused = 0
         """By our own limits, since the start: they are in no journal."""
         self._day = self._sent_on_day = 0
@@ -115,6 +119,8 @@ class Blotter:
             filled_orders=self.filled_orders,
             sent=self.sent,
             rejected=self.rejected,
+            void_trades=self.void_trades,
+            void_matches=list(self._void_matches),
             day=self._day,
             sent_on_day=self._sent_on_day,
             reserved_client_id=self.reserved_client_id,
@@ -128,7 +134,7 @@ class Blotter:
 
         Raises `StreamGap` for a message that is not the next of the private stream.
         """
-        if isinstance(record, Told):
+        if isinstance(record, Received):
             return self._apply_message(record)
         if isinstance(record, Intent):
             return self._intent(record)
@@ -158,6 +164,7 @@ class Blotter:
         self.rejected, self._day, self._sent_on_day = state.rejected, state.day, state.sent_on_day
         self.reserved_client_id, self._reserved_day = state.reserved_client_id, state.reserved_day
         self._lost_from, self._lost_to = state.lost_from, state.lost_to
+        self.void_trades, self._void_matches = state.void_trades, dict.fromkeys(state.void_matches)
         self._open = {order.client_id: order for order in state.orders}
         self._by_order_id = {order.order_id: order.client_id for order in state.orders if order.order_id}
         self._pending = {intent.client_id: intent for intent in state.pending}
@@ -171,7 +178,7 @@ class Blotter:
             self._lost_to = lost_to
         self.last_client_id = max(self.last_client_id, client_id)
 
-    def _count_lost(self, message: Told) -> None:
+    def _count_lost(self, message: Received) -> None:
         """Count a lost request by its first answer: the exchange takes requests in the order of their numbers."""
         self._lost_from = message.client_id + 1
         self.sent += message.action == "A"
@@ -201,7 +208,7 @@ class Blotter:
         self._open[order.client_id] = order
         return [OrderEvent(EventKind.SUBMITTED, order)]
 
-    def _apply_message(self, message: Told) -> list[OrderEvent]:
+    def _apply_message(self, message: Received) -> list[OrderEvent]:
         if message.sequence:
             if message.sequence <= self.sequence:
                 return []
@@ -223,7 +230,7 @@ class Blotter:
         if message.action == "U":
             return self._replaced(message)
         if message.action == "B":
-            return []  # positions keep a trade that was declared void: what becomes of it is for people to agree on
+            return self._voided(message)
         order = self._open.get(self._by_order_id.get(message.order_id, message.client_id))
         if order is None:
             self.unmatched += 1
@@ -235,7 +242,7 @@ class Blotter:
         # What an iceberg displays changes nothing that is kept here.
         return self._taken_away(order, message) if message.action in ("X", "D") else []
 
-    def _accepted(self, message: Told) -> list[OrderEvent]:
+    def _accepted(self, message: Received) -> list[OrderEvent]:
         self._pending.pop(message.client_id, None)
         known = self._open.get(message.client_id)
         if known is None and message.detail not in (Side.BUY, Side.SELL):
@@ -253,7 +260,7 @@ class Blotter:
         kind = EventKind.RECONCILED if is_news else EventKind.ACCEPTED
         return [OrderEvent(kind, order, message.time_ns, sequence=message.sequence)]
 
-    def _replaced(self, message: Told) -> list[OrderEvent]:
+    def _replaced(self, message: Received) -> list[OrderEvent]:
         """An order has another in its place: ours under another number, also where we have not asked for it."""
         asked = self._pending.pop(message.client_id, None)
         client_id = self._by_order_id.pop(int(message.detail), None) if message.detail.isdigit() else None
@@ -266,7 +273,7 @@ class Blotter:
         kind = EventKind.RECONCILED if asked is None else EventKind.REPLACED
         return [OrderEvent(kind, after, message.time_ns, sequence=message.sequence)]
 
-    def _executed(self, order: Order, message: Told) -> list[OrderEvent]:
+    def _executed(self, order: Order, message: Received) -> list[OrderEvent]:
         after = order.executed(message.volume_lots, last=message.action == "F")
         self.fills += 1
         self.filled_orders += after.status is OrderStatus.FILLED
@@ -275,7 +282,33 @@ class Blotter:
         lots, price_ticks, liquidity = message.volume_lots, message.price_ticks, message.detail
         return [OrderEvent(kind, after, message.time_ns, lots, price_ticks, liquidity, message.sequence, message.fee)]
 
-    def _taken_away(self, order: Order, message: Told) -> list[OrderEvent]:
+    def is_void(self, message: Received) -> bool:
+        """Return True if the trade that a B declares void was void before."""
+        return (message.detail, message.order_id) in self._void_matches
+
+    def _voided(self, message: Received) -> list[OrderEvent]:
+        """A trade is void; its order stays as the trade has left it."""
+        void = message.void
+        if void is None:
+            self.unmatched += not self.is_void(message)
+            return []
+        self.void_trades += 1
+        self._void_matches[message.detail, message.order_id] = None
+        if len(self._void_matches) > NEWEST_TRADES:
+            del self._void_matches[next(iter(self._void_matches))]
+        lots, price_ticks = message.volume_lots, message.price_ticks
+        # Only the trade is known of an order that ended long ago.
+        order = self.order(void.client_id) or Order(
+            void.client_id, message.symbol, void.side, lots, price_ticks, OrderStatus.FILLED, message.order_id, lots
+        )
+        return [
+            OrderEvent(
+                EventKind.TRADE_VOID, order, message.time_ns, lots, price_ticks, message.detail, message.sequence,
+                void.fee, message.order_id,
+            )
+        ]  # fmt: skip
+
+    def _taken_away(self, order: Order, message: Received) -> list[OrderEvent]:
         if message.action == "X":
             asked = self._pending.pop(message.client_id, None)
             # A replacement at the same price with fewer lots is carried out as a reduction.
@@ -295,7 +328,7 @@ class Blotter:
             )
         ]
 
-    def _refused(self, message: Told) -> list[OrderEvent]:
+    def _refused(self, message: Received) -> list[OrderEvent]:
         intent = self._pending.pop(message.client_id, None)
         if intent is None:
             return []

@@ -11,7 +11,7 @@ from algo_engine.backoff import LinkTimes
 from algo_engine.fees import FREE, FeeSchedule
 from deltabook.wire.access import PortSecurity
 
-__all__ = ["AlgoConfig", "ResultsAccess", "parse_address"]
+__all__ = ["AlgoConfig", "ResultsAccess"]
 
 
 class ResultsAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,7 +24,7 @@ class ResultsAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the process is told."""
+    """Configuration of the process."""
 
     strategies: tuple[str, ...]
     """Built-in names or paths to files."""
@@ -66,11 +66,3 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """So long without views, orders are cancelled."""
     links: LinkTimes = LinkTimes()
     """Patience with exchange and runtime."""
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """HOST:PORT in two; raises `ValueError`."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"expected HOST:PORT, was {address}")
-    return host.strip("[]"), int(port)

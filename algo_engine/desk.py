@@ -28,10 +28,11 @@ from collections.abc import Callable, Iterable
 from operator import index
 
 import msgspec
+from twisted.logger import Logger
 
 from algo_engine.blotter import Blotter
 from algo_engine.clocks import Clock
-from algo_engine.errors import LoginRefused
+from algo_engine.errors import JournalDamaged, LoginRefused
 from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import Journal
 from algo_engine.memories import Memories, Recovered
@@ -39,10 +40,11 @@ from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
-from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Record, Told
+from algo_engine.records import Checkpoint, Intent, Memory, Noted, Opened, Received, Record, VoidTrade
 from algo_engine.risk import Exposure, RiskGate
 from algo_engine.stages import OrderStages
-from algo_engine.trades import TradeSpool
+from algo_engine.trades import TradeSpool, trade_of
+from algo_engine.void_trades import TradeHistory
 from deltabook.wire.text import (
     PLAIN,
     Accepted,
@@ -64,9 +66,12 @@ class Desk:
     """Own orders of one broker; all its state is its journal.
 
     ``listener`` gets every event, when it is written down, and may call the desk; ``on_failure`` gets what the desk
-    cannot go on after. ``background`` is where requests are made durable behind their sending; without it they are
-    durable before.
+    cannot go on after. ``background`` is where requests are made durable behind their sending, and where the journal is
+    compacted; without it requests are durable before, and the journal is compacted within the call. With
+    ``syncs_before`` requests are durable before in any case.
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -82,6 +87,7 @@ class Desk:
         fees: FeeSchedule = FREE,
         compact_bytes: int = COMPACT_BYTES,
         background: Background | None = None,
+        syncs_before: bool = False,
         stages: OrderStages | None = None,
     ) -> None:
         self.broker_id = broker_id
@@ -98,6 +104,8 @@ class Desk:
         self._memories = Memories()
         self._has_remembered = False
         self.portfolio = Portfolio()
+        self._history: TradeHistory | None = None
+        """Own trades, from the first time on that one is declared void."""
         self._send: Callable[[bytes], None] | None = None
         self._outbox: list[Intent] = []
         self._is_flush_due = False
@@ -108,14 +116,15 @@ class Desk:
             clock=clock,
             now_ns=gate.now_ns,
             stages=self._stages,
-            background=background,
+            background=None if syncs_before else background,
             reserve=self._enter,
             on_failure=self._break,
         )
         self._unwanted: dict[int, None] = {}
         self._fence_id = 0
         self._is_synchronised = False
-        self._is_broken = False
+        self._is_broken = self._is_compacting = False
+        self._background = background or _at_once
         self.kill_reason = ""
         """Why the kill switch was thrown, empty while it was not."""
         self._recover()
@@ -182,7 +191,7 @@ class Desk:
         )
 
     def cancel(self, client_id: int) -> None:
-        """Take an order out of the market as soon as the exchange can be told; one that has ended is left alone."""
+        """Take an order out of the market as soon as the exchange can be asked; one that has ended is left alone."""
         order = self._blotter.order(client_id)
         if order is not None and order.is_open:
             self._unwanted[client_id] = None
@@ -236,7 +245,7 @@ class Desk:
             self.is_killed, self.kill_reason = True, reason
         self.cancel_all()
 
-    # Told by the connection.
+    # Called by the connection.
 
     def login(self) -> InteractiveLogin:
         """Return the login: the broker, and the first message wanted of the private stream."""
@@ -267,11 +276,15 @@ class Desk:
         r = response
         if r.action == "H" or (r.sequence and r.broker_id != self.broker_id):
             return
-        message = Told(r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail)
+        message = Received(
+            r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail
+        )
         self._unwant_refused(message)
         if r.action in ("E", "F"):
             fee = self._fees.fee(r.symbol, r.detail, r.volume, r.price)
             message = msgspec.structs.replace(message, fee=fee) if fee else message
+        elif r.action == "B":
+            message = self._with_trade(message)
         self._enter(message)
         if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
             self._synchronised()
@@ -300,7 +313,7 @@ class Desk:
         if not records:
             self._journal.compact(Checkpoint(self.broker_id))
         for record in records:
-            self._keep_fills(self._fold(record))
+            self._keep_trades(self._fold(record))
         if self._blotter.reserved_client_id > self._blotter.last_client_id:
             # Requests with these numbers may have been sent, and lost by the disk.
             self._enter(Noted(self._blotter.reserved_client_id))
@@ -318,18 +331,45 @@ class Desk:
             self.portfolio = Portfolio(record.holdings)
             self._memories.restore(record.memories)
         events = self._blotter.apply(record)
-        self._memories.heard(events)
+        self._memories.received(events)
         for event in events:
             if event.is_fill:
                 order = event.order
                 self.portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
+            elif isinstance(record, Received) and record.void is not None:
+                self.portfolio.restate(record.symbol, record.void.holding)
         return events
 
+    def _with_trade(self, message: Received) -> Received:
+        """Return a B with the trade that it declares void, unless that was void before or is not known."""
+        m = message
+        if self._is_broken or m.sequence != self._blotter.sequence + 1 or self._blotter.is_void(m):
+            return m
+        try:
+            if self._history is None:
+                # A crash may have left rows of later messages in the list.
+                self._history = TradeHistory(row for row in self._spool.rows() if row.sequence < m.sequence)
+        except (OSError, JournalDamaged) as error:
+            self._break(error)
+            return m
+        trade = self._history.find(m.order_id, m.volume_lots, m.price_ticks)
+        if trade is None:
+            self._log.warn(
+                "expected the void trade {match} of order {order} in the list of trades of broker {broker}, was none: "
+                "the position keeps it",
+                match=m.detail,
+                order=m.order_id,
+                broker=self.broker_id,
+            )
+            return m
+        holding = self._history.holding(trade.symbol, without=trade)
+        return msgspec.structs.replace(m, void=VoidTrade(trade.client_id, Side(trade.side), trade.fee, holding))
+
     def _enter(self, record: Record) -> None:
-        """Fold and write a record, then tell the strategy; one that changes nothing is not written."""
+        """Fold and write a record, then notify the strategy; one that changes nothing is not written."""
         before = self._blotter.sequence
         events = self._fold(record)
-        if isinstance(record, Told) and record.sequence and self._blotter.sequence == before:
+        if isinstance(record, Received) and record.sequence and self._blotter.sequence == before:
             return
         self._write(record, events)
         for event in events:
@@ -341,20 +381,22 @@ class Desk:
         if self._is_broken:
             return
         try:
-            self._keep_fills(events)
+            self._keep_trades(events)
             self._journal.append(record)
         except OSError as error:
             self._break(error)
 
-    def _break(self, error: OSError) -> None:
+    def _break(self, error: Exception) -> None:
         if not self._is_broken:
             self._is_broken = True
             self._on_failure(error)
 
-    def _keep_fills(self, events: Iterable[OrderEvent]) -> None:
+    def _keep_trades(self, events: Iterable[OrderEvent]) -> None:
         for event in events:
-            if event.is_fill:
+            if event.changes_position:
                 self._spool.add(event)
+                if self._history is not None:
+                    self._history.add(trade_of(event, "", self.broker_id))
 
     def _objection(self, order: Order, *, is_new: bool = True) -> str:
         if self.is_killed:
@@ -444,7 +486,7 @@ class Desk:
                 intent_id = self._blotter.last_client_id + 1
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
-    def _unwant_refused(self, message: Told) -> None:
+    def _unwant_refused(self, message: Received) -> None:
         """A cancellation that the exchange refuses is not repeated; one that never reached it is, and one that a
         replacement has overtaken: the order has another number by now."""
         if message.action != "R":
@@ -464,19 +506,43 @@ class Desk:
         self.on_synchronised()
 
     def _compact_if_large(self) -> None:
-        if self._journal.size_bytes < self._compact_at_bytes or self._is_broken or self._memories.is_recovering:
+        is_busy = self._is_compacting or self._is_broken or self._memories.is_recovering
+        if is_busy or self._journal.size_bytes < self._compact_at_bytes:
             return
         state = msgspec.structs.replace(
             self._blotter.checkpoint(), holdings=self.portfolio.holdings, memories=self._memories.data
         )
         try:
-            self._spool.sync()
-            self._journal.compact(state)
-            self._sync.made_durable()
+            sync_trades, replace_journal = self._spool.begin_sync(), self._journal.begin_compaction(state)
         except OSError as error:
-            self._on_failure(error)
+            self._break(error)
+            return
+
+        def work() -> float:
+            sync_trades()  # the journal only forgets a fill after the list of trades is on disk
+            replace_journal()
+            return 0.0
+
+        self._is_compacting = True
+        self._background(work, self._compacted)
+
+    def _compacted(self, result: float | OSError) -> None:
+        self._is_compacting = False
+        if isinstance(result, OSError):
+            self._break(result)
+            return
+        self._journal.end_compaction()
         # A state that is large itself is not written again for every message.
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._journal.size_bytes)
+
+
+def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
+    """`Background` without another thread."""
+    try:
+        result: float | OSError = work()
+    except OSError as error:
+        result = error
+    ended(result)
 
 
 def _whole(what: str, number: int) -> int:

@@ -104,8 +104,7 @@ class Engine:
                 break
 
     def views_lost(self, views: Iterable[str] | None = None) -> None:
-        """Nothing is heard of some views, or of all: after a while, strategies must not stand in the market with what
-        they knew."""
+        """Some views, or all, are stale: after a while, strategies must not stand in the market with what they knew."""
         self._fresh -= set(self._fresh if views is None else views)
         self._clock.callLater(self._stale_s, self._cancel_if_stale)
 

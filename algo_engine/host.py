@@ -14,7 +14,7 @@ from algo_engine.desk import Desk
 from algo_engine.loader import LoadedStrategy
 from algo_engine.memories import Recovered
 from algo_engine.mirror import ViewMirror
-from algo_engine.order import Order, OrderEvent, Side
+from algo_engine.order import EventKind, Order, OrderEvent, Side
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from algo_engine.strategy import Context
@@ -55,7 +55,7 @@ class StrategyHost(Context):
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
         self.on_fill: Callable[[OrderEvent], None] = lambda event: None
-        """Hears of every execution, also before the start."""
+        """Called for every execution and every void trade, also before the start."""
         self._strategy = loaded.strategy
         self._mirror, self._quotes, self._now_ns = mirror, quotes, now_ns
         self._timers = Timers(clock, self._timer_due)
@@ -70,14 +70,14 @@ class StrategyHost(Context):
         self.is_started = True
         self._calls.clear()
         self._strategy.context = self
-        self._tell(self._strategy.on_start, self)
+        self._notify(self._strategy.on_start, self)
         if not self.failure:
             self.desk.end_recovery()
 
     def change(self, change: ViewChange) -> None:
-        """A view changed; strategies hear of what they declared."""
+        """A view changed; strategies are notified of what they declared."""
         if self.is_started and change.view in self.views:
-            self._tell(self._strategy.on_view_change, change)
+            self._notify(self._strategy.on_view_change, change)
         if change.view == QUOTE_VIEW:
             self._limit_loss()
 
@@ -93,12 +93,12 @@ class StrategyHost(Context):
         if view not in self.loaded.strategy.views and view != QUOTE_VIEW:
             self.views.discard(view)
         if self.is_started:
-            self._tell(self._strategy.on_view_error, view, reason)
+            self._notify(self._strategy.on_view_error, view, reason)
 
     def stop(self) -> None:
-        """Tell the strategy, then cancel all its orders and take no new ones."""
+        """Notify the strategy, then cancel all its orders and take no new ones."""
         if self.is_started and not self.failure:
-            self._tell(self._strategy.on_stop)
+            self._notify(self._strategy.on_stop)
         self._timers.clear()
         self.is_started = False
         self.desk.kill("the engine stops")
@@ -115,7 +115,7 @@ class StrategyHost(Context):
         self.desk.kill(reason)
         self.on_failed()
 
-    def _tell(self, method: Callable[..., None], *arguments: Any) -> None:
+    def _notify(self, method: Callable[..., None], *arguments: Any) -> None:
         """Call the strategy, now or when it has returned from what it is doing."""
         self._calls.append((method, arguments))
         if self._is_busy:
@@ -133,15 +133,25 @@ class StrategyHost(Context):
             self._is_busy = False
 
     def _order_event(self, event: OrderEvent) -> None:
-        if event.is_fill:
+        if event.changes_position:
             self.on_fill(event)
             self._limit_loss()
+        if event.kind is EventKind.TRADE_VOID:
+            self._log.warn(
+                "{name}: match {match} is void: {lots} lots of {symbol} at {price} ticks, order {order}",
+                name=self.name,
+                match=event.reason,
+                lots=event.volume_lots,
+                symbol=event.order.symbol,
+                price=event.price_ticks,
+                order=event.order.client_id,
+            )
         if self.is_started:
-            self._tell(self._strategy.on_order_event, event)
+            self._notify(self._strategy.on_order_event, event)
 
     def _timer_due(self, name: str) -> None:
         if self.is_started:
-            self._tell(self._strategy.on_timer, name)
+            self._notify(self._strategy.on_timer, name)
 
     def _limit_loss(self) -> None:
         most = self.desk.gate.limits.max_loss

@@ -12,8 +12,10 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO, Final, Protocol
 
 import msgspec
@@ -56,9 +58,22 @@ class Journal(Protocol):
         """
         ...
 
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
+        """Begin a journal of one checkpoint, and return what durably replaces this one by it.
+
+        The result is called once on any thread; when it has returned, `end_compaction` is called on this one. Records
+        that are appended meanwhile are in both journals. Both raise `OSError`: then nothing more may be appended.
+        """
+        ...
+
+    def end_compaction(self) -> None:
+        """Append to the new journal only; without effect on a journal that is closed."""
+        ...
+
     def compact(self, state: Checkpoint) -> None:
         """Replace everything by one checkpoint, atomically and durably; raises `OSError`."""
-        ...
+        self.begin_compaction(state)()
+        self.end_compaction()
 
     @property
     def size_bytes(self) -> int:
@@ -70,7 +85,7 @@ class Journal(Protocol):
         ...
 
 
-class MemoryJournal:
+class MemoryJournal(Journal):
     """A journal without a disk, for backtests; ``durable`` is what would survive a crash of the machine."""
 
     def __init__(self, durable: list[Record] | None = None) -> None:
@@ -113,12 +128,22 @@ class MemoryJournal:
 
         return sync
 
-    def compact(self, state: Checkpoint) -> None:
-        """See `Journal.compact`."""
-        self._removed += len(self.durable) + len(self._written)
-        self.durable = [state]
-        self._written.clear()
-        self._in_system = 0
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
+        """See `Journal.begin_compaction`."""
+        end = self._removed + len(self.durable) + len(self._written)
+
+        def replace() -> None:
+            records = self.durable + self._written
+            kept, survivors = end - self._removed, len(self.durable) + self._in_system
+            self.durable = [state, *records[kept:survivors]]
+            self._written = records[max(kept, survivors) :]
+            self._removed += kept - 1 if kept else 0
+            self._in_system = 0
+
+        return replace
+
+    def end_compaction(self) -> None:
+        """See `Journal.end_compaction`."""
 
     @property
     def size_bytes(self) -> int:
@@ -130,7 +155,7 @@ class MemoryJournal:
         self.sync()
 
 
-class FileJournal:
+class FileJournal(Journal):
     """A journal in a file; one process at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -138,8 +163,15 @@ class FileJournal:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The lock is on a file of its own, because compaction replaces the journal's.
         self._lock = _locked(path.with_suffix(".lock"))
-        path.with_suffix(".new").unlink(missing_ok=True)
+        self._new_path = path.with_suffix(".new")
+        self._new_path.unlink(missing_ok=True)
         self._file: IO[bytes] | None = None
+        self._new_file: IO[bytes] | None = None
+        """The journal that is to replace this one. Until it is the only one, a crash may leave either under the name,
+        so both get every record and are synced together."""
+        self._new_bytes = 0
+        self._renaming = Lock()
+        self._is_closed = False
         self._size_bytes = 0
         self._is_dirty = False
         self._failure: OSError | None = None
@@ -168,71 +200,106 @@ class FileJournal:
     def append(self, record: Record) -> None:
         """See `Journal.append`."""
         assert self._file is not None, "compact() starts a new journal"
-        self._size_bytes += self._file.write(_framed(record))
+        data = _framed(record)
+        self._size_bytes += self._file.write(data)
+        if self._new_file is not None:
+            self._new_bytes += self._new_file.write(data)
         self._is_dirty = True
 
     def write(self) -> None:
         """See `Journal.write`."""
-        if self._file is not None:
-            self._file.flush()
+        for file in self._files:
+            file.flush()
 
     def sync(self) -> None:
         """See `Journal.sync`."""
         if self._failure is not None:
             raise self._failure
-        if self._file is not None and self._is_dirty:
-            self._file.flush()
-            os.fsync(self._file.fileno())
+        if self._is_dirty:
+            for file in self._files:
+                file.flush()
+                os.fsync(file.fileno())
             self._is_dirty = False
 
     def begin_sync(self) -> Callable[[], None]:
         """See `Journal.begin_sync`; after a failure `sync` fails as well."""
         assert self._file is not None, "compact() starts a new journal"
-        self._file.flush()
-        # A descriptor of its own: compaction and `close` may close the file while another thread syncs it.
-        descriptor = os.dup(self._file.fileno())
+        self.write()
+        # Descriptors of their own: compaction and `close` may close the files while another thread syncs them.
+        descriptors = [os.dup(file.fileno()) for file in self._files]
 
         def sync() -> None:
-            try:
-                os.fsync(descriptor)
-            except OSError as error:
-                # The system reports a failed write once, and forgets it: another fsync would succeed.
-                self._failure = error
-                raise
-            finally:
-                os.close(descriptor)
+            with self._closing(descriptors):
+                for descriptor in descriptors:
+                    os.fsync(descriptor)
 
         return sync
 
-    def compact(self, state: Checkpoint) -> None:
-        """See `Journal.compact`: a complete new file takes the old one's name, or the old one stays."""
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
+        """See `Journal.begin_compaction`: a complete new file takes the old one's name, or the old one stays."""
         data = _framed(state)
-        hidden = self._path.with_suffix(".new")
-        with hidden.open("wb") as file:
+        file = self._new_path.open("wb")
+        try:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        hidden.rename(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
+            descriptor, directory = os.dup(file.fileno()), os.open(self._path.parent, os.O_RDONLY)
+        except OSError:
+            with suppress(OSError):
+                file.close()
+            raise
+        self._new_file, self._new_bytes = file, len(data)
+
+        def replace() -> None:
+            with self._closing((descriptor, directory)):
+                os.fsync(descriptor)
+                with self._renaming:
+                    # Another process may hold a journal that is closed.
+                    if not self._is_closed:
+                        self._new_path.rename(self._path)
+                        os.fsync(directory)
+
+        return replace
+
+    def end_compaction(self) -> None:
+        """See `Journal.end_compaction`."""
+        if self._new_file is None or self._is_closed:
+            return
+        old, self._file, self._new_file = self._file, self._new_file, None
+        self._size_bytes = self._new_bytes
+        if old is not None:
+            with suppress(OSError):  # what it has no room for is in the new file as well
+                old.close()
+
+    @property
+    def _files(self) -> list[IO[bytes]]:
+        return [file for file in (self._file, self._new_file) if file is not None]
+
+    @contextmanager
+    def _closing(self, descriptors: Iterable[int]) -> Iterator[None]:
+        """Close descriptors after their use, which makes a later `sync` fail if it has failed: the system reports a
+        failed write once, and forgets it, so another fsync would succeed."""
         try:
-            os.fsync(directory)
+            yield
+        except OSError as error:
+            self._failure = error
+            raise
         finally:
-            os.close(directory)
-        if self._file is not None:
-            self._file.close()
-        self._file = self._path.open("ab")
-        self._size_bytes, self._is_dirty = len(data), False
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def release(self) -> None:
         """Let go of a journal that was not read."""
         self._lock.close()
 
     def close(self) -> None:
-        """See `Journal.close`."""
+        """See `Journal.close`; a compaction that has not replaced the file yet never does."""
+        with self._renaming:
+            self._is_closed = True
         try:
             self.sync()
-            if self._file is not None:
-                self._file.close()
+            for file in self._files:
+                file.close()
+            self._new_path.unlink(missing_ok=True)
         finally:
             self._lock.close()
 

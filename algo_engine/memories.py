@@ -2,7 +2,7 @@
 
 ```
 journal ──Memory──▶ data by name ──────────────┐
-   └──────Told, Intent──▶ order events since ──┴─▶ Recovered ──▶ Strategy.on_start
+   └──Received, Intent──▶ order events since ──┴─▶ Recovered ──▶ Strategy.on_start
 ```
 
 A memory is written after the events that it takes into account. Whatever the death of a process has cut off behind it,
@@ -70,7 +70,7 @@ class Memories:
             if not self.data:
                 self._events.clear()
 
-    def heard(self, events: Sequence[OrderEvent]) -> None:
+    def received(self, events: Sequence[OrderEvent]) -> None:
         """Take in events of own orders."""
         if self.is_recovering:
             self._events += events

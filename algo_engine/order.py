@@ -146,6 +146,7 @@ class EventKind(StrEnum):
     FILLED = "filled"
     REDUCED = "reduced"
     REPLACED = "replaced"
+    TRADE_VOID = "trade_void"
     TRIGGERED = "triggered"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
@@ -168,17 +169,24 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     time_ns: int = 0
     """Market time of what the exchange said, 0 for our own steps."""
     volume_lots: int = 0
-    """Executed or taken away by this step."""
+    """Executed or taken away by this step, or executed by the trade that is void."""
     price_ticks: int = 0
-    """Price of an execution."""
+    """Price of an execution, or of the trade that is void."""
     reason: str = ""
-    """Why, for refusals and cancellations; maker or taker for executions."""
+    """Why, for refusals and cancellations; maker or taker for executions; the number of the match for a void trade."""
     sequence: int = 0
     """Position in the private stream, 0 for our own steps."""
     fee: int = 0
-    """Fee of an execution, ticks × lots; negative for a rebate."""
+    """Fee of an execution, ticks × lots, negative for a rebate; of a void trade the fee that is given back."""
+    order_id: int = 0
+    """The exchange's number that the order of a void trade had; else 0."""
 
     @property
     def is_fill(self) -> bool:
         """True if lots changed hands."""
         return self.kind in (EventKind.PARTIALLY_FILLED, EventKind.FILLED)
+
+    @property
+    def changes_position(self) -> bool:
+        """True for an execution, and for a trade that is void."""
+        return self.is_fill or self.kind is EventKind.TRADE_VOID

@@ -60,11 +60,11 @@ class OrdersConnection(LineOnlyReceiver):
         if ITCPTransport.providedBy(self.transport):
             cast(Any, self.transport).setTcpNoDelay(True)
         self._stream().write(text.encode_login(self._reader.login()))
-        self._watchdog.heard()
+        self._watchdog.received()
 
     def dataReceived(self, data: bytes) -> None:
         """Lines, or pieces of them."""
-        self._watchdog.heard()
+        self._watchdog.received()
         super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
 
     def lineReceived(self, line: bytes) -> None:
@@ -82,7 +82,7 @@ class OrdersConnection(LineOnlyReceiver):
             self._stream().loseConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Tell the desk, and try again."""
+        """Notify the desk, and try again."""
         self._watchdog.stop()
         self._reader.lost()
         cause = "closed by the exchange" if isinstance(reason.value, ConnectionDone) else reason.getErrorMessage()
@@ -114,7 +114,7 @@ class OrdersConnection(LineOnlyReceiver):
         return cast(Stream, self.transport)
 
     def _silent(self) -> None:
-        self._log.warn("exchange: nothing heard; connecting again")
+        self._log.warn("exchange: no data; connecting again")
         self._stream().abortConnection()
 
 

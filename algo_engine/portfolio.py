@@ -84,6 +84,10 @@ class Portfolio:
         """Enter one execution."""
         self._holdings[symbol] = self.holding(symbol).after(side, volume_lots, price_ticks, fee)
 
+    def restate(self, symbol: str, holding: Holding) -> None:
+        """Replace the holding of a symbol: one of its trades is void."""
+        self._holdings[symbol] = holding
+
     def profit(self, symbol: str, mark_ticks: int | None) -> ProfitAndLoss:
         """Profit of a symbol with its open position worth ``mark_ticks`` a lot."""
         holding = self.holding(symbol)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from algo_engine.order import Order
+from algo_engine.order import Order, Side
 from algo_engine.portfolio import Holding
 
 __all__ = [
@@ -13,9 +13,10 @@ __all__ = [
     "Memory",
     "Noted",
     "Opened",
+    "Received",
     "Record",
     "Reserved",
-    "Told",
+    "VoidTrade",
     "decode_record",
     "encode_record",
 ]
@@ -49,7 +50,20 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
         return self.action == "D" and self.target == 0
 
 
-class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
+class VoidTrade(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The own trade that a message declares void, and what is held without it (see `algo_engine.void_trades`)."""
+
+    client_id: int
+    """Our own number of the order."""
+    side: Side
+    """Side of the order."""
+    fee: int
+    """Fee of the trade, which is given back."""
+    holding: Holding
+    """Holding of the symbol as if the trade had never been."""
+
+
+class Received(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     """One message of the private stream."""
 
     sequence: int
@@ -59,7 +73,7 @@ class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     order_id: int
     """The exchange's order."""
     action: str
-    """A, E, F, X, D, U, N, T or R."""
+    """A, E, F, X, D, U, N, T, B or R."""
     volume_lots: int
     """See `deltabook.wire.text.Response`."""
     price_ticks: int
@@ -72,6 +86,8 @@ class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     """See `deltabook.wire.text.Response`."""
     fee: int = 0
     """Fee of an execution, ticks × lots, by the schedule in force when it arrived."""
+    void: VoidTrade | None = None
+    """Trade that a B declares void; None if it was void before, or is not in the list of trades."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
@@ -132,6 +148,10 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """Requests to buy or sell so far."""
     rejected: int = 0
     """Orders refused by the exchange."""
+    void_trades: int = 0
+    """Executions so far that were declared void later."""
+    void_matches: list[tuple[str, int]] = []
+    """The newest of them, by the number of the match and the exchange's number of the order."""
     day: int = 0
     """Day of the newest request to buy, sell or replace, counted from the UTC epoch."""
     sent_on_day: int = 0
@@ -150,8 +170,8 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """Version of this record."""
 
 
-Record = Checkpoint | Opened | Noted | Reserved | Intent | Told | Memory
-_Line = Opened | Noted | Reserved | Intent | Told | Memory
+Record = Checkpoint | Opened | Noted | Reserved | Intent | Received | Memory
+_Line = Opened | Noted | Reserved | Intent | Received | Memory
 
 _encoder = msgspec.msgpack.Encoder()
 _lines = msgspec.msgpack.Decoder(_Line)

@@ -30,7 +30,7 @@ class _Requested:
 
 
 class RequestedViews:
-    """Asks the link for each view once, and tells every strategy that wants it of the outcome."""
+    """Asks the link for each view once, and notifies every strategy that wants it of the outcome."""
 
     def __init__(self, link: ViewLink, mirror: ViewMirror, *, is_kept: bool) -> None:
         """``is_kept``: views stay when the strategies that asked for them stop."""

@@ -11,19 +11,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import readBody
-from twisted.web.http_headers import Headers
 
 from algo_engine.backoff import LinkTimes, Retry, Watchdog
 from algo_engine.clocks import Clock
 from algo_engine.errors import AlgoError, ResultsRefused, ViewNotOffered
+from deltabook.wire.http.peer import RefusedError
+from deltabook.wire.http.reactor import ReactorPort
 from deltabook.wire.results import Frame, FrameDecoder, FrameError
 
 __all__ = ["ResultsLink", "check_offer"]
 
 
 _NOT_LET_IN = (401, 403)
-_REASON_BYTES = 500
 
 
 class _Column(msgspec.Struct, frozen=True):
@@ -70,11 +69,11 @@ class _Frames(Protocol):
         self._decoder = FrameDecoder()
 
     def connectionMade(self) -> None:
-        self._watchdog.heard()
+        self._watchdog.received()
 
     def dataReceived(self, data: bytes) -> None:
         self._on_read()
-        self._watchdog.heard()
+        self._watchdog.received()
         try:
             for frame in self._decoder.feed(data):
                 self._on_frame(frame)
@@ -93,20 +92,6 @@ class _Frames(Protocol):
             abort()
 
 
-def _body(response: Any) -> Deferred[bytes]:
-    if response.code in _NOT_LET_IN:
-        body: Deferred[bytes] = readBody(response)
-        return body.addCallback(_not_let_in, response.code)
-    if response.code != 200:
-        raise ConnectionError(f"HTTP {response.code}")
-    return readBody(response)
-
-
-def _not_let_in(body: bytes, code: int) -> bytes:
-    lines = body[:_REASON_BYTES].decode("utf-8", "replace").strip().splitlines() or ["nothing"]
-    raise ResultsRefused(f"expected the runtime to let us in (--results-token-file), was HTTP {code}: {lines[0]}")
-
-
 class ResultsLink:
     """Asks once for the list of views, then keeps one subscription to all views wanted."""
 
@@ -115,8 +100,7 @@ class ResultsLink:
     def __init__(
         self,
         *,
-        agent: Any,
-        address: str,
+        port: ReactorPort,
         wanted: Mapping[str, Iterable[str]],
         on_frame: Callable[[Frame], None],
         on_subscribed: Callable[[], None],
@@ -124,17 +108,15 @@ class ResultsLink:
         on_failure: Callable[[Exception], None],
         clock: Clock,
         times: LinkTimes,
-        scheme: str = "http",
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
         """``on_read`` is called with every piece of the stream, before the frames that it completes are handled."""
         self._on_read = on_read
-        self._scheme = scheme
-        self._agent, self._address, self._wanted = agent, address, dict(wanted)
+        self._port, self._wanted = port, dict(wanted)
         self._on_frame, self._on_failure = on_frame, on_failure
         self._on_subscribed, self._on_lost = on_subscribed, on_lost
-        self._retry = Retry(clock, times, f"the runtime at {address}", on_failure)
-        self._watchdog = Watchdog(clock, times.silence_s, lambda: self.broken("nothing heard"))
+        self._retry = Retry(clock, times, f"the runtime at {port.peer.where}", on_failure)
+        self._watchdog = Watchdog(clock, times.silence_s, lambda: self.broken("no data"))
         self._frames: _Frames | None = None
         self._is_checked = False
         self._is_stopped = False
@@ -150,9 +132,8 @@ class ResultsLink:
         if self._is_checked:
             self._subscribe()
             return
-        self._request = self._get("/v1/views")
-        self._request.addCallback(_body).addCallback(self._offered)
-        self._request.addErrback(self._unreachable)
+        self._request = Deferred.fromCoroutine(self._port.ask("GET", "/v1/views"))
+        self._request.addCallback(self._offered).addErrback(self._unreachable)
 
     def stop(self) -> None:
         """Close for good."""
@@ -177,12 +158,6 @@ class ResultsLink:
         self._on_lost()
         self._retry.again(self.start, reason)
 
-    def _get(self, path: str) -> Deferred[Any]:
-        request: Deferred[Any] = self._agent.request(
-            b"GET", f"{self._scheme}://{self._address}{path}".encode(), Headers({}), None
-        )
-        return request
-
     def _offered(self, data: bytes) -> None:
         try:
             check_offer(data, self._wanted)
@@ -195,12 +170,12 @@ class ResultsLink:
 
     def _subscribe(self) -> None:
         names = ",".join(quote(view, safe="") for view in self._wanted)
-        self._request = self._get(f"/v1/changes?views={names}")
+        self._request = self._port.begin("GET", f"/v1/changes?views={names}")
         self._request.addCallbacks(self._subscribed, self._unreachable)
 
     def _subscribed(self, response: Any) -> None:
         if response.code != 200:
-            readBody(response).addBoth(lambda _: None)
+            self._port.read(response).addBoth(lambda _: None)
             self.disconnected(f"HTTP {response.code}")
             return
         self._retry.succeeded()
@@ -211,8 +186,13 @@ class ResultsLink:
     def _unreachable(self, failure: Failure) -> None:
         if self._is_stopped:
             return
-        if isinstance(failure.value, AlgoError):
+        error: object = failure.value
+        if isinstance(error, RefusedError) and error.status in _NOT_LET_IN:
+            error = ResultsRefused(
+                f"expected the runtime to let us in (--results-token-file), was HTTP {error.status}: {error}"
+            )
+        if isinstance(error, AlgoError):
             self._is_stopped = True
-            self._on_failure(failure.value)
+            self._on_failure(error)
             return
         self._retry.again(self.start, failure.getErrorMessage())

@@ -2,8 +2,8 @@
 
 A view may read others that were asked for before it: it is added once the runtime has answered for those, and dropped
 before them. A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's.
-What was added is written down in a file, so that a process that was killed drops it the next time, or puts another in
-its place.
+What is to be added is written down in a file before it is asked for, and taken out when it is refused or dropped: a
+process that was killed drops it the next time, or puts another in its place.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from urllib.parse import quote
 from zlib import crc32
 
 import msgspec
-from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.error import ConnectError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import readBody
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IBodyProducer
-from zope.interface import implementer
 
 from algo_engine.backoff import LinkTimes, Retry
 from algo_engine.clocks import Clock
@@ -33,6 +30,7 @@ from algo_engine.results_link import ResultsLink
 from algo_engine.view_link import Lane
 from deltabook.wire.catalogue import AddViews, NewView
 from deltabook.wire.directories import set_aside
+from deltabook.wire.http.reactor import ReactorPort
 
 __all__ = ["RuntimeViews"]
 
@@ -49,30 +47,8 @@ class _Offer(msgspec.Struct, frozen=True):
     sql: str = ""
 
 
-@implementer(IBodyProducer)
-class _Body:
-    """A body that is sent at once."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.length = len(data)
-
-    def startProducing(self, consumer: Any) -> Deferred[None]:
-        consumer.write(self._data)
-        return succeed(None)
-
-    def pauseProducing(self) -> None:
-        """All is written."""
-
-    def resumeProducing(self) -> None:
-        """All is written."""
-
-    def stopProducing(self) -> None:
-        """All is written."""
-
-
 class _Owned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file: views that were added and are not dropped yet."""
+    """The file: views that were asked for and are neither refused nor dropped yet."""
 
     views: dict[str, str]
     """View → its SQL."""
@@ -93,21 +69,21 @@ class RuntimeViews:
     def __init__(
         self,
         *,
-        agent: Any,
-        url: str,
+        port: ReactorPort,
         file: Path,
         make_link: Callable[[str], ResultsLink],
         clock: Clock,
         times: LinkTimes,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """``url`` is that of the service without a path; ``file`` holds what was added; ``make_link`` makes what
-        follows one view."""
-        self._agent, self._url, self._file, self._make_link = agent, url, file, make_link
+        """``file`` holds what was added; ``make_link`` makes what follows one view."""
+        self._port, self._file, self._make_link = port, file, make_link
         self._clock, self._times, self._on_failure = clock, times, on_failure
         self._links: dict[str, ResultsLink] = {}
         self._retries: dict[str, Retry] = {}
         self._owned = self._read()
+        self._unanswered: set[str] = set()
+        """Views of the file that the runtime has not answered for: it may refuse them, as they are somebody else's."""
         self._drops: dict[str, Deferred[Any]] = {}
         self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
         """Views that may read one that is being added: their SQL, and the request for later."""
@@ -118,22 +94,35 @@ class RuntimeViews:
         retry = self._retries[view] = Retry(self._clock, self._times, "the runtime's catalogue", self._on_failure)
 
         def ask() -> None:
-            sent = self._request(b"POST", "/v1/views", body)
+            if view not in self._owned:
+                self._unanswered.add(view)
+                try:
+                    self._own(view, sql)
+                except OSError as error:
+                    self._on_failure(error)
+                    return
+            sent = self._port.begin("POST", "/v1/views", body)
             sent.addCallback(self._read_answer).addCallbacks(answered, unreachable)
 
         def unreachable(failure: Failure) -> None:
+            if not isinstance(failure.value, ConnectError):
+                self._unanswered.discard(view)  # the request may have arrived, and the view be there
             if view in self._retries:
                 retry.again(ask, failure.getErrorMessage())
 
         def answered(answer: tuple[int, str]) -> None:
             code, reason = answer
+            is_late = code >= 500 or code == _TOO_MANY
+            if code < 400:
+                self._unanswered.discard(view)
+                self._own(view, sql)
+            elif view in self._unanswered and (not is_late or view not in self._retries):
+                self._unanswered.remove(view)
+                self._disown(view)
             if view not in self._retries:
                 if code < 400:
-                    # Nobody wants it any more: it was dropped while it was being added.
-                    self._owned[view] = sql
-                    self.drop(view)
-                return
-            if code >= 500 or code == _TOO_MANY:
+                    self.drop(view)  # nobody wants it any more: it was dropped while it was being added
+            elif is_late:
                 retry.again(ask, reason)
             elif code >= 400 and not same_sql(self._owned.get(view, sql), sql):
                 # The view is that of an earlier run, which was killed.
@@ -141,8 +130,6 @@ class RuntimeViews:
             elif code >= 400:
                 self._compare(view, sql, reason, finish)
             else:
-                self._owned[view] = sql
-                self._write()
                 finish("")
 
         def finish(reason: str) -> None:
@@ -176,7 +163,7 @@ class RuntimeViews:
             retry.cancel()
         if link is not None:
             link.stop()
-        if view in self._owned:
+        if view in self._owned and view not in self._unanswered:
             readers = [self._drops[name] for name in self._drops if view in _words(self._owned.get(name, ""))]
             dropped: Deferred[Any] = DeferredList(readers).addCallback(lambda _: self._remove(view))
             self._drops[view] = dropped.addErrback(
@@ -185,7 +172,7 @@ class RuntimeViews:
         self._ask_waiting()
 
     def stop(self) -> Deferred[Any]:
-        """Follow nothing any more; the result comes when the runtime has heard of all that is dropped."""
+        """Follow nothing any more; fires when the runtime has answered for every dropped view."""
         for link in self._links.values():
             link.stop()
         for retry in self._retries.values():
@@ -206,18 +193,11 @@ class RuntimeViews:
             is_same = view in self._owned or same_sql(offers.get(view, ""), sql)
             finish("" if view in offers and is_same else refusal)
 
-        sent = self._request(b"GET", "/v1/views")
+        sent = self._port.begin("GET", "/v1/views")
         sent.addCallback(self._read_answer, most_bytes=None).addCallbacks(listed, lambda _: finish(refusal))
 
-    def _request(self, method: bytes, path: str, body: bytes | None = None) -> Deferred[Any]:
-        headers = Headers({"Content-Type": ["application/json"]} if body else {})
-        sent: Deferred[Any] = self._agent.request(
-            method, f"{self._url}{path}".encode(), headers, _Body(body) if body else None
-        )
-        return sent
-
     def _read_answer(self, response: Any, most_bytes: int | None = _REASON_BYTES) -> Deferred[tuple[int, str]]:
-        read: Deferred[bytes] = readBody(response)
+        read = self._port.read(response)
         return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
 
     def _remove(self, view: str) -> Deferred[Any]:
@@ -226,10 +206,9 @@ class RuntimeViews:
         def answered(answer: tuple[int, str]) -> None:
             if answer[0] >= 400:
                 self._log.warn("view {view} is not dropped: {said}", view=view, said=answer[1])
-            self._owned.pop(view, None)
-            self._write()
+            self._disown(view)
 
-        sent = self._request(b"DELETE", f"/v1/views/{quote(view, safe='')}")
+        sent = self._port.begin("DELETE", f"/v1/views/{quote(view, safe='')}")
         return sent.addCallback(self._read_answer).addCallback(answered)
 
     def _read(self) -> dict[str, str]:
@@ -249,6 +228,15 @@ class RuntimeViews:
             aside=set_aside(self._file),
         )
         return {}
+
+    def _own(self, view: str, sql: str) -> None:
+        if self._owned.get(view) != sql:
+            self._owned[view] = sql
+            self._write()
+
+    def _disown(self, view: str) -> None:
+        if self._owned.pop(view, None) is not None:
+            self._write()
 
     def _write(self) -> None:
         hidden = self._file.with_suffix(".new")

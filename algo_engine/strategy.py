@@ -182,7 +182,7 @@ class Strategy(Generic[P]):
         """Called when a view of `Context.add_view` is refused, or is no longer kept."""
 
     def on_order_event(self, event: OrderEvent) -> None:
-        """Called for every event of an own order."""
+        """Called for every event of an own order, open or not: the exchange may declare an old trade void."""
 
     def on_timer(self, name: str) -> None:
         """Called when a timer is due."""

@@ -56,22 +56,23 @@ def check_spool(folder: Path) -> SpoolCheck:
             why = f"expected the trades that were written to {path}, was damage at byte {at}: {line[:80]!r}"
         at += len(line)
     counted = [trade for trade in whole if trade.sequence <= first.sequence]
-    if not why and len(counted) != first.fills:
-        why = f"expected {first.fills} trades up to message {first.sequence} in {path}, were {len(counted)}"
+    count = first.fills + first.void_trades
+    if not why and len(counted) != count:
+        why = f"expected {count} trades up to message {first.sequence} in {path}, were {len(counted)}"
     if not why:
         return SpoolCheck("")
-    if len(counted) != first.fills:
-        missing = f"{first.fills - len(counted)} of {first.fills} trades before its journal begins are lost"
+    if len(counted) != count:
+        missing = f"{count - len(counted)} of {count} trades before its journal begins are lost"
         return SpoolCheck(why, lost=f"{missing}: {ADVICE}")
     blotter = Blotter(first.broker_id)
-    events = [event for record in records for event in blotter.apply(record) if event.is_fill]
+    events = [event for record in records for event in blotter.apply(record) if event.changes_position]
     return SpoolCheck(why, (*counted, *(trade_of(event, folder.name, first.broker_id) for event in events)))
 
 
 def rebuild_spool(folder: Path, check: SpoolCheck) -> str:
     """Write the list again from a check that has found nothing lost; gives where the damaged one is kept.
 
-    A list that was not there is kept nowhere: empty then. Trades that the journal has not heard of are left out; the
+    A list that was not there is kept nowhere: empty then. Trades that are not in the journal are left out; the
     exchange sends them again.
     """
     path = folder / SPOOL

@@ -1,8 +1,9 @@
 """The list of own trades: a spool that grows with every fill, and a CSV or Parquet file of it at any moment.
 
-The spool is one line a fill, numbered by the private stream. After a crash it may be ahead of or behind the journal of
-orders; a fill whose number it already holds is not written again, and one that it lacks comes again from the journal
-or from the exchange, because the journal only forgets a fill (by compaction) after the spool is on disk.
+The spool is one line a fill, numbered by the private stream. A fill that is declared void gets another line, which
+takes it back (see `algo_engine.void_trades`). After a crash the spool may be ahead of or behind the journal of orders:
+what it already holds by its number is not written again, and what it lacks comes again from the journal or from the
+exchange, because the journal only forgets a fill (by compaction) after the spool is on disk.
 
 A line ends with ``#`` and the CRC-32 of its fields, begun with that of the line before: a line that was changed, moved
 or taken out is noticed. The end of a line is written with it, so that a crash leaves a line without its end at most,
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from algo_engine.errors import JournalDamaged
-from algo_engine.order import OrderEvent
+from algo_engine.order import EventKind, OrderEvent
 
 __all__ = [
     "SPOOL",
@@ -50,7 +51,7 @@ _CHECKSUM_DIGITS: Final = 8
 
 
 class Trade(msgspec.Struct, frozen=True, gc=False):
-    """One own trade, a row of the list."""
+    """One own trade, or the end of one that is void: a row of the list."""
 
     time_ns: int
     """Market time."""
@@ -65,7 +66,7 @@ class Trade(msgspec.Struct, frozen=True, gc=False):
     side: str
     """B or S."""
     volume_lots: int
-    """Executed."""
+    """Executed; negative for a trade of so many lots that is void."""
     price_ticks: int
     """Its price."""
     order_id: int
@@ -73,9 +74,9 @@ class Trade(msgspec.Struct, frozen=True, gc=False):
     client_id: int
     """Our own number of it."""
     liquidity: str
-    """maker, taker or cross."""
+    """maker, taker or cross; void."""
     fee: int
-    """Ticks × lots."""
+    """Ticks × lots; of a trade that is void the fee that is given back, with the other sign."""
 
 
 TRADE_COLUMNS: Final = Trade.__struct_fields__
@@ -85,11 +86,15 @@ class TradeSpool(Protocol):
     """Sink of fills."""
 
     def add(self, event: OrderEvent) -> None:
-        """Enter one fill; one that is held already is ignored. Raises `OSError`."""
+        """Enter one fill or void trade; one that is held already is ignored. Raises `OSError`."""
         ...
 
-    def sync(self) -> None:
-        """Return when all fills survive a crash."""
+    def rows(self) -> Iterator[Trade]:
+        """Return all that was entered, oldest first. Raises `OSError` and `JournalDamaged`."""
+        ...
+
+    def begin_sync(self) -> Callable[[], None]:
+        """Return what makes all fills so far survive a crash, to be called once on any thread; raises `OSError`."""
         ...
 
     def close(self) -> None:
@@ -108,8 +113,13 @@ class MemorySpool:
         if not self.fills or event.sequence > self.fills[-1].sequence:
             self.fills.append(event)
 
-    def sync(self) -> None:
+    def rows(self) -> Iterator[Trade]:
+        """See `TradeSpool.rows`."""
+        return (trade_of(event, "", 0) for event in self.fills)
+
+    def begin_sync(self) -> Callable[[], None]:
         """Nothing to do."""
+        return lambda: None
 
     def close(self) -> None:
         """Nothing to do."""
@@ -121,7 +131,7 @@ class FileSpool:
     def __init__(self, path: Path, strategy: str, broker_id: int) -> None:
         """Raises `JournalDamaged` for a file of another form."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._strategy, self._broker_id = strategy, broker_id
+        self._path, self._strategy, self._broker_id = path, strategy, broker_id
         self._last, self._checksum, end = _end_of(path)
         # Unbuffered: fills are few, and a reader of the list of trades wants to see the latest.
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "wb", buffering=0)
@@ -138,13 +148,25 @@ class FileSpool:
             raise OSError(errno.ENOSPC, f"expected {len(line)} bytes of a trade to be written, was {written}")
         self._last, self._checksum = event.sequence, checksum
 
-    def sync(self) -> None:
-        """See `TradeSpool.sync`."""
-        os.fsync(self._file.fileno())
+    def rows(self) -> Iterator[Trade]:
+        """See `TradeSpool.rows`."""
+        return _trades(self._path)
+
+    def begin_sync(self) -> Callable[[], None]:
+        """See `TradeSpool.begin_sync`."""
+        descriptor = os.dup(self._file.fileno())  # the file may be closed meanwhile
+
+        def sync() -> None:
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        return sync
 
     def close(self) -> None:
         """See `TradeSpool.close`."""
-        self.sync()
+        self.begin_sync()()
         self._file.close()
 
 
@@ -245,8 +267,8 @@ def _trades(spool: Path) -> Iterator[Trade]:
 
 
 def trade_of(event: OrderEvent, strategy: str, broker_id: int) -> Trade:
-    """The row of one fill."""
-    order = event.order
+    """The row of one fill, or of one that is void."""
+    order, is_void = event.order, event.kind is EventKind.TRADE_VOID
     return Trade(
         time_ns=event.time_ns,
         sequence=event.sequence,
@@ -254,12 +276,12 @@ def trade_of(event: OrderEvent, strategy: str, broker_id: int) -> Trade:
         broker_id=broker_id,
         symbol=order.symbol,
         side=str(order.side),
-        volume_lots=event.volume_lots,
+        volume_lots=-event.volume_lots if is_void else event.volume_lots,
         price_ticks=event.price_ticks,
-        order_id=order.order_id,
+        order_id=event.order_id or order.order_id,
         client_id=order.client_id,
-        liquidity=event.reason,
-        fee=event.fee,
+        liquidity="void" if is_void else event.reason,
+        fee=-event.fee if is_void else event.fee,
     )
 
 

@@ -45,7 +45,7 @@ from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDir
 from runtime.epochs.log import FIRST, PROGRAMS
 from runtime.service.rundir.lock import DirectoryLock
 from runtime.spark.beginning import passed_epoch
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.state import StateError, check_store
 from runtime.upstreams import Consumers, UpstreamError
 from runtime.upstreams.consumers import CONSUMERS

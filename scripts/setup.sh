@@ -29,7 +29,7 @@ kernels_key() {
     { printf '%s\n' "${DELTABOOK_KERNEL_CACHE:-}" "${DELTABOOK_NATIVE:-}" "${XDG_CACHE_HOME:-}" && cat "$LOCK" &&
         find queries runtime/compiler runtime/native runtime/plan runtime/views deltabook/demo/plan.py -type f ! -name '*.pyc' -exec cksum {} + | sort; } | cksum
 }
-classes_key() { { java_key && cat "$LOCK" runtime/spark/classes.py; } | cksum; }
+classes_key() { { java_key && cat "$LOCK" runtime/spark/java.py; } | cksum; }
 is_current() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 
 step_started=0

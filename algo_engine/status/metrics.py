@@ -16,7 +16,7 @@ from deltabook.wire.strategies import PositionLine, StrategyLine, StrategyState
 __all__ = ["MOST_POSITIONS", "AlgoMetrics"]
 
 MOST_POSITIONS: Final = 200
-"""Positions that are told one by one, in the order of strategies and symbols."""
+"""Positions that are published one by one, in the order of strategies and symbols."""
 _PREFIX: Final = "deltabook_algo"
 _COUNTED: Final = (
     ("orders_sent", "Orders that were sent.", "orders_sent"),
@@ -24,6 +24,7 @@ _COUNTED: Final = (
     ("orders_rejected", "Orders that the exchange has rejected.", "orders_rejected"),
     ("orders_refused", "Orders that a limit of ours has refused, never sent.", "orders_refused"),
     ("fills", "Executions of own orders.", "fills"),
+    ("void_trades", "Executions of own orders that the exchange has declared void.", "void_trades"),
 )
 _GAUGES: Final = (
     ("orders_open", "Orders that may still trade.", "orders_open"),
@@ -32,7 +33,7 @@ _GAUGES: Final = (
     ("fees_tick_lots", "Fees paid, ticks x lots; below 0: more rebates.", "fees"),
     ("connected", "1 while it is logged in to the exchange and knows the fate of all its orders.", "is_connected"),
 )
-"""Name, help and field of what is told of each strategy."""
+"""Name, help and field of each strategy's figures."""
 
 
 class AlgoMetrics:

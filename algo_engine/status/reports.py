@@ -105,6 +105,7 @@ class Reports:
             orders_rejected=blotter.rejected,
             orders_refused=blotter.refused,
             fills=blotter.fills,
+            void_trades=blotter.void_trades,
             realised=sum(position.realised for position in positions),
             unrealised=sum(position.unrealised for position in positions),
             fees=sum(position.fees for position in positions),

@@ -30,7 +30,6 @@ __all__ = ["measure_streams"]
 _BATCH: Final = 10_000
 _RUNS: Final = 5
 _PREFIXES: Final = 5
-_ENDED: Final = 2**63 - 1
 _SECOND: Final = 1_000_000_000
 _SYMBOLS: Final = 100
 
@@ -118,7 +117,7 @@ def _derived(sql: str, tables: Mapping[str, pa.Table]) -> tuple[int, float, int]
             query.add(name, batches[name][number])
         count += sum(batch.num_rows for batch in query.close({name: times[name][number] for name in streams}))
         space.commit()
-    count += sum(batch.num_rows for batch in query.close(dict.fromkeys(streams, _ENDED)))
+    count += sum(batch.num_rows for batch in query.close({}, streams))
     return sum(tables[name].num_rows for name in streams), time.perf_counter() - start, count
 
 

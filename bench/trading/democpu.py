@@ -16,13 +16,13 @@ from bench.report import Record, record
 __all__ = ["measure_demo_cpu", "seconds_of"]
 
 _ROLES: Final = ("dashboard", "exchange", "runtime", "algo")
-_BEGUN: Final = "first view update"
+_BEGUN: Final = "Spark is up"
 """What the demo says when its seconds begin."""
 _PATIENCE_S: Final = 300.0
 
 
 def measure_demo_cpu(quick: bool) -> list[Record]:
-    """``demo.cpu.PROCESS``: cores in use on average, from the first view update on; ``total`` of all of them."""
+    """``demo.cpu.PROCESS``: cores in use on average, from Spark's first version on; ``total`` of all of them."""
     seconds, runs = (10, 1) if quick else (40, 3)
     found = [_cores(seconds) for _ in range(runs)]
     names = sorted({name for cores in found for name in cores})

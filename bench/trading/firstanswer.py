@@ -14,7 +14,7 @@ from bench.report import Record, record
 from bench.trading.loop import deltabook, running
 from bench.trading.ticktotrade import lane_options
 from deltabook.wire.symbols import Instrument
-from runtime.spark.classes import QUICK_JAVA
+from runtime.spark.java import QUICK_JAVA
 
 __all__ = ["measure_first_answer"]
 

@@ -24,10 +24,10 @@ from bench.report import Record, record
 from deltabook.wire.access import Access
 from deltabook.wire.service import AnsweredColumn
 from runtime.plan import Program
-from runtime.service.asking import Rows
 from runtime.service.http.limits import SiteLimits
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.results.hub import Hub
+from runtime.service.sandbox import Rows
 
 __all__ = ["copied_s", "measure_copy"]
 

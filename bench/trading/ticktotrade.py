@@ -152,11 +152,9 @@ def measure_tick_to_trade(quick: bool) -> list[Record]:
 
 
 def lane_options(lane: str) -> list[str]:
-    """The demo's views with the touch in this lane; the others stay in Spark's, as there."""
-    express = ["best_quote"] if lane == "express" else []
-    files = {view: str(query_path(view)) for view in VIEWS}
-    spark = ",".join(path for view, path in files.items() if view not in express)
-    return ["--views", spark, *(["--express", ",".join(files[view] for view in express)] if express else [])]
+    """The demo's views, published early as there, or by Spark alone."""
+    views = ",".join(str(query_path(view)) for view in VIEWS)
+    return ["--express", views, "--spark"] if lane == "express" else ["--views", views]
 
 
 def _await_spark(results: str) -> None:

@@ -15,7 +15,7 @@ from algo_engine.fees import FeeSchedule
 from algo_engine.journal import JOURNAL, read_journal
 from algo_engine.order import Order
 from algo_engine.portfolio import Holding, Portfolio
-from algo_engine.records import Checkpoint, Intent, Noted
+from algo_engine.records import Checkpoint, Intent, Noted, Received
 from algo_engine.trades import SPOOL, Trade, read_trades
 from deltabook.audit.ledger import Account, Ledger, Standing, recompute
 from deltabook.wire.text import Response, parse_response
@@ -57,6 +57,8 @@ class Believed:
                 if event.is_fill:
                     order = event.order
                     portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
+                elif isinstance(record, Received) and record.void is not None:
+                    portfolio.restate(record.symbol, record.void.holding)
         self.holdings: dict[str, Holding] = portfolio.holdings
         # Read after the journal and before the exchange: for running strategies it has at least what the journal has,
         # and nothing that the exchange has not published.
@@ -119,6 +121,8 @@ class AuditedStrategy(msgspec.Struct, frozen=True):
     """That the exchange has accepted."""
     fills: int
     """Executions of them."""
+    void_trades: int
+    """Executions that were declared void later."""
     open_orders: int
     """Orders that are still in the market."""
     accounts: dict[str, Account]
@@ -173,8 +177,8 @@ class _Side:
         before = self._ledger.take(message)
         if message.action == "A":
             self._compare_request(message)
-        elif message.action in ("E", "F") and before is not None:
-            self._compare_fill(message, before)
+        elif message.action in ("E", "F", "B") and before is not None:
+            self._compare_trade(message, before)
         if message.sequence == self._desk.sequence:
             self._compare_state()
 
@@ -200,6 +204,7 @@ class _Side:
             unheard=unheard,
             orders=len(ledger.accepted),
             fills=ledger.fills,
+            void_trades=ledger.void_trades,
             open_orders=len(ledger.live),
             accounts=recompute(self._heard),
             problems=tuple(problems),
@@ -216,23 +221,39 @@ class _Side:
         elif self._desk.must_know(message.client_id) and message.sequence <= self._desk.sequence:
             self._wrong(f"order {message.client_id}", "a request in the journal", "none")
 
-    def _compare_fill(self, message: Response, order: Standing) -> None:
-        """The next line of the list of trades is this execution."""
+    def _compare_trade(self, message: Response, order: Standing) -> None:
+        """The next line of the list of trades is this execution, or takes back the one that is void."""
         trade = next(self._trades, None)
         if trade is None:
             if message.sequence <= self._desk.sequence:
                 self._wrong(f"execution {message.sequence}", "a line in the list of trades", "none")
             return
-        self._heard.append(trade)
-        there = (message.sequence, message.time_ns, message.symbol, order.side, message.volume, message.price)
+        is_void = message.action == "B"
+        lots, detail = (-message.volume, "void") if is_void else (message.volume, message.detail)
+        there = (message.sequence, message.time_ns, message.symbol, order.side, lots, message.price)
         here = (trade.sequence, trade.time_ns, trade.symbol, trade.side, trade.volume_lots, trade.price_ticks)
-        which = (message.order_id, order.client_id, message.detail)
+        which = (message.order_id, order.client_id, detail)
         if there != here or which != (trade.order_id, trade.client_id, trade.liquidity):
             self._wrong(f"execution {message.sequence}", (*there, *which), msgspec.structs.astuple(trade))
+        if is_void:
+            self._take_back(trade)
+            return
+        self._heard.append(trade)
         if self._fees is not None:
             fee = self._fees.fee(message.symbol, message.detail, message.volume, message.price)
             if fee != trade.fee:
                 self._wrong(f"fee of trade {trade.sequence}", fee, trade.fee)
+
+    def _take_back(self, void: Trade) -> None:
+        """Forget the newest trade of these lots and this price; its fee is given back."""
+        wanted = (void.order_id, -void.volume_lots, void.price_ticks)
+        for place in range(len(self._heard) - 1, -1, -1):
+            trade = self._heard[place]
+            if (trade.order_id, trade.volume_lots, trade.price_ticks) == wanted:
+                del self._heard[place]
+                if void.fee != -trade.fee:
+                    self._wrong(f"fee of trade {void.sequence}", -trade.fee, void.fee)
+                return
 
     def _compare_state(self) -> None:
         """What the desk believes, at the last message that it has heard."""
@@ -241,7 +262,7 @@ class _Side:
         for order_id in sorted({*here, *ledger.live}):
             if here.get(order_id) != ledger.live.get(order_id):
                 self._wrong(f"open order {order_id}", ledger.live.get(order_id), here.get(order_id))
-        for name in ("fills", "filled_orders"):
+        for name in ("fills", "filled_orders", "void_trades"):
             if getattr(blotter, name) != getattr(ledger, name):
                 self._wrong(name.replace("_", " "), getattr(ledger, name), getattr(blotter, name))
         if blotter.unmatched:

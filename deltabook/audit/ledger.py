@@ -42,11 +42,18 @@ class Ledger:
         self.rejected = 0
         self.positions: dict[str, int] = {}
         """Lots by symbol."""
+        self.void_trades = 0
+        self._void_matches: set[tuple[str, int]] = set()
+        self._executed: dict[tuple[int, int, int], list[Standing]] = {}
+        """Orders as they were before each execution that is not void, by the order, its lots and its price."""
         self.problems: list[str] = []
         """What the exchange's own messages contradict themselves in."""
 
     def take(self, message: Response) -> Standing | None:
-        """Enter the next message; of an execution or a change: the order as it was before it."""
+        """Enter the next message; of an execution or a change: the order as it was before it.
+
+        Of a void trade: the order as it was before its execution, None if that was void before.
+        """
         m = message
         if m.sequence != self.sequence + 1:
             self._wrong(m, f"message {self.sequence + 1}", f"{m.sequence}")
@@ -59,6 +66,8 @@ class Ledger:
             return None
         if m.action == "U":
             return self._replaced(m)
+        if m.action == "B":
+            return self._voided(m)
         if m.action not in ("E", "F", "X", "D"):
             return None
         order = self.live.get(m.order_id)
@@ -74,6 +83,7 @@ class Ledger:
             self.filled_orders += m.action == "F"
             lots = m.volume if order.side == "B" else -m.volume
             self.positions[m.symbol] = self.positions.get(m.symbol, 0) + lots
+            self._executed.setdefault((m.order_id, m.volume, m.price), []).append(before)
         if m.action in ("F", "D"):
             del self.live[m.order_id]
         return before
@@ -87,6 +97,19 @@ class Ledger:
         order.open_lots, order.price_ticks = m.volume, m.price
         self.live[m.order_id] = order
         return before
+
+    def _voided(self, m: Response) -> Standing | None:
+        if (m.detail, m.order_id) in self._void_matches:
+            return None
+        executed = self._executed.get((m.order_id, m.volume, m.price))
+        if not executed:
+            self._wrong(m, "an execution that is void", f"{m.volume} lots of order {m.order_id} at {m.price}")
+            return None
+        order = executed.pop()
+        self._void_matches.add((m.detail, m.order_id))
+        self.void_trades += 1
+        self.positions[m.symbol] -= m.volume if order.side == "B" else -m.volume
+        return order
 
     def _wrong(self, message: Response, expected: str, was: str) -> None:
         self.problems.append(f"message {message.sequence} of the exchange: expected {expected}, was {was}")

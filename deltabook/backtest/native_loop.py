@@ -33,10 +33,9 @@ from exchange_server.matching import AnyInput
 from exchange_server.matching.inputs import REMAIN, Cancel, Enter, MassCancel, OpenAccount, Reduce, Replace
 from exchange_server.matching.order import IOC, MARKET
 from exchange_server.replay import Record
-from runtime.native.kernels import Kernels
 from runtime.native.library import matching
 from runtime.native.library import matching as m
-from runtime.native.tiers import plain_kernel
+from runtime.native.tiers import Kernels, plain_kernel
 from runtime.views.shard import Change, DrivenGraph
 
 __all__ = ["NativeLoop"]

@@ -36,8 +36,7 @@ from deltabook.backtest.errors import BacktestError, SweepError
 from deltabook.backtest.grid import Axis, points_of
 from deltabook.backtest.pickling import pickled_classes, unpickled_classes
 from deltabook.backtest.tables import sweep_table
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.requirements import missing_requirement
 
 if TYPE_CHECKING:

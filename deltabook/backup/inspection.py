@@ -20,7 +20,7 @@ from runtime.compiler import decode_program
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory
 from runtime.plan import View
 from runtime.spark.beginning import misfit, passed_epoch, read_beginning
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 __all__ = ["PartReport", "inspect"]
 

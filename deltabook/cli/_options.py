@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from deltabook.wire.errors import RunIdError
+from deltabook.wire.http.peer import split_address
 
 __all__ = [
     "BACKTEST_FORMATS",
@@ -41,10 +42,10 @@ class OptionError(ConfigurationError):
 
 def address(text: str, option: str) -> tuple[str, int]:
     """Host and port; raises `OptionError` with the option's name for anything else, a URL say."""
-    host, _, port = text.rpartition(":")
-    if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
-        raise OptionError(f"expected HOST:PORT for {option}, was {text!r}")
-    return host, int(port)
+    try:
+        return text.rpartition(":")[0], split_address(text)[1]
+    except ValueError:
+        raise OptionError(f"expected HOST:PORT for {option}, was {text!r}") from None
 
 
 _FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")

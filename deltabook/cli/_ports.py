@@ -6,11 +6,9 @@ Every failure is one line.
 from __future__ import annotations
 
 import http.client
-import ssl
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,77 +17,76 @@ import msgspec
 
 from deltabook.cli._options import ConfigurationError, OptionError, address
 from deltabook.wire import admin, strategies
-from deltabook.wire.access import check_way_of_token
 from deltabook.wire.errors import AccessError
+from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.peer import ClientError, HttpPeer, RefusedError
 
-__all__ = ["AdminPort", "LazyPort", "StatusPort", "admin_options", "ask", "print_json", "read_token", "status_options"]
+__all__ = ["AdminPort", "CliPort", "LazyPort", "StatusPort", "admin_options", "print_json", "status_options"]
 
 ANY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})
 _TIMEOUT_SECONDS: Final = 30.0
 _NO_TOKEN: Final = 401
-_NOT_FOUND: Final = 404
+_PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
+
+T = TypeVar("T")
 
 
-def read_token(path: Path) -> str:
-    """The token that a file holds; raises `ConfigurationError`."""
+class CliPort:
+    """Client of one port that a command line names."""
+
+    def __init__(
+        self,
+        where: str,
+        option: str,
+        what: str,
+        *,
+        token_file: Path | None = None,
+        ca_file: Path | None = None,
+        timeout_s: float = _TIMEOUT_SECONDS,
+    ) -> None:
+        """``option`` names the address HOST:PORT. With ``ca_file``, a PEM file of the signers of the port's
+        certificate, the connection uses TLS.
+
+        Raises `ConfigurationError` for another address and for files that are not what they should be.
+        """
+        address(where, option)
+        self.where = where
+        try:
+            peer = HttpPeer.of(what, where, token_file=str(token_file or ""), ca_file=str(ca_file or ""))
+            self._port = BlockingPort(peer, timeout_s)
+        except AccessError as error:
+            raise ConfigurationError(str(error)) from None
+
+    def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
+        """Return the whole answer, for which the service itself may take up to ``timeout`` seconds.
+
+        Raises `ConfigurationError` with the port's own words, or ours where it has none.
+        """
+        with _one_line():
+            return self._port.ask(method, path, body, wait_s=timeout)[0]
+
+    @contextmanager
+    def open(
+        self, path: str, timeout: float | None, *, method: str = "GET", body: bytes | None = None, accept: str = ""
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yield a long or endless answer, to be read in pieces; raises as `ask`."""
+        with _one_line():
+            connection, answer = self._port.begin(path, timeout, method=method, body=body, accept=accept)
+        try:
+            yield answer
+        finally:
+            connection.close()
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
     try:
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
-        raise ConfigurationError(f"expected a token in {path}, was {reason}") from None
-    if not token.isprintable():
-        # Nothing of what it holds: it may be a file of other secrets.
-        raise ConfigurationError(f"expected a token as the only line of {path}, was more")
-    return token
-
-
-def ask(
-    where: str,
-    path: str,
-    body: bytes | None,
-    token: str,
-    *,
-    what: str,
-    ca: Path | None = None,
-    timeout_s: float = _TIMEOUT_SECONDS,
-) -> bytes:
-    """The answer of ``what`` at HOST:PORT to a GET or, with a body, a POST; with ``ca`` over TLS.
-
-    Raises `ConfigurationError` with the port's own words, or ours where it has none.
-    """
-    headers = {"Content-Type": "application/json"} if body is not None else {}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    scheme, extra = ("https", [_trusting(ca)]) if ca else ("http", [])
-    request = urllib.request.Request(f"{scheme}://{where}{path}", data=body, headers=headers)
-    # Proxies of the environment do not apply to a port of this machine.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *extra)
-    try:
-        with opener.open(request, timeout=timeout_s) as answer:
-            data: bytes = answer.read()
-            return data
-    except urllib.error.HTTPError as error:
-        answer = error.read().decode("utf-8", "replace").strip() or str(error)
-        if is_other_port(error.code, answer):
-            raise ConfigurationError(f"expected {what} at {where}, was another port") from None
-        raise ConfigurationError(f"{answer} (--token-file)" if error.code == _NO_TOKEN else answer) from None
-    except http.client.HTTPException:
-        raise ConfigurationError(f"expected {what} at {where}, was another port") from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise ConfigurationError(f"expected {what} at {where}, was: {reason}") from None
-
-
-def is_other_port(code: int, answer: str) -> bool:
-    """Return True if a refusal is that of a port of ours for another purpose: it names the paths that it has."""
-    return code == _NOT_FOUND and answer.startswith(("expected one of /", "expected to get one of /"))
-
-
-def _trusting(ca: Path) -> urllib.request.HTTPSHandler:
-    try:
-        return urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(ca)))
-    except OSError as error:
-        raise ConfigurationError(f"expected certificates in PEM in {ca}, was {error}") from None
+        yield
+    except RefusedError as error:
+        hint = " (--token-file)" if error.status == _NO_TOKEN else ""
+        raise ConfigurationError(f"{error}{hint}") from None
+    except ClientError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def print_json(answer: object) -> None:
@@ -98,36 +95,24 @@ def print_json(answer: object) -> None:
     sys.stdout.flush()
 
 
-T = TypeVar("T")
-_PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
-
-
-class AdminPort:
+class AdminPort(CliPort):
     """Client of one exchange's admin port."""
 
     def __init__(
         self, where: str | None, directory: Path | None, token_file: Path | None, ca_file: Path | None = None
     ) -> None:
         """``where`` is HOST:PORT; without it, the address of the exchange that runs in ``directory`` is used."""
-        self.where = where if where is not None else _admin_address(directory)
-        address(self.where, "--admin")
-        self._token = read_token(token_file) if token_file else ""
-        self._ca = ca_file
-        try:
-            check_way_of_token(self._token, self.where, is_encrypted=ca_file is not None)
-        except AccessError as error:
-            raise ConfigurationError(str(error)) from None
+        where = where if where is not None else _admin_address(directory)
+        super().__init__(where, "--admin", "an exchange's admin port", token_file=token_file, ca_file=ca_file)
 
     def get(self, path: str, kind: type[T]) -> T:
         """Return the answer of a path."""
-        return msgspec.json.decode(self._ask(path, None), type=kind)
+        return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     def change(self, change: admin.Change) -> admin.Done:
         """Make a change."""
-        return msgspec.json.decode(self._ask(_PATHS[type(change)], msgspec.json.encode(change)), type=admin.Done)
-
-    def _ask(self, path: str, body: bytes | None) -> bytes:
-        return ask(self.where, path, body, self._token, what="an exchange's admin port", ca=self._ca)
+        answer = self.ask("POST", _PATHS[type(change)], msgspec.json.encode(change))
+        return msgspec.json.decode(answer, type=admin.Done)
 
 
 def _admin_address(directory: Path | None) -> str:
@@ -205,31 +190,21 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-_WHAT: Final = "a status port of strategies"
-
-
-class StatusPort:
+class StatusPort(CliPort):
     """Client of one process's status port."""
 
     def __init__(self, where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None) -> None:
         """``where`` is HOST:PORT; without it, the address of the strategies that run in ``directory`` is used."""
-        self.where = where if where is not None else _status_address(directory)
-        address(self.where, "--algo")
-        self._token = read_token(token_file) if token_file else ""
-        self._ca = ca
-        try:
-            check_way_of_token(self._token, self.where, is_encrypted=ca is not None)
-        except AccessError as error:
-            raise ConfigurationError(str(error)) from None
+        where = where if where is not None else _status_address(directory)
+        super().__init__(where, "--algo", "a status port of strategies", token_file=token_file, ca_file=ca)
 
     def get(self, path: str, kind: type[T]) -> T:
         """Return the answer of a path."""
-        return msgspec.json.decode(ask(self.where, path, None, self._token, what=_WHAT, ca=self._ca), type=kind)
+        return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     def kill(self, kill: strategies.Kill) -> strategies.Killed:
         """Trigger the kill switch."""
-        body = msgspec.json.encode(kill)
-        answer = ask(self.where, strategies.KILL_PATH, body, self._token, what=_WHAT, ca=self._ca)
+        answer = self.ask("POST", strategies.KILL_PATH, msgspec.json.encode(kill))
         return msgspec.json.decode(answer, type=strategies.Killed)
 
 

@@ -140,11 +140,11 @@ def run(  # noqa: PLR0917 - click passes every option by name
 _WIDEST: Final = 1 << 20
 """Characters of a line that goes to a file or a pipe."""
 _STRATEGIES: Final = (
-    "strategy", "broker", "state", "sent", "open", "rejected", "refused", "fills", "profit", "fees",
+    "strategy", "broker", "state", "sent", "open", "rejected", "refused", "fills", "void", "profit", "fees",
 )  # fmt: skip
 _POSITIONS: Final = ("strategy", "symbol", "lots", "mark", "realised", "unrealised", "fees")
 _LEFT: Final = frozenset({"strategy", "state", "symbol"})
-_RARE: Final = frozenset({"rejected", "refused"})
+_RARE: Final = frozenset({"rejected", "refused", "void"})
 """Columns that are there when one of their rows is not empty."""
 
 
@@ -179,8 +179,8 @@ def show(report: Strategies, where: str) -> Group:
     lines = [
         (
             line.name, str(line.broker_id), line.state if line.is_connected else f"{line.state}, not connected",
-            f"{line.orders_sent:,}", f"{line.orders_open:,}", _some(line.orders_rejected),
-            _some(line.orders_refused), f"{line.fills:,}", f"{line.profit:,}", f"{line.fees:,}",
+            f"{line.orders_sent:,}", f"{line.orders_open:,}", _some(line.orders_rejected), _some(line.orders_refused),
+            f"{line.fills:,}", _some(line.void_trades), f"{line.profit:,}", f"{line.fees:,}",
         )
         for line in report.strategies
     ]  # fmt: skip

@@ -187,8 +187,7 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
 
 def check_classes(environ: Mapping[str, str], folder: Path | None = None) -> Check:
     """The archive of classes with which Spark's Java starts in half the time."""
-    from runtime.spark.classes import archive_path
-    from runtime.spark.java import find_java
+    from runtime.spark.java import archive_path, find_java
 
     name = "classes of Spark"
     try:

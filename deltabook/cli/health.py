@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from deltabook.cli._options import ConfigurationError, address
-from deltabook.cli._ports import ask, print_json, read_token
+from deltabook.cli._options import ConfigurationError
+from deltabook.cli._ports import CliPort, print_json
 from deltabook.cluster.health import PROBES, Health, HealthRole, judge
-from deltabook.wire.access import check_way_of_token
 
 __all__ = ["command"]
 
@@ -63,19 +62,16 @@ def _asked(
 ) -> Health:
     probe = PROBES[role]
     where = where or f"localhost:{probe.port}"
-    address(where, "--at")
-    token = read_token(Path(token_file)) if token_file else ""
-    check_way_of_token(token, where, is_encrypted=bool(ca_file))
+    port = CliPort(
+        where,
+        "--at",
+        f"the {role}",
+        token_file=Path(token_file) if token_file else None,
+        ca_file=Path(ca_file) if ca_file else None,
+        timeout_s=timeout_s,
+    )
     try:
-        answer = ask(
-            where,
-            probe.path,
-            None,
-            token,
-            what=f"the {role}",
-            ca=Path(ca_file) if ca_file else None,
-            timeout_s=timeout_s,
-        )
+        answer = port.ask("GET", probe.path)
     except ConfigurationError as error:
         return Health(role, healthy=False, reason=str(error), status={})
     return judge(role, answer, most_behind_s)

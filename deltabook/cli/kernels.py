@@ -35,7 +35,7 @@ class ShippedSources(NamedTuple):
 def shipped_sources(folder: Path | None = None) -> ShippedSources:
     """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes; and those of
     order books and of results."""
-    from deltabook.demo.plan import EXPRESS, VIEWS
+    from deltabook.demo.plan import VIEWS
     from queries import QUERIES_DIR
     from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
     from runtime.relations import KERNEL_SOURCE
@@ -54,9 +54,8 @@ def shipped_sources(folder: Path | None = None) -> ShippedSources:
             skipped.append(str(error))
         else:
             selects |= {select.name: select for select in script.selects}
-    lanes = (EXPRESS, [view for view in VIEWS if view not in EXPRESS])
-    together = [[selects[name] for name in sorted(lane) if name in selects] for lane in lanes]
-    programs += [compile_program(views, MARKET_RELATIONS) for views in together if views]
+    if together := [selects[name] for name in sorted(VIEWS) if name in selects]:
+        programs.append(compile_program(together, MARKET_RELATIONS))
     sources: dict[str, None] = {KERNEL_SOURCE: None, RESULT_KERNEL_SOURCE: None}
     for program in programs:
         sources |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])

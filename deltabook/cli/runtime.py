@@ -26,7 +26,6 @@ from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadi
 from runtime.compiler import Lane, NamedSelect, StreamSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
-from runtime.service.asking import AskLimits
 from runtime.service.config import LiveConfig
 from runtime.service.http import SiteLimits
 from runtime.service.inputs.feed import FEED
@@ -37,6 +36,7 @@ from runtime.service.live import LiveRuntime
 from runtime.service.results.cursors import CursorLimits
 from runtime.service.results.hub import HubConfig
 from runtime.service.rundir.upkeep import SnapshotConfig, UpkeepConfig
+from runtime.service.sandbox import AskLimits
 from runtime.spark.config import SparkConfig
 from runtime.upstreams import Symbols
 
@@ -379,6 +379,7 @@ def command(
             at_once=questions,
             seconds=question_seconds,
             memory_bytes=question_megabytes << 20,
+            growth_bytes=max(AskLimits().growth_bytes, AskLimits().read_bytes + 2 * (question_megabytes << 20)),
             answer_rows=question_rows,
         ),
         reader_directories=reader_dir,

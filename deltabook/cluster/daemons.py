@@ -25,7 +25,7 @@ import msgspec
 from deltabook.cluster.errors import ClusterError
 from deltabook.wire.access import is_loopback
 from deltabook.wire.advice import install_command
-from runtime.spark.java import find_java
+from runtime.spark.java import find_java, java_options
 from runtime.spark.settings import (
     SECRET_VARIABLE,
     SILENT_SECONDS,
@@ -47,7 +47,6 @@ _CLASSES: Final = {
 }
 _FOREIGN: Final = ("SPARK_MASTER_", "SPARK_WORKER_", "SPARK_HISTORY_", "SPARK_LOCAL_", "SPARK_DAEMON_")
 """Variables that would be a second configuration beside ours; Kubernetes makes some of them up for a service's name."""
-_QUIET_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOGS: Final = """\
 logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
@@ -128,7 +127,7 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
         directory.mkdir(parents=True, exist_ok=True)
     else:
         directory = Path(tempfile.mkdtemp(prefix=f"deltabook-{config.role}-"))
-    java = find_java(environ).path
+    java = find_java(environ)
     settings = directory / "spark.conf"
     settings.write_text("".join(f"{name} {value}\n" for name, value in _settings(config, directory).items()))
     logs = directory / "log4j2.properties"
@@ -141,13 +140,16 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
         (*command, *arguments),
         {
             **kept,
-            "JAVA_HOME": str(java),
+            "JAVA_HOME": str(java.path),
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(directory),
+            # Not there: a folder on the class path would not fit the archive of classes, which executors map as well.
+            "SPARK_CONF_DIR": str(directory / "conf"),
             "SPARK_DAEMON_MEMORY": config.memory,
-            "SPARK_DAEMON_JAVA_OPTS": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logs}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{java_options(java)} -Dlog4j2.configurationFile=file:{logs}",
             "SPARK_LOCAL_IP": config.ui_interface,
             "SPARK_PUBLIC_DNS": interface,
+            # Else Java asks for the name of its address, which takes 10 s in a network whose names nobody knows.
+            "SPARK_LOCAL_HOSTNAME": interface,
             **({"SPARK_LOCAL_DIRS": str(directory / "scratch")} if config.role == "worker" else {}),
             **({SECRET_VARIABLE: secret} if secret else {}),
         },
@@ -288,4 +290,8 @@ def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
         _BACKEND,
         *(part for option, name in _ARGUMENTS.items() for part in (option, environ[name])),
     ]
-    return Launch(tuple(command), {**environ, "SPARK_HOME": str(home)}, directory)
+    return Launch(
+        tuple(command),
+        {**environ, "SPARK_HOME": str(home), "SPARK_LOCAL_HOSTNAME": environ["SPARK_EXECUTOR_POD_IP"]},
+        directory,
+    )

@@ -13,10 +13,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.dashboard.market import VIEWS, Market
-from deltabook.dashboard.peers import Asker, Link, Refused, Rounds
+from deltabook.dashboard.peers import Asker, Link, Rounds
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.admin import BOOK_PATH, STATISTICS_PATH, Book, Statistics, SymbolLine
 from deltabook.wire.admin import STATUS_PATH as EXCHANGE_STATUS_PATH
+from deltabook.wire.http.peer import ClientError
 from deltabook.wire.results import FrameDecoder, FrameError
 from deltabook.wire.strategies import FILLS_PATH, ORDERS_PATH, FillLine, Fills, Orders, Strategies
 from deltabook.wire.strategies import STATUS_PATH as STRATEGIES_STATUS_PATH
@@ -132,7 +133,7 @@ class Algos:
                 break
             self.fills.extend(fills.fills)
             is_new = self.strategies is not None and self.strategies.run == self._run
-            self._unplaced.extend((fill, is_new) for fill in fills.fills)
+            self._unplaced.extend((fill, is_new) for fill in fills.fills if fill.volume_lots > 0)
             self._after = max(fills.last, fills.fills[-1].number)
         if self._round_number % _ORDERS_EVERY == 0:
             self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
@@ -298,7 +299,7 @@ class Results:
         """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
         try:
             answer = msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
-        except Refused:
+        except ClientError:
             return {}
         up_s = answer.get("up_s")
         if isinstance(up_s, int | float):

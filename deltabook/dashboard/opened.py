@@ -13,7 +13,8 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from deltabook.dashboard.history import Series
-from deltabook.dashboard.peers import Asker, Refused, Rounds
+from deltabook.dashboard.peers import Asker, Rounds, one_line
+from deltabook.wire.http.peer import RefusedError
 from deltabook.wire.results import WEIGHT, Frame, FrameDecoder, FrameError
 
 __all__ = ["MOST_CHANGES", "MOST_ROWS", "MOST_VIEWS", "Counts", "OpenView", "OpenViews"]
@@ -216,9 +217,9 @@ class OpenViews:
                 view.explain = text[:_LONGEST_TEXT]
             view.follow()
             await self._asker.listen(f"/v1/changes?views={name}", view)
-        except Refused as error:
+        except RefusedError as error:
             # What there was stays to be seen, with the reason: a page is told why a table stands still.
-            view.is_followed, view.problem = False, str(error)
+            view.is_followed, view.problem = False, one_line(error)
         except BaseException:
             view.is_followed = False
             raise

@@ -18,7 +18,6 @@ from deltabook.wire.symbols import Instrument
 from queries import query_path
 
 __all__ = [
-    "EXPRESS",
     "KEPT_RUNS",
     "PARAMETERS",
     "PEERS_FILE",
@@ -98,9 +97,8 @@ VIEWS: Final = (
     "broker_volume",
     "trades_1s",
 )
-EXPRESS: Final = ("book_depth", "best_quote", "tape", "vwap_trades")
-"""Those of the views that the express lane keeps: the touch, at which every strategy looks before it quotes, and what
-a person wants to see move."""
+"""Published early by the express lane and kept by Spark for the record. Spark's batches rest then between one another,
+which halves its share of the processor: nobody waits for them."""
 STREAMS: Final = ("quotes", "signed_trades", "bars_1s", "bars_1m", "spread_1s")
 """Derived streams that the runtime keeps beside the views."""
 STRATEGIES: Final = ("sobi", "volatile_sobi", "timed_sobi", "market_players", "market_maker")
@@ -193,9 +191,7 @@ def make_stages(
     if feed == "itch" and flow == "capture":
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
-    files = {view: str(query_path(view)) for view in VIEWS}
-    on_express = VIEWS if spark is None else EXPRESS
-    views, express = ([files[view] for view in VIEWS if (view in on_express) is on] for on in (False, True))
+    views = [str(query_path(view)) for view in VIEWS]
     # The exchange's session begins with the flow, some seconds from now.
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     streams = [str(query_path(stream)) for stream in STREAMS]
@@ -218,8 +214,8 @@ def make_stages(
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), *port(ports, "--http-port", "runtime.http")]
         where += [] if pg_port is None else ["--pg-port", str(ports.get("runtime.postgres", pg_port))]
-        lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express)]
-        lanes += ["--no-spark"] if spark is None else spark.options(ports)
+        lanes = ["--views", ",".join(streams), "--express", ",".join(views)]
+        lanes += ["--no-spark"] if spark is None else ["--spark", *spark.options(ports)]
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def cluster(ports: Ports) -> list[str]:

@@ -10,6 +10,7 @@ an exchange's operator ◀──JSON──────────▶ exchange_s
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
 runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py, readers.py
 who may use a port, and how many of them                             access.py, site.py
+clients of the HTTP ports, that wait and on a reactor                http/
 every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
 instruments and their scale, the same for all                        symbols.py
 ```

@@ -223,7 +223,9 @@ class StreamLine(msgspec.Struct, frozen=True):
     rows: int = 0
     """Rows that are in it."""
     held: int = 0
-    """Rows of its inputs that wait."""
+    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    state: int = 0
+    """Rows of tables that it looks up, and keys of which it knows the last row."""
     late: int = 0
     """Rows that came too late since it was created; each is a dead letter."""
     watermark: int | None = None
@@ -295,6 +297,9 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     """By name."""
     disconnected: int = 0
     """How many of the feed and the upstreams are not heard."""
+    feed_ended: int = 0
+    """1 once the feed has ended and everything of it is sealed: results are served, views and readers change no more
+    before a restart."""
     upstreams_silent: int = 0
     """Those of them that are not ``reading``."""
     lanes_differ: int = 0

@@ -49,7 +49,12 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any) -> None
     retry = "Retry-After: 1\r\n" if status == 503 else ""
     transport.write(f"{head}Content-Length: {len(body)}\r\n{retry}Connection: close\r\n\r\n".encode() + body)
     transport.loseConnection()
-    clock.callLater(_LINGER_S, transport.abortConnection)
+
+    def abort() -> None:
+        if transport.connected:  # TLS has nothing left to abort once its connection is lost, and raises
+            transport.abortConnection()
+
+    clock.callLater(_LINGER_S, abort)
 
 
 class CrowdedConnection(Protocol):

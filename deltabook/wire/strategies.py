@@ -108,6 +108,8 @@ class StrategyLine(msgspec.Struct, frozen=True):
     fees: int
     positions: tuple[PositionLine, ...]
     """By symbol."""
+    void_trades: int = 0
+    """Fills that the exchange has declared void; positions and money are without them."""
 
     @property
     def profit(self) -> int:
@@ -133,7 +135,7 @@ class Strategies(msgspec.Struct, frozen=True):
 
 
 class FillLine(msgspec.Struct, frozen=True):
-    """One own trade."""
+    """One own trade, or one that is void."""
 
     number: int
     """Ascending within a run, over all strategies."""
@@ -143,9 +145,10 @@ class FillLine(msgspec.Struct, frozen=True):
     symbol: str
     side: Literal["B", "S"]
     volume_lots: int
+    """Negative for a trade of so many lots that is void."""
     price_ticks: int
     liquidity: str
-    """maker, taker or cross."""
+    """maker, taker or cross; void."""
     fee: int
     """Ticks × lots."""
     client_id: int

@@ -213,16 +213,16 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     action: str
     """One of A E F X D U N T B R H."""
     volume: int
-    """Lots: accepted (A), executed (E F), removed (X), what remained (D), open (U T), displayed (N)."""
+    """Lots: accepted (A), executed (E F B), removed (X), what remained (D), open (U T), displayed (N)."""
     price: int
-    """Ticks: limit (A U N T), execution price (E F)."""
+    """Ticks: limit (A U N T), execution price (E F B)."""
     symbol: str
     """Instrument."""
     client_id: int
-    """The request this answers; for E, F, D, N and T the request that made the order."""
+    """The request this answers; for E, F, D, N, T and B the request that made the order."""
     detail: str
     """A: side B or S; E F: maker, taker or cross; X D: why; U: the id of the order that it was; N: the id on the feed;
-    T: the stop price; R: the reason."""
+    T: the stop price; B: the number of the match that is void; R: the reason."""
 
 
 class PassiveLogin(msgspec.Struct, frozen=True):

@@ -10,6 +10,14 @@ It needs pyarrow and msgspec, and only the message types of this project (`delta
 """
 
 from deltabook.wire.catalogue import Changed, ChangedView
+from deltabook.wire.http.peer import (
+    ClientError,
+    ConnectionFailedError,
+    GoneError,
+    NotFoundError,
+    ProtocolError,
+    RefusedError,
+)
 from deltabook.wire.readers import (
     ChangedReader,
     FileConnection,
@@ -22,14 +30,6 @@ from deltabook.wire.readers import (
 from deltabook.wire.service import RuntimeStatus, Statistics, ViewLine
 from runtime.client.changes import By, Change, ChangeStream, Patience
 from runtime.client.client import Asked, Client, connect
-from runtime.client.errors import (
-    ClientError,
-    ConnectionFailedError,
-    GoneError,
-    NotFoundError,
-    ProtocolError,
-    RefusedError,
-)
 from runtime.client.view import CursorPages, View
 
 __all__ = [

@@ -13,9 +13,9 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
+from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.peer import ConnectionFailedError, ProtocolError, RefusedError
 from deltabook.wire.results import Frame, FrameDecoder, FrameError
-from runtime.client.errors import ConnectionFailedError, ProtocolError, RefusedError
-from runtime.client.port import Port
 
 __all__ = ["By", "Change", "ChangeStream", "Patience"]
 
@@ -71,7 +71,7 @@ class ChangeStream:
 
     def __init__(
         self,
-        port: Port,
+        port: BlockingPort,
         views: Sequence[str],
         start: int | Mapping[str, int] | None,
         by: By,

@@ -12,6 +12,8 @@ import msgspec
 import pyarrow as pa
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
+from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.peer import ARROW, HttpPeer, NotFoundError, ProtocolError
 from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 from deltabook.wire.service import (
     ASK_PATH,
@@ -24,8 +26,6 @@ from deltabook.wire.service import (
     ViewLine,
 )
 from runtime.client.changes import By, ChangeStream, Patience
-from runtime.client.errors import NotFoundError, ProtocolError
-from runtime.client.port import ARROW, Port
 from runtime.client.view import CursorPages, View
 
 __all__ = ["Asked", "Client", "asked", "connect"]
@@ -47,16 +47,17 @@ def connect(
 
     ``token`` is the token that the runtime was started with (``--token-file``). ``ca`` is a PEM file with the authority
     of its certificate and switches TLS on, as does an address ``https://HOST:PORT``. No request waits longer than
-    ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, and for a
-    token that would be sent to another machine without TLS.
+    ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, for a token
+    that would be sent to another machine without TLS, and for a file without certificates.
     """
-    return Client(Port(address, token, ca, timeout_s), patience or Patience())
+    peer = HttpPeer.of("a runtime's results service", address, token=token, ca_file=str(ca or ""))
+    return Client(BlockingPort(peer, timeout_s), patience or Patience())
 
 
 class Client:
     """Connection to one runtime. Every method raises `ClientError` and may be called from several threads."""
 
-    def __init__(self, port: Port, patience: Patience) -> None:
+    def __init__(self, port: BlockingPort, patience: Patience) -> None:
         self._port = port
         self._patience = patience
 
@@ -90,7 +91,7 @@ class Client:
         by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for invalid or
         forbidden SQL, and for a question that exceeds a limit; `GoneError` for an epoch that is no longer available.
         """
-        data, headers = self._port.ask("POST", ASK_PATH, record=Question(sql, epoch), accept=ARROW)
+        data, headers = self._port.ask("POST", ASK_PATH, msgspec.json.encode(Question(sql, epoch)), accept=ARROW)
         return asked(data, headers.get("content-type", ""))
 
     def cursor(self, name: str, page_rows: int = 1000, *, is_sorted: bool = True) -> CursorPages:

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.peer import ARROW, ClientError, ProtocolError, RefusedError
 from deltabook.wire.service import PAGE_ROWS, Cursor, NewCursor, ViewLine
-from runtime.client.errors import ClientError, ProtocolError, RefusedError
-from runtime.client.port import ARROW, Port
 
 __all__ = ["CursorPages", "View"]
 
@@ -21,7 +21,7 @@ _TOO_MANY: Final = 413
 class View:
     """View of a runtime. Its rows are read when they are requested."""
 
-    def __init__(self, port: Port, line: ViewLine) -> None:
+    def __init__(self, port: BlockingPort, line: ViewLine) -> None:
         self._port = port
         self.line = line
         """Everything that the runtime reports of the view."""
@@ -74,7 +74,7 @@ class View:
 class CursorPages:
     """Pages of a cursor, as tables; a context manager that closes the cursor."""
 
-    def __init__(self, port: Port, cursor: Cursor) -> None:
+    def __init__(self, port: BlockingPort, cursor: Cursor) -> None:
         self._port = port
         self.cursor = cursor
         """Record of the cursor: version, rows and pages."""

@@ -43,7 +43,7 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.In: frozenset({"this", "expressions", "query"}),
     exp.Cast: frozenset({"this", "to"}),
     exp.TryCast: frozenset({"this", "to"}),
-    **dict.fromkeys((exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf), frozenset({"this"})),
+    **dict.fromkeys((exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp.First, exp.Last), frozenset({"this"})),
     exp.Count: frozenset({"this", "expressions"}),
     **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
 }

@@ -19,7 +19,7 @@ from runtime.compiler.errors import SqlError
 from runtime.compiler.intervals import nanoseconds_of
 from runtime.plan import EPOCH_TIME
 
-__all__ = ["number_times", "put_epoch_time", "rises_with_time"]
+__all__ = ["is_now", "number_times", "put_epoch_time", "rises_with_time"]
 
 _META: Final = "now"
 """Key of a node's metadata: the number of the ``now()`` in the query, in all copies of it."""
@@ -36,14 +36,14 @@ Terms = list[tuple[int, exp.Expr]]
 Refuse = Callable[[str, exp.Expr], SqlError]
 
 
-def _is_now(node: exp.Expr) -> bool:
+def is_now(node: exp.Expr) -> bool:
     """Return True for ``now()`` or ``CURRENT_TIMESTAMP``."""
     return isinstance(node, exp.CurrentTimestamp) or (isinstance(node, exp.Anonymous) and node.name.lower() == "now")
 
 
 def number_times(tree: exp.Query) -> None:
     """Number every ``now()`` of a query, so that its copies are identified."""
-    for number, node in enumerate(node for node in tree.find_all(exp.Func) if _is_now(node)):
+    for number, node in enumerate(node for node in tree.find_all(exp.Func) if is_now(node)):
         node.meta[_META] = number
 
 
@@ -52,7 +52,7 @@ def put_epoch_time(tree: exp.Query, plain: exp.Query, schema: Mapping[str, objec
 
     Raise the result of ``refuse`` for a reason and a node.
     """
-    if not any(_is_now(node) for node in tree.find_all(exp.Func)):
+    if not any(is_now(node) for node in tree.find_all(exp.Func)):
         return
     typed = annotate_types(tree.copy(), schema=dict(schema), dialect="duckdb")
     kinds: dict[int, tuple[bool, bool]] = {}
@@ -100,7 +100,7 @@ def _is_time(select: exp.Expr) -> bool:
 
 
 def _times(node: exp.Expr) -> list[exp.Expr]:
-    return [part for part in node.find_all(exp.Func) if _is_now(part)]
+    return [part for part in node.find_all(exp.Func) if is_now(part)]
 
 
 def _whole_of(node: exp.Expr) -> exp.Expr:
@@ -132,15 +132,15 @@ def _arrange(whole: exp.Expr, *, is_moment: bool) -> None:
     rest = [(-sign, node) for sign, node in terms if node.find(exp.Column) is None]
     if not columns or any(node.find(exp.Query) or _times(node) for _, node in columns):
         return
-    if any(not _is_constant(node) and not _is_now(_uncast(node)) for _, node in rest):
+    if any(not _is_constant(node) and not is_now(_uncast(node)) for _, node in rest):
         return
     turned = columns[0][0] < 0
     if turned:
         columns, rest = ([(-sign, node) for sign, node in part] for part in (columns, rest))
-    times = [(sign, node) for sign, node in rest if _is_now(_uncast(node))]
+    times = [(sign, node) for sign, node in rest if is_now(_uncast(node))]
     if len(times) != 1 or times[0][0] < 0:
         return
-    lengths = [(sign, node) for sign, node in rest if not _is_now(_uncast(node))]
+    lengths = [(sign, node) for sign, node in rest if not is_now(_uncast(node))]
     if is_moment and (len(columns) != 1 or any(nanoseconds_of(node) is None for _, node in lengths)):
         return
     kind = _TURNED[type(whole)] if turned else type(whole)
@@ -166,7 +166,7 @@ def _sum(terms: Iterable[tuple[int, exp.Expr]]) -> exp.Expr:
 
 
 def _uncast(node: exp.Expr) -> exp.Expr:
-    return node.this.unnest() if isinstance(node, exp.Cast) and _is_now(node.this.unnest()) else node
+    return node.this.unnest() if isinstance(node, exp.Cast) and is_now(node.this.unnest()) else node
 
 
 def _is_constant(node: exp.Expr) -> bool:

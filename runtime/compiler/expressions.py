@@ -185,7 +185,7 @@ class Rewriter:
             return self.foreign(node)  # dates and intervals
         value = arithmetic(type(node), left, right)
         if value.type.kind == "float64":
-            self.floats["float operands"] = None
+            self.floats["//" if isinstance(node, exp.IntDiv) else "float operands"] = None
         return value
 
     def _quotient(self, node: exp.Div) -> Value:

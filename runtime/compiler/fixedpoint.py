@@ -81,11 +81,16 @@ def as_type(value: Value, target: Type) -> exp.Expr:
 
 
 def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
-    """Return a sum, difference, product, integer quotient or remainder: exact for integers, else of floats."""
+    """Return a sum, difference, product, integer quotient or remainder: exact for integers, else of floats.
+
+    ``//`` is the real quotient where a value is a decimal or a float, as in DuckDB.
+    """
+    if kind is exp.IntDiv and any(each.type.kind != "int" or each.type.scale for each in (left, right)):
+        return quotient(left, right)
     nullable = left.type.nullable or right.type.nullable
     if left.type.kind != "int" or right.type.kind != "int":
         sql = kind(this=wrap(number(left)), expression=wrap(number(right)))
-        if kind in (exp.IntDiv, exp.Mod):
+        if kind is exp.Mod:
             nullable = True
             sql.set("expression", exp.Nullif(this=number(right), expression=exp.Literal.number(0)))
         return Value(sql, Type("float64", nullable=nullable))

@@ -186,7 +186,10 @@ def _arithmetic(node: exp.Binary, leaf: Leaf) -> Lowered:
         return _moved(node.right, node.left, 1, leaf)
     if isinstance(node, (exp.Add, exp.Sub)) and isinstance(node.right, exp.Interval):
         return _moved(node.left, node.right, 1 if isinstance(node, exp.Add) else -1, leaf)
-    return arithmetic(_ARITHMETIC[type(node)], lower(node.left, leaf), lower(node.right, leaf))
+    left, right = lower(node.left, leaf), lower(node.right, leaf)
+    if isinstance(node, exp.IntDiv) and any(each.type.kind == "float64" or each.type.scale for each in (left, right)):
+        return quotient(left, right)
+    return arithmetic(_ARITHMETIC[type(node)], left, right)
 
 
 def _moved(node: exp.Expr, interval: exp.Interval, sign: int, leaf: Leaf) -> Lowered:

@@ -4,7 +4,7 @@ refused."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import sqlglot
@@ -16,7 +16,7 @@ from sqlglot.optimizer.qualify import qualify
 from runtime.compiler.accounting import unread_part
 from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.describe import is_outside, unstable_functions
-from runtime.compiler.epochtime import number_times, put_epoch_time
+from runtime.compiler.epochtime import is_now, number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.groupings import expand_groupings
@@ -28,7 +28,7 @@ from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
 from runtime.plan import EPOCH_TIME, Relation
 
-__all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
+__all__ = ["Query", "check_query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 
 _CLOCK_OR_CHANCE = (exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
@@ -126,14 +126,8 @@ def parse_select(
     views = Definitions() if views is None else views
     known = {relation.name: relation for relation in (*views.as_relations(), *relations, EPOCH_TIME)}
     query = Query(select, known.values(), mode=mode)
-    plain_sources(query.tree, known, query.error)
     _check_relations(query, known, views)
-    _check_functions(query)
-    _check_expansion(query)
-    if (unread := unread_part(query.tree)) is not None:
-        raise query.error(f"{unread[0]} is not supported", unread[1])
-    _check_written(query)
-    plain_clauses(query.tree, query.error)
+    check_query(query, known)
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -148,6 +142,21 @@ def parse_select(
     query.opened = views.opened(query.tree)
     query.tree = views.closed(query.opened.copy())
     return query
+
+
+def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: bool = False) -> None:
+    """Refuse what has no fixed answer, is unbounded or would be left out; write other constructs as plainer ones.
+
+    Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
+    order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. Raise `SqlError`.
+    """
+    plain_sources(query.tree, relations, query.error)
+    _check_functions(query, is_stream=is_stream)
+    _check_expansion(query)
+    if (unread := unread_part(query.tree)) is not None:
+        raise query.error(f"{unread[0]} is not supported", unread[1])
+    _check_written(query)
+    plain_clauses(query.tree, query.error)
 
 
 def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlError:
@@ -195,14 +204,14 @@ def _is_of_with(table: exp.Table) -> bool:
     return False
 
 
-def _check_functions(query: Query) -> None:
+def _check_functions(query: Query, *, is_stream: bool) -> None:
     for node in query.tree.find_all(exp.Func):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
         is_unstable = name in _NAMES_OF_CHANCE or name in unstable_functions() or is_outside(name)
-        if isinstance(node, _CLOCK_OR_CHANCE) or is_unstable:
-            raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
+        if isinstance(node, _CLOCK_OR_CHANCE) or is_unstable or (is_stream and is_now(node)):
+            raise query.error(f"expected functions of the rows alone, was {name}(): a query must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
-        if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
+        if isinstance(node, _ORDER_DEPENDENT) and not is_stream and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
 
 

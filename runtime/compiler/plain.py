@@ -8,6 +8,7 @@
 ``x > ANY (SELECT y …)``                  ``x > (SELECT MIN(y) …)``, with what NULLs and no rows make of it
 ``(a, b) < (c, d)``                       ``a < c OR a IS NOT DISTINCT FROM c AND b < d``, NULL as the greatest value
 ``GROUP BY ()``                           no GROUP BY
+``x // 2.0``                              ``x / 2.0``, as DuckDB divides integers alone
 ``FROM bids AS b(x, y)``                  ``FROM (SELECT t AS x, id AS y, … FROM bids) AS b``
 ========================================  ==============================================================
 """
@@ -44,19 +45,31 @@ _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
 
 
 def plain_clauses(tree: exp.Query, fail: Fail) -> None:
-    """Write FETCH, the names of windows and percentiles as what they stand for; the tree is not qualified yet."""
+    """Write FETCH, names of windows, percentiles and comparisons of rows as what they stand for.
+
+    The tree is not qualified yet.
+    """
     _plain_limits(tree, fail)
     _inline_windows(tree, fail)
     _plain_percentiles(tree)
     for group in list(tree.find_all(exp.Group)):
         if [part.expressions for part in group.expressions if isinstance(part, exp.Tuple)] == [[]]:
             group.pop()
+    for quotient in list(tree.find_all(exp.IntDiv)):
+        if _is_decimal(quotient.this.unnest()) or _is_decimal(quotient.expression.unnest()):
+            quotient.replace(exp.Div(this=quotient.this, expression=quotient.expression))
     for node in list(tree.find_all(*_COMPARISONS)):
         left, right = node.this.unnest(), node.expression.unnest()
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             node.replace(_compared_rows(node, left.expressions, right.expressions, fail))
         elif isinstance(left, exp.Tuple) and isinstance(right, exp.Query):
             raise fail("expected a row after a row, was a SELECT: write (a, b) IN (SELECT …)", node)
+
+
+def _is_decimal(node: exp.Expr) -> bool:
+    """Return True for a number with a point."""
+    literal = node.this.unnest() if isinstance(node, exp.Neg) else node
+    return isinstance(literal, exp.Literal) and not literal.is_string and "." in literal.name
 
 
 def _compared_rows(node: exp.Binary, left: Sequence[exp.Expr], right: Sequence[exp.Expr], fail: Fail) -> exp.Expr:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.expressions import Rewriter
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
-from runtime.compiler.flow.names import free_columns
+from runtime.compiler.flow.reading import free_columns
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import unique
 from runtime.compiler.operands import NotIncremental

@@ -47,7 +47,8 @@ class Admission:
     executed; an input that waits for an earlier one to leave is still in flight. So the engine's inner queues are
     bounded, and a worker that is stuck holds its source back after a bounded number of inputs and a bounded size. One
     input is always admitted, however large. While sources wait for the common bounds, others queue after them, so that
-    many small inputs never keep a large one out. Thread-safe; `resume` is called without a lock.
+    many small inputs never keep a large one out. While the whole is held, nothing is admitted whatever room there is.
+    Thread-safe; `resume` is called without a lock.
     """
 
     def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
@@ -61,6 +62,8 @@ class Admission:
         self._size = 0
         self._windows: set[Window] = set()  # those whose source may come, or of which something is on its way
         self._refused: dict[Window, int] = {}  # those that the whole held back, in order, and how much each wants
+        self._is_held = False
+        self._waiting: dict[Window, None] = {}  # those that were refused because of that
 
     @property
     def inputs(self) -> int:
@@ -84,6 +87,9 @@ class Admission:
         with self._lock:
             if window.is_gone:
                 return None
+            if self._is_held:
+                self._waiting[window] = None
+                return None
             if window.tickets and (
                 len(window.tickets) >= self._source_inputs or window.size + size > self._source_size
             ):
@@ -104,6 +110,21 @@ class Admission:
             self._inputs += 1
             self._size += size
             return ticket
+
+    def hold(self, is_held: bool) -> None:
+        """Admit nothing while held; `resume_held` is to be called after the end."""
+        with self._lock:
+            self._is_held = is_held
+
+    def resume_held(self) -> None:
+        """Resume the sources that were refused while the whole was held, unless it is held again."""
+        with self._lock:
+            if self._is_held:
+                return
+            calls = [window.resume for window in self._waiting]
+            self._waiting.clear()
+        for call in calls:
+            call()
 
     def share(self, tickets: Sequence[Ticket], count: int) -> Ticket | None:
         """Return the ticket for ``count`` items derived from inputs with these tickets, which have been executed."""
@@ -138,6 +159,7 @@ class Admission:
             window.is_gone, window.is_refused, window.is_granted = True, False, False
             window.resume = _nothing  # nothing of the source is kept
             self._refused.pop(window, None)
+            self._waiting.pop(window, None)
             self._grant(calls)
             self._forget(window)
         for call in calls:
@@ -205,6 +227,7 @@ class Admission:
                 assert len(window.tickets) <= self._source_inputs
                 assert not window.tickets or window.tickets[0].window is window, "the oldest one has left"
             assert windows.issuperset(self._refused)
+            assert windows.issuperset(self._waiting)
             if self._refused and not self._inputs:
                 assert any(window.is_granted for window in windows), "sources wait for room that is there"
 

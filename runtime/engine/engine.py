@@ -134,6 +134,12 @@ class QueryEngine:
         future.settle(BarrierOutcome.NOT_RUNNING, None)
         return future
 
+    def hold(self, is_held: bool) -> None:
+        """Admit no input of any source while held, whatever room there is; offers are resumed at the end."""
+        self.admission.hold(is_held)
+        if not is_held:
+            self.queue.put(self.admission.resume_held)
+
     def grow(self, query_id: str, part: Plan, into: str) -> bool:
         """Add to a running query sources and pipelines that lead to one of its cut points, at port 0.
 

@@ -18,7 +18,7 @@ from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
 from runtime.epochs.retention import RetentionConfig, begin_behind, retire, write_first
 from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
-from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of, rows_at
 from runtime.epochs.viewchecksums import checksums_of, with_checksums
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "has_snapshot_of",
     "read_segment",
     "retire",
+    "rows_at",
     "with_checksums",
     "write_first",
 ]

@@ -77,6 +77,9 @@ class Footer(msgspec.Struct, frozen=True):
     follows: int | None = None
     """In an epoch, the checksum of the footer of the one before, by which a reader knows that it is the same log; None
     in the first. In a snapshot, that of the epoch that it stands for."""
+    watermarks: dict[str, int] | None = None
+    """Relation of a market → the time, in nanoseconds, that its slowest origin has reached, for runtimes that read the
+    log; left out before that is known. None in a segment of an earlier release."""
 
 
 def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:

@@ -20,7 +20,7 @@ from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import EpochLogReader
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
-__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "has_snapshot_of"]
+__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "has_snapshot_of", "rows_at"]
 
 VIEW_SECTION: Final = "view/"
 """Prefix of sections that have changes of views, not rows of relations."""
@@ -134,6 +134,7 @@ class SnapshotDirectory:
             time_ns=sealed.footer.time_ns,
             attributes={"without": ",".join(sorted(without))},
             follows=sealed.checksum,
+            watermarks=sealed.footer.watermarks,
         )
         write_segment(self._disk, hidden, tables, footer)
         self._disk.rename(hidden, path)
@@ -207,6 +208,24 @@ def add_up(
         if stopped():
             break
     return total
+
+
+def rows_at(
+    log: EpochLogReader,
+    snapshot: Segment | None,
+    relation: str,
+    epoch: int,
+    *,
+    columns: Collection[str] | None = None,
+    stopped: Callable[[], bool] = bool,
+) -> pa.Table | None:
+    """Return a relation's rows at an epoch as `add_up` does; ``snapshot`` is one that is not past it, if there is any.
+
+    The log is read from its beginning without a snapshot of the relation.
+    """
+    base = snapshot if snapshot is not None and has_snapshot_of(snapshot, relation) else None
+    begin = 0 if base is None else base.footer.to_epoch
+    return add_up(log, relation, begin, epoch, base=base, columns=columns, stopped=stopped)
 
 
 def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table | None:

@@ -1,7 +1,7 @@
 """Compiled kernels by source: from this process, from the cache folder, or from the compile process.
 
 ```
-get(source) ──▶ linked in this process? ──▶ in the cache folder? link it ──▶ None: interpret it for now
+get(source) ──▶ linked in this process? ──▶ in the cache folder, or in a shipped one? link it ──▶ None: interpret it
 request(sources) ──▶ CompileQueue ──▶ compile process ──▶ cache folder ──▶ the next get
 ```
 """
@@ -25,12 +25,12 @@ from twisted.logger import Logger
 from runtime.native.cache_folder import CacheFolder, compiler_key, compiler_version
 from runtime.native.compile_process import FOREGROUND, CompileReply, CompileRequest
 from runtime.native.compile_queue import COMMAND, CompileQueue
-from runtime.native.errors import KernelFileError
 from runtime.native.object_code import link
-from runtime.native.tiers import MachineKernel, kernel_name
+from runtime.native.tiers import KernelFileError, MachineKernel, UnsafeCacheError, kernel_name
 
 __all__ = [
     "FOLDER_VARIABLE",
+    "SHIPPED_VARIABLE",
     "SWITCH_VARIABLE",
     "CompileReport",
     "KernelCache",
@@ -42,6 +42,8 @@ __all__ = [
 
 FOLDER_VARIABLE: Final = "DELTABOOK_KERNEL_CACHE"
 """Environment variable with the cache folder."""
+SHIPPED_VARIABLE: Final = "DELTABOOK_SHIPPED_KERNELS"
+"""Environment variable with a second folder, which is only read: kernels that were compiled with an image."""
 SWITCH_VARIABLE: Final = "DELTABOOK_NATIVE"
 """Environment variable that is `off` where every kernel is to be interpreted; else `on`."""
 
@@ -116,9 +118,15 @@ class KernelCache:
         command: Sequence[str] = COMMAND,
         compile_timeout_s: float = 300.0,
         is_foreground: bool = False,
+        shipped: Path | None = None,
     ) -> None:
-        """``is_foreground``: compile with this process's priority, not with the lowest one."""
+        """``is_foreground``: compile with this process's priority, not with the lowest one.
+
+        ``shipped`` is a folder from which kernels are read that ``folder`` does not have; nothing is written there.
+        """
         self._root = folder
+        self._shipped_root = shipped
+        self._shipped: CacheFolder | None = None
         self._is_foreground = is_foreground
         self._limit_bytes = limit_bytes
         self._recheck_s = recheck_s
@@ -253,7 +261,8 @@ class KernelCache:
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which another process has the same cache."""
-        return {FOLDER_VARIABLE: str(self._root), SWITCH_VARIABLE: "off" if self._off else "on"}
+        shipped = {} if self._shipped_root is None else {SHIPPED_VARIABLE: str(self._shipped_root)}
+        return {FOLDER_VARIABLE: str(self._root), SWITCH_VARIABLE: "off" if self._off else "on", **shipped}
 
     def close(self) -> None:
         """End the compile process; compiled kernels stay usable."""
@@ -274,9 +283,24 @@ class KernelCache:
             try:
                 self._folder = self._new_folder()
                 self._folder.check()
+                self._shipped = self._open_shipped()
             except (ImportError, OSError) as error:
                 self._switch_off(str(error))
         return None if self._off else self._folder
+
+    def _open_shipped(self) -> CacheFolder | None:
+        """Return the shipped folder of this version; None if there is none, or another user could have written it."""
+        if self._shipped_root is None:
+            return None
+        folder = CacheFolder(self._shipped_root, compiler_key())
+        try:
+            return folder if folder.check() else None
+        except UnsafeCacheError as error:
+            self._log.warn("shipped kernels are not used: {reason}", reason=str(error))
+            return None
+
+    def _has_a_folder(self) -> bool:
+        return self._root.is_dir() or (self._shipped_root is not None and self._shipped_root.is_dir())
 
     def _new_folder(self) -> CacheFolder:
         try:
@@ -285,13 +309,15 @@ class KernelCache:
             raise FileNotFoundError(f"expected the package {error.name}, was not installed") from error
 
     def _load(self, name: str, source: str) -> MachineKernel | None:
-        if self._folder is None and not self._root.is_dir():
+        if self._folder is None and not self._has_a_folder():
             return None  # nothing compiled yet: LLVM need not be loaded to see that
         folder = self._opened()
         if folder is None:
             return None
         try:
             content = folder.code(name)
+            if content is None and self._shipped is not None:
+                content = self._shipped.code(name)
             if content is None:
                 return None
             kernel = link(content)
@@ -398,8 +424,10 @@ class KernelCache:
     def _is_compiled(self, name: str) -> bool:
         if name in self._linked:
             return True
-        folder = self._opened() if self._folder is not None or self._root.is_dir() else None
-        return folder is not None and name not in self._failures and folder.has_code(name)
+        folder = self._opened() if self._folder is not None or self._has_a_folder() else None
+        if folder is None or name in self._failures:
+            return False
+        return folder.has_code(name) or (self._shipped is not None and self._shipped.has_code(name))
 
 
 def _damage(folder: CacheFolder, name: str) -> str:
@@ -437,7 +465,8 @@ def kernels_from_environment(environ: Mapping[str, str] | None = None, *, is_for
     """Return a cache in the folder that the environment names.
 
     The folder is ``DELTABOOK_KERNEL_CACHE``, else ``deltabook/kernels`` in ``XDG_CACHE_HOME``, else in ``~/.cache``;
-    ``DELTABOOK_NATIVE=off`` switches compilation off. Raises `ValueError` for another value of it.
+    ``DELTABOOK_SHIPPED_KERNELS`` names the folder of an image. ``DELTABOOK_NATIVE=off`` switches compilation off;
+    another value than ``on`` and ``off`` raises `ValueError`.
     """
     variables = os.environ if environ is None else environ
     enabled = is_switched_on(variables)
@@ -449,7 +478,8 @@ def kernels_from_environment(environ: Mapping[str, str] | None = None, *, is_for
     else:
         # A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
         folder = Path(os.path.expanduser("~")) / ".cache" / "deltabook" / "kernels"  # noqa: PTH111 - never raises
-    return KernelCache(folder, enabled, is_foreground=is_foreground)
+    shipped = variables.get(SHIPPED_VARIABLE, "")
+    return KernelCache(folder, enabled, is_foreground=is_foreground, shipped=Path(shipped) if shipped else None)
 
 
 _default: tuple[int, KernelCache] | None = None

@@ -31,8 +31,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from runtime.native.errors import KernelFileError, UnsafeCacheError
 from runtime.native.object_code import host_cpu
+from runtime.native.tiers import KernelFileError, UnsafeCacheError
 
 __all__ = ["CacheFolder", "compiler_key", "compiler_version"]
 

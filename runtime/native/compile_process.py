@@ -21,9 +21,8 @@ from typing import Final, Literal
 import msgspec
 
 from runtime.native.cache_folder import CacheFolder, compiler_key
-from runtime.native.errors import CompileProcessError, KernelFileError
 from runtime.native.object_code import link, pack
-from runtime.native.tiers import kernel_name
+from runtime.native.tiers import CompileProcessError, KernelFileError, kernel_name
 
 __all__ = ["FOREGROUND", "CompileReply", "CompileRequest", "main"]
 

@@ -25,8 +25,7 @@ from typing import IO, Final
 import msgspec
 
 from runtime.native.compile_process import CompileReply, CompileRequest
-from runtime.native.errors import CompileProcessError
-from runtime.native.tiers import kernel_name
+from runtime.native.tiers import CompileProcessError, kernel_name
 
 __all__ = ["COMMAND", "CompileQueue"]
 

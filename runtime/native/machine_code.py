@@ -25,10 +25,9 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from runtime.native import machine, plain
-from runtime.native.errors import KernelSourceError
 from runtime.native.machine import BOOL, CELLS, DOUBLE, INT, NOTHING, WIDE, Operand
 from runtime.native.object_code import SYMBOL, target_machine
-from runtime.native.tiers import plain_kernel
+from runtime.native.tiers import KernelSourceError, plain_kernel
 
 __all__ = ["compile_source", "literal_places"]
 

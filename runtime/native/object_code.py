@@ -15,8 +15,7 @@ import hashlib
 import threading
 from typing import Any, Final
 
-from runtime.native.errors import KernelFileError
-from runtime.native.tiers import MachineKernel
+from runtime.native.tiers import KernelFileError, MachineKernel
 
 __all__ = ["SYMBOL", "host_cpu", "link", "pack", "target_machine"]
 

@@ -1,18 +1,21 @@
-"""Owner of an ordered index: it makes room, chooses the layout, and reads and restores the entries."""
+"""Owner of an ordered index: it makes room, chooses the layout, reads and restores the entries; and room to work in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from runtime.native.library import btree, dense, entries, hashing
+from runtime.native.library import ahead, btree, deltas, dense, entries, hashing, sweep
 from runtime.native.plain import outside
 from runtime.native.structures import HashTable, RecordStructure, Structure, rows_with_words
 
-__all__ = ["OrderedIndex"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Deltas", "Entries", "OrderedIndex"]
+
 
 Words = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.intp]
@@ -532,3 +535,42 @@ def _sums_of(words: Words, starts: Numbers) -> Words:
     sums[:, 1::2] = ((first & _LOW) | (second << _HALF)).view(np.int64)
     sums[:, 2::2] = (np.add.reduceat(high, starts) + (second >> _HALF)).view(np.int64)
     return sums
+
+
+class Deltas(Structure):
+    """Rows and deltas of a part of a batch, at most `deltas.ROOM`, sorted and added up: see `library.deltas`."""
+
+    def __init__(self, entry_words: int) -> None:
+        super().__init__(deltas.PLACES)
+        for place, words in {
+            deltas.NUMBERS: 4,
+            **dict.fromkeys((deltas.ROW_GROUP, deltas.ROW_KEY, deltas.WORDS, deltas.SPARE, deltas.KEY), deltas.ROOM),
+            deltas.COUNTS: 1 << deltas.DIGIT,
+            deltas.VALUE: deltas.ROOM * entry_words,
+            deltas.FOUND: deltas.ROOM * 3 * entry_words,
+            deltas.SCRATCH: 3 * entry_words,
+            deltas.RECENT: ahead.RING_WORDS,
+        }.items():
+            # Pages of it that are never written to take no memory.
+            self.put(place, np.zeros(words, np.int64))
+
+
+class Entries(Structure):
+    """Keys, values and running sums of the entries of one group: see `library.sweep`."""
+
+    def __init__(self, entry_words: int) -> None:
+        super().__init__(4)
+        self._entry_words = entry_words
+        self.put(sweep.NUMBERS, np.zeros(2, np.int64))
+        self._reserve(0)
+
+    def make_room(self) -> None:
+        """Make room where `sweep.collect` found none."""
+        self._reserve(2 * int(self.views[sweep.NUMBERS][sweep.WANTED]))
+
+    def _reserve(self, room: int) -> None:
+        self.put(sweep.ENTRY_KEYS, np.zeros(room, np.int64))
+        self.put(sweep.ENTRY_VALUES, np.zeros(room * self._entry_words, np.int64))
+        # Running weights may have 128 bits, as sums have: one word more than the weight of an entry.
+        self.put(sweep.RUNNING, np.zeros((room + 1) * (self._entry_words + 1), np.int64))
+        self.views[sweep.NUMBERS][sweep.ROOM] = room

@@ -1,4 +1,4 @@
-"""The two tiers of kernel source: names of sources, and the interpreted tier.
+"""The two tiers of kernel source: names of sources, the interpreted tier, and the provider of compiled kernels.
 
 Kernel source is a text that defines `step(p) -> int`, decorated with `runtime.native.plain.jit`. The interpreted tier
 executes it as it stands, with the primitives of `runtime.native.plain`. The compiled tier is in `runtime.native.cache`.
@@ -10,12 +10,44 @@ import functools
 import hashlib
 import linecache
 import weakref
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
-from runtime.native.errors import KernelSourceError
+__all__ = [
+    "CompileProcessError",
+    "KernelFileError",
+    "KernelSourceError",
+    "Kernels",
+    "MachineKernel",
+    "NativeError",
+    "PlainKernel",
+    "UnsafeCacheError",
+    "await_kernels",
+    "kernel_name",
+    "plain_kernel",
+    "register_source",
+]
 
-__all__ = ["MachineKernel", "PlainKernel", "kernel_name", "plain_kernel", "register_source"]
+
+class NativeError(Exception):
+    """Base of the errors of the kernel tiers."""
+
+
+class KernelSourceError(NativeError, ValueError):
+    """Kernel source does not define a function `step`."""
+
+
+class KernelFileError(NativeError, ValueError):
+    """A file of compiled code is damaged, cannot be linked, or could have been written by another user."""
+
+
+class UnsafeCacheError(NativeError, PermissionError):
+    """A cache folder could have been written by another user."""
+
+
+class CompileProcessError(NativeError, RuntimeError):
+    """The compile process ended, or did not reply in time."""
+
 
 PlainKernel = Callable[[Any], int]
 """An interpreted kernel: takes a table (a list of arrays and tables), returns a status."""
@@ -59,3 +91,30 @@ def plain_kernel(source: str) -> PlainKernel:
     # The memo is bounded, so the lines of a source go when its kernel does.
     weakref.finalize(step, linecache.cache.pop, file_name, None)
     return step
+
+
+_FEW_ROWS: Final = 20_000
+_INTERPRETED_S: Final = 5e-6
+"""Rough time that an interpreted kernel takes for a row."""
+_LONGEST_WAIT_S: Final = 60.0
+
+
+class Kernels(Protocol):
+    """Provider of compiled kernels: see `runtime.native.cache.KernelCache`."""
+
+    def get(self, source: str) -> MachineKernel | None:
+        """Return the compiled kernel of a source, or None."""
+
+    def request(self, sources: Sequence[str]) -> None:
+        """Compile these in the background."""
+
+    def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
+        """Request these, and wait until all are compiled or cannot be; return whether all are compiled."""
+
+
+def await_kernels(kernels: Kernels, sources: Sequence[str], rows: int) -> bool:
+    """Wait for kernels before many rows, at most as long as interpreting them would take; return whether it waited."""
+    if rows <= _FEW_ROWS:
+        return False
+    kernels.wait(sources, min(_LONGEST_WAIT_S, rows * _INTERPRETED_S))
+    return True

@@ -4,8 +4,7 @@
 algebra    expressions, columns, relations, maps: keyed aggregates over one relation
 linear     sums over one relation                joined    sums over joins of maps
 selected   sums over what conditions on aggregates select  flow      graphs of operators on rows
-reevaluated  any other SQL, by DuckDB            program   views and maps, and their encoding
-derived    streams computed from other streams: their SELECT, inputs and retention
+reevaluated  any other SQL, by DuckDB            program   views, maps and derived streams, and their encoding
 body       methods of each of the five forms: maps, placement, cost, explanation
 parts      the maps and views that one view or one lane needs of a program
 ```
@@ -46,7 +45,6 @@ from runtime.plan.body import (
     Selected,
     Statement,
 )
-from runtime.plan.derived import DerivedInput, DerivedStream
 from runtime.plan.flow import (
     Aggregate,
     BoundNode,
@@ -85,6 +83,8 @@ from runtime.plan.parts import (
 )
 from runtime.plan.program import (
     FORMAT_VERSION,
+    DerivedInput,
+    DerivedStream,
     Lane,
     Program,
     View,

@@ -12,8 +12,7 @@ import msgspec
 
 from runtime.plan.algebra import Map, Relation, columns_read
 from runtime.plan.body import Linear
-from runtime.plan.derived import DerivedStream
-from runtime.plan.program import Lane, Program, View
+from runtime.plan.program import DerivedStream, Lane, Program, View
 
 __all__ = [
     "assembled",

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.formats import FEED_SCHEMA, Schema
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.relations.adaptor import Offsets, Prepared
 from runtime.relations.errors import FeedGapError
 from runtime.relations.market import MarketAdaptor, action_codes, without_heartbeats

@@ -25,7 +25,7 @@ import pyarrow as pa
 from deltabook.wire.itch import LARGEST_BROKER, broker_of
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.relations.adaptor import Offsets, Prepared
 from runtime.relations.errors import FeedGapError
 from runtime.relations.market import MarketAdaptor, action_codes, valid_flags, without_heartbeats

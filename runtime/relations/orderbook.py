@@ -21,9 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import Structure
-from runtime.native.tiers import MachineKernel, plain_kernel
+from runtime.native.tiers import Kernels, MachineKernel, await_kernels, plain_kernel
 from runtime.relations import book_kernel as kernel
 from runtime.relations.columns import int64_columns
 from runtime.relations.live_orders import LiveOrders

@@ -32,6 +32,8 @@ _KEPT: Final = b"kept"
 """Metadata of a run: how many of the rows of the runs before it are still held."""
 _JOINED: Final = 32
 """Number of added batches that are joined at once, so that few are left when an epoch ends."""
+_CHUNK_ROWS: Final = 1 << 14
+"""Most times in a chunk of them."""
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +65,7 @@ class Retained:
         self._joined = 0  # so many of these, the first, are joined batches
         self._count = 0  # rows of both
         self._held_bytes = 0
-        self._times: Integers = np.zeros(0, np.int64)  # of the rows held
+        self._times = _Times()  # of the rows held, if they are limited by their time
         self._runs: deque[int] = deque()  # row count of each run that may contain held rows, oldest first
         self._stored = 0  # row count that the last run says
         self.dirty = False
@@ -97,8 +99,7 @@ class Retained:
             self.dirty = True
         gone = max(0, self._count - self._limits.rows)
         if self._time:
-            stays = self._times[gone:] >= int(self._times.max()) - self._limits.time_ns
-            gone += int(stays.argmax()) if stays.any() else len(stays)
+            gone = self._times.first_within(self._limits.time_ns, gone)
         return self._with_weight(self._drop(gone)) if gone else None
 
     def rows(self) -> list[pa.RecordBatch]:
@@ -179,13 +180,14 @@ class Retained:
             self._batches.append(rows)
             self._held_bytes += rows.nbytes
             if self._time:
-                self._times = np.concatenate([self._times, rows.column(self._time).to_numpy()])
+                self._times.add(rows.column(self._time).to_numpy())
 
     def _drop(self, count: int) -> list[pa.RecordBatch]:
         """Take away the first of the rows that are held."""
         if count:
             self._count -= count
-            self._times = self._times[count:]
+            if self._time:
+                self._times.drop(count)
             self._fresh = min(self._fresh, self._count)
             self.dirty = True
         taken: list[pa.RecordBatch] = []
@@ -223,6 +225,50 @@ class Retained:
             self.dirty = True
         space.delete(rows)
         space.delete(strings)
+
+
+class _Times:
+    """Times of rows in their order, in chunks of which the greatest time is known: no epoch looks at all of them."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[Integers] = deque()
+        self._latest: deque[int] = deque()  # the greatest time of each chunk
+
+    def add(self, times: Integers) -> None:
+        """Append times."""
+        if self._chunks and len(self._chunks[-1]) < _CHUNK_ROWS:
+            times = np.concatenate([self._chunks.pop(), times])
+            self._latest.pop()
+        for start in range(0, len(times), _CHUNK_ROWS):
+            chunk = times[start : start + _CHUNK_ROWS]
+            self._chunks.append(chunk)
+            self._latest.append(int(chunk.max()))
+
+    def drop(self, count: int) -> None:
+        """Remove the first ``count`` times."""
+        while count > 0:
+            chunk = self._chunks.popleft()
+            self._latest.popleft()
+            if len(chunk) > count:
+                self._chunks.appendleft(chunk[count:])
+                self._latest.appendleft(int(chunk[count:].max()))
+            count -= len(chunk)
+
+    def first_within(self, age: int, start: int) -> int:
+        """Return the first place from ``start`` on whose time is at most ``age`` before the greatest of all times.
+
+        If there is none it is the number of times.
+        """
+        oldest = max(self._latest, default=0) - age
+        begin = 0
+        for chunk, latest in zip(self._chunks, self._latest, strict=True):
+            skipped = max(0, start - begin)
+            if skipped < len(chunk) and latest >= oldest:
+                stays = chunk[skipped:] >= oldest
+                if stays.any():
+                    return begin + skipped + int(stays.argmax())
+            begin += len(chunk)
+        return begin
 
 
 def _encoded(rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:

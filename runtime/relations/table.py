@@ -13,7 +13,7 @@ from runtime.formats.format import Format
 from runtime.plan import Column, Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
-from runtime.state import ARROW_TYPES
+from runtime.state import ARROW_TYPES, unscaled_as
 
 __all__ = ["FLAG", "ORDER", "RowAdaptor", "field_type", "row_schema"]
 
@@ -111,6 +111,6 @@ def field_type(column: Column) -> str:
 def _of_type(array: pa.Array, column: Column) -> pa.Array:
     """Return values in the relation's type; a decimal's digits become the scaled integer."""
     if pa.types.is_decimal(array.type):
-        array = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
+        array = unscaled_as(array)
     wanted = ARROW_TYPES[column.type]
     return array if array.type == wanted else array.cast(wanted)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.native.levels import Levels
+from runtime.native.indexes import Levels
 from runtime.native.library import levels as level
 from runtime.native.structures import Structure
 from runtime.relations import book_kernel as kernel

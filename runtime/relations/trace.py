@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runtime.compiler.relations import TOUCHES
 from runtime.formats import Field, Schema
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Relation
 from runtime.relations.adaptor import Offsets, Prepared
 from runtime.relations.errors import AdaptorError

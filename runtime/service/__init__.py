@@ -3,12 +3,14 @@
 ```
 inputs/, readers/ ──▶ Ingest (runtime.engine) ──▶ lanes/ ──▶ results/ ──▶ subscriptions/ ──▶ http/, postgres/
                         │                           ▲                      asking/ (ad-hoc questions) ──▲
-                        ▼                        catalogue/ (changes of views)
-                      rundir/ (state, log, upkeep)              health/ (lag, figures, metrics)
+                        ▼                        catalogue/ (changes of views)    │
+                      rundir/ (state, log, upkeep)                              sandbox/ (their processes)
+                                                 health/ (lag, figures, metrics)
 ```
 
 parts.py builds all parts, live.py owns, starts and stops them; config.py configures them; listening.py opens ports;
-interpreter.py tunes Python for low latency; scripts/ runs a SQL script to the end of its input without ports.
+waiting.py makes Deferreds of what workers seal; interpreter.py tunes Python for low latency; scripts/ runs a SQL script
+to the end of its input without ports.
 """
 
 __all__: list[str] = []

@@ -10,13 +10,13 @@ import msgspec
 from deltabook.wire.access import PortSecurity
 from runtime.engine.ingest import IngestConfig
 from runtime.relations import Retention
-from runtime.service.asking.limits import AskLimits
 from runtime.service.http.limits import SiteLimits
 from runtime.service.inputs.protocols import FeedProtocol
 from runtime.service.inputs.upstreams import UpstreamConfig
 from runtime.service.results.cursors import CursorLimits
 from runtime.service.results.hub import HubConfig
 from runtime.service.rundir.upkeep import UpkeepConfig
+from runtime.service.sandbox.limits import AskLimits
 from runtime.spark.config import SparkConfig
 from runtime.upstreams import Symbols
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa
 from prometheus_client.metrics_core import Metric
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import LoopingCall
@@ -23,10 +24,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.results import encode_rows
-from runtime.compiler import NamedSelect, StreamSelect
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
-from runtime.epochs import FencedError, Footer
-from runtime.plan import Lane
+from runtime.epochs import Footer
+from runtime.plan import EPOCH_TIME, Lane
 from runtime.service.catalogue.control import Control
 from runtime.service.config import LiveConfig
 from runtime.service.health.figures import RuntimeFigures
@@ -37,6 +38,7 @@ from runtime.service.health.watch import SignOfLife, Watch
 from runtime.service.http import ServiceParts, results_site
 from runtime.service.inputs.feed import FEED, FEED_ID
 from runtime.service.lanes.epoch_pace import EpochPace
+from runtime.service.lanes.handover import Handover
 from runtime.service.parts import LiveParts, PartEvents, build_parts
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.rundir.clean_stop import CleanStop, StopParts
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["LiveRuntime"]
 
 _SPARK: Final[tuple[Lane, ...]] = ("spark",)
+_UNSHOWN: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
+"""Sections of epochs that are rows of no view."""
 _HEARTBEAT_SECONDS: Final = 1.0
 _STALE_SECONDS: Final = 10.0
 
@@ -83,6 +87,8 @@ class LiveRuntime(PartEvents):
         """All parts; the documentation of each states the thread that it belongs to."""
         parts = self.parts
         self._is_built = True
+        self._handover = Handover(reactor, parts.ingest.hold)
+        parts.writer.on_rows = self._on_rows
         self._sealed = parts.writer.epoch
         self._figures = RuntimeFigures(
             parts, self._lags, self._freshness, sealed=lambda: self._sealed, now_s=reactor.seconds
@@ -106,13 +112,13 @@ class LiveRuntime(PartEvents):
             sealed=lambda: self._sealed,
             is_spark_starting=lambda: parts.runs_spark and not parts.spark.is_up,
         )
-        self._sign = SignOfLife(config.directory, self._in_thread)
+        self._sign = SignOfLife(config.directory, self._in_thread, parts.directory.claim.check, self._fenced)
         self._pace = EpochPace(config.epoch_ms / 1000)
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
-        self._stopping = self._ingesting = False
+        self._stopping = self._ingesting = self._is_fenced = False
         self._clean_stop: CleanStop | None = None
         self._spark_start: Deferred[None] = succeed(None)  # fires when Spark is up, or its start has ended otherwise
 
@@ -198,6 +204,10 @@ class LiveRuntime(PartEvents):
         """See `IngestListener`."""
         self._reactor.callFromThread(self.fail, reason)
 
+    def on_finished(self) -> None:
+        """See `IngestListener`."""
+        self._reactor.callFromThread(self._finished)
+
     def on_failed_view(self, name: str, reason: str) -> None:
         """See `IngestListener`."""
         self.parts.express.failed()
@@ -222,22 +232,27 @@ class LiveRuntime(PartEvents):
             self.parts.spark.sealed(footer.to_epoch, is_awaited=bool(footer.control))
             self.parts.inputs.upstreams.sealed(footer)
             self.parts.upkeep.sealed(footer)
-            self._reactor.callFromThread(self.parts.hub.commit, footer)
+
+    def _on_rows(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
+        """Hand on the rows of an epoch that is durable: on the reactor nothing is to be read from a disk."""
+        shown = {name: batches for name, batches in rows.items() if name not in _UNSHOWN}
+        count = sum([batch.num_rows for batches in shown.values() for batch in batches])
+        self._handover.put(count, self.parts.hub.commit, footer, shown)
 
     def on_published(self, published: Published) -> None:
-        self.parts.agreement.published(published)
+        self._reactor.callFromThread(self._published, published)  # first: a durable version does not come again
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
-        self._reactor.callFromThread(self._published, published)
+        self.parts.agreement.published(published)
 
     def on_update(self, update: Update) -> None:
         # Encoded here: each call of Arrow releases the interpreter lock, which the reactor would get back from a worker
         # that is busy with the next step only after a switch interval.
         followed = self.parts.hub.followed
         bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if name in followed}
-        self._reactor.callFromThread(self._updated, update, bodies)
+        self._handover.put(_rows_of(update), self._updated, update, bodies)
 
     def on_streams(self, update: Update) -> None:
-        self._reactor.callFromThread(self._streamed, update)
+        self._handover.put(_rows_of(update), self._streamed, update)
 
     def on_lane_ended(self, reason: str | None) -> None:
         if reason is not None:
@@ -300,14 +315,8 @@ class LiveRuntime(PartEvents):
 
     def beat(self) -> None:
         """Run the checks of every second and send heartbeats; fail if another process has taken the directory."""
-        try:
-            self.parts.directory.claim.check()
-        except FencedError as error:
-            self.fail(str(error))
+        if self._is_fenced:
             return  # no more heartbeats for a directory of another process
-        except OSError as error:  # a single failure of the disk must not end the beats
-            self._log.warn("the claim on {directory} cannot be read: {reason}",
-                           directory=self._config.directory, reason=str(error))  # fmt: skip
         self.parts.upkeep.tick()
         self.parts.cursors.expire()
         inputs, term = self.parts.inputs, self.parts.directory.claim.term
@@ -316,6 +325,10 @@ class LiveRuntime(PartEvents):
         self._watch.beat(self._reactor.seconds())
         self.parts.spark.listened_to(self.parts.hub.is_listened_to("spark"))
 
+    def _fenced(self, reason: str) -> None:
+        self._is_fenced = True
+        self.fail(reason)
+
     def _request_barrier(self) -> None:
         published = self.parts.hub.version if self.parts.runs_spark else None
         spent_s = self.parts.ingest.barrier_durations.total_s + self.parts.ingest.commit_durations.total_s
@@ -323,6 +336,8 @@ class LiveRuntime(PartEvents):
             self.parts.ingest.request_barrier()
 
     def on_full(self, is_full: bool) -> None:
+        if self._stopping:
+            return  # a clean stop pauses inputs in an order of its own, and must find nothing that comes after its seal
         self.parts.readers.pause(is_full)
         self._watch.full(is_full, self.parts.upkeep.used_bytes // 1_000_000)
 
@@ -348,6 +363,14 @@ class LiveRuntime(PartEvents):
         self.parts.hub.publish_streams(update)
         self.parts.catalogue.published(update.epoch, "stream")
 
+    def _finished(self) -> None:
+        self.parts.inputs.has_ended = True
+        self._log.info(
+            "the feed has ended, everything of it is sealed by epoch {epoch}: results are served as before, views and "
+            "readers change no more before a restart",
+            epoch=self._sealed,
+        )
+
     def fail(self, reason: str) -> None:
         if not self._stopping:
             self._stopping = True
@@ -368,6 +391,10 @@ class LiveRuntime(PartEvents):
             parts.callback(self.parts.spark.stop)
             if self._ingesting:
                 parts.callback(self.parts.ingest.stop)
+
+
+def _rows_of(update: Update) -> int:
+    return sum([changes.num_rows for changes in update.changes.values()])
 
 
 class _Draining(StopParts):

@@ -176,7 +176,7 @@ def build_parts(
     results = ResultLog(config.directory / "results", fence=fence)
     log = EpochLogReader(config.directory / "epochs")
     history = History(log.directory, results)
-    epochs = Epochs(log.identity(), history, log.read, in_thread)
+    epochs = Epochs(log.identity(), history, in_thread)
     hub = Hub(directory.program, time.time_ns, config.hub, epochs, default_kernels())
     full_results.restore(hub, results)
     express_pipeline = directory.express.begin(hub, is_compared=directory.runs_spark)

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from runtime.epochs import LOCAL_DISK
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.views.shardruns import RUN_FORMAT
 
 __all__ = [

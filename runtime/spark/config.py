@@ -1,4 +1,4 @@
-"""Configuration of the Spark lane; this module imports nothing of Spark."""
+"""Configuration and error of the Spark lane; this module imports nothing of Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["SparkConfig"]
+__all__ = ["SparkConfig", "SparkLaneError"]
+
+
+class SparkLaneError(RuntimeError):
+    """Spark cannot start, or its streaming query cannot continue; the message is the reason in one line."""
+
 
 _LOCAL: Final = re.compile(r"local(\[(\d+|\*)(,\s*\d+)?\])?")
 _MASTER: Final = re.compile(r"spark://[^/\s,:]+:\d+(,[^/\s,:]+:\d+)*|k8s://\S+|yarn")

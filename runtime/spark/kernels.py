@@ -22,8 +22,7 @@ from typing import Final
 from twisted.logger import Logger
 
 from runtime.native.cache import KernelCache, default_kernels
-from runtime.native.kernels import Kernels
-from runtime.native.tiers import MachineKernel, kernel_name
+from runtime.native.tiers import Kernels, MachineKernel, kernel_name
 from runtime.plan import Program, lane_program
 from runtime.views.code import sources_of
 
@@ -35,7 +34,7 @@ _log: Final = Logger()
 
 
 class LoadedKernels:
-    """Kernels that another process compiles: see `runtime.native.kernels.Kernels`."""
+    """Kernels that another process compiles: see `runtime.native.tiers.Kernels`."""
 
     def __init__(
         self,

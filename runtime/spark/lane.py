@@ -40,7 +40,7 @@ from twisted.logger import Logger
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.plan import Program, decode_program, lane_program
 from runtime.spark.beginning import Beginning, begin, misfit, newest_commit, read_beginning, wanted
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.planning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
 from runtime.spark.session import SparkConfig

@@ -25,7 +25,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
 from runtime.spark.planning import Span, load_program, shard_ids

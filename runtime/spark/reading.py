@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.epochs import EpochLogReader, add_up, read_segment
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Program, only_view
 from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from deltabook.wire.advice import Extra, install_command
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
 
 __all__ = ["PACKAGES", "check_requirements", "missing_requirement"]

@@ -1,4 +1,10 @@
-"""Start and end of the Spark session: its settings, its Java, and the files of its output."""
+"""Start and end of the Spark session: its settings, its Java, its Python, and the files of its output.
+
+Spark puts zip archives of its own packages first on the path of each Python that it starts. Modules in an archive are
+not stored compiled, so each process would compile some 100 of them before its first line: 0.6 s, in a start that
+begins seven processes one after the other. The installed packages are the same ones. Executors on other machines read
+the script where the driver has written it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,12 @@ import re
 import shlex
 import shutil
 import signal
-import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext, java_gateway
@@ -23,15 +27,37 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from runtime.native.cache import default_kernels
-from runtime.spark.classes import java_options
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
-from runtime.spark.interpreter import quick_python
-from runtime.spark.java import JavaNotFoundError, find_java
+from runtime.spark.config import SparkConfig, SparkLaneError
+from runtime.spark.java import JavaNotFoundError, find_java, java_options
 from runtime.spark.settings import check_config, log4j_properties, read_secret, spark_settings, write_private
 from runtime.spark.source import EpochSource
 
-__all__ = ["SparkConfig", "start_session", "stop_session"]
+if TYPE_CHECKING:
+    import socketserver
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["SparkConfig", "quick_python", "start_session", "stop_session"]
+
+
+_VARIABLE: Final = "PYTHONPATH"
+_PROBE_S: Final = 30.0
+
+
+def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """Write a script that runs this Python with the path of this process, and return the command for Spark to start.
+
+    The command is this Python itself if a script cannot be run, as on a file system for data alone.
+    """
+    path = environ.get(_VARIABLE)
+    setting = f"unset {_VARIABLE}" if path is None else f"export {_VARIABLE}={shlex.quote(path)}"
+    script.write_text(f'#!/bin/sh\n{setting}\nexec {shlex.quote(sys.executable)} "$@"\n')
+    script.chmod(0o755)
+    try:
+        subprocess.run([str(script), "-c", ""], check=True, timeout=_PROBE_S, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        return sys.executable
+    return str(script)
+
 
 _LOGS: Final = ("output.log", "spark.log")
 _UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
@@ -142,7 +168,13 @@ def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, s
 
     The Python workers of a local master inherit ``environment`` from it.
     """
-    values = {"SPARK_LOCAL_IP": config.ui_interface, "SPARK_PUBLIC_DNS": config.driver_host, **environment}
+    values = {
+        "SPARK_LOCAL_IP": config.ui_interface,
+        # Else Java asks for the name of its address, which takes 10 s in a network whose names nobody knows.
+        "SPARK_LOCAL_HOSTNAME": config.driver_host,
+        "SPARK_PUBLIC_DNS": config.driver_host,
+        **environment,
+    }
     path = directory / "secret.conf"
     if config.secret_file and config.master.startswith("spark:"):
         # The settings of a session are in the command line of its JVM, which every user of the machine can read.
@@ -184,12 +216,11 @@ def start_session(
     on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
     python = quick_python(directory / "python", environ)
-    os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    os.environ["PYSPARK_PYTHON"] = python if config.is_local else sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = python
     _write_log_settings(config, directory)
     builder = SparkSession.builder.master(config.master).appName("deltabook")
     kernels = default_kernels().environment()
-    for name, value in spark_settings(config, directory, kernels, java_options(java)).items():
+    for name, value in spark_settings(config, directory, kernels, java_options(java), python).items():
         builder = builder.config(name, value)
     try:
         with _launching(config, directory, kernels):

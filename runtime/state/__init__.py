@@ -14,13 +14,18 @@ from runtime.state.chains import Chain, Run, RunHolder, decode_run, encode_run
 from runtime.state.codec import Codec
 from runtime.state.columnar import (
     ARROW_TYPES,
+    WIDE,
     KeyColumn,
     KeyedTable,
     KeyIndex,
     StringPool,
+    decimals_of_integers,
+    decimals_of_words,
     decode_words,
     encode_words,
+    unscaled_as,
     width_of,
+    words_of_decimals,
 )
 from runtime.state.errors import (
     CorruptStateError,
@@ -54,6 +59,7 @@ from runtime.state.stores import Edit, MemoryStore, SqliteStore, Store, check_st
 __all__ = [
     "ARROW_TYPES",
     "KINDS",
+    "WIDE",
     "Chain",
     "Codec",
     "CorruptStateError",
@@ -89,9 +95,13 @@ __all__ = [
     "StringPool",
     "UnknownKindError",
     "check_store",
+    "decimals_of_integers",
+    "decimals_of_words",
     "decode_run",
     "decode_words",
     "encode_run",
     "encode_words",
+    "unscaled_as",
     "width_of",
+    "words_of_decimals",
 ]

@@ -12,16 +12,17 @@ the changes of a view in one, and a slow subscriber is a query that lags. Every 
 items beyond it (see `TupleQueue`). No call blocks, and all may be made from any thread.
 """
 
-from runtime.tuples.errors import (
+from runtime.tuples.queues import (
+    AtLimit,
     OverrunError,
+    OwnQueues,
     QueueEmptyError,
     QueueFullError,
+    SharedQueue,
+    TupleQueue,
     TupleQueueError,
     UnknownQueryError,
 )
-from runtime.tuples.own import OwnQueues
-from runtime.tuples.queue import AtLimit, TupleQueue
-from runtime.tuples.shared import SharedQueue
 
 __all__ = [
     "AtLimit",

@@ -44,3 +44,5 @@ class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):
     """Event time of the epoch in nanoseconds; None where it has not advanced."""
     symbols: tuple[str, ...] = ()
     """Symbols that no earlier epoch had since the log was opened."""
+    watermarks: Mapping[str, int] | None = None
+    """Relation → its watermark there, see `runtime.epochs.Footer`; None in an epoch of an earlier release."""

@@ -193,6 +193,7 @@ class UpstreamLog:
             size,
             _time_of(segment.rows(EPOCH_TIME.name)),
             tuple(symbols),
+            footer.watermarks,
         )
 
     def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from runtime.native.plain import NAN_WORD
 from runtime.native.structures import Batch
 from runtime.plan import Col, Map, Relation
+from runtime.state import words_of_decimals
 from runtime.views.arrow_columns import ColumnBinding
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_value, store_value
@@ -243,9 +244,7 @@ def _wide_words(array: pa.Array) -> Words:
         words = np.empty((len(low), 2), np.int64)
         words[:, 0], words[:, 1] = low, low >> 63
         return words.reshape(-1)
-    if not len(array):
-        return _NONE
-    words = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+    words = words_of_decimals(array)
     if array.null_count:
         words = words.copy()
         words[array.is_null().to_numpy(zero_copy_only=False)] = 0

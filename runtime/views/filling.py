@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 import pyarrow as pa
 
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Program, columns_of, only_view
 from runtime.views.routing import Delivery, deliveries_of
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.epochs.consolidating import consolidate
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Column
 from runtime.state import KeyColumn, StringPool, decode_words, encode_words, width_of
 from runtime.views.result_rows import ResultRows, Words

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.native.kernels import Kernels, await_kernels
+from runtime.native.tiers import Kernels, await_kernels
 from runtime.plan import Map, Relation, Sum
 from runtime.state import ARROW_TYPES
 from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import HashTable, Structure
-from runtime.native.tiers import MachineKernel, plain_kernel
+from runtime.native.tiers import Kernels, MachineKernel, await_kernels, plain_kernel
 from runtime.state import CorruptStateError
 from runtime.views import result_kernel as kernel
 from runtime.views.rows import WEIGHT

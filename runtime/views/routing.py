@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.epochs import Segment
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Map, Program, only_view
+from runtime.state import words_of_decimals
 from runtime.views.placement import Memo, Part, parts_of_map
 from runtime.views.preaggregate import Preaggregation
 
@@ -151,6 +152,6 @@ def _stable_words(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _mixed_halves(array: pa.Array) -> npt.NDArray[np.int64]:
-    raw = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+    raw = words_of_decimals(array)
     mixed = raw[:, 0] ^ (raw[:, 1] << 1)
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), mixed, -1)

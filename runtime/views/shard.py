@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.epochs.consolidating import consolidate
-from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import RecordStructure
+from runtime.native.tiers import Kernels, await_kernels
 from runtime.plan import Program, View, only_view
 from runtime.state import CorruptStateError, Run
 from runtime.views.composed import EventLoop

@@ -18,7 +18,7 @@ from algo_engine.trades import SPOOL, FileSpool
 from deltabook.wire.symbols import Instrument
 from deltabook.wire.text import Accepted, OrderOptions, parse_request, parse_response
 from exchange_server.journal.streams import private_name
-from exchange_server.matching.inputs import MarketRules, OpenAccount
+from exchange_server.matching.inputs import Bust, MarketRules, OpenAccount
 from exchange_server.text.protocol import account_name, input_of
 from tests.generators.exchange_requests import START_NS
 from tests.generators.journals import open_exchange
@@ -52,6 +52,14 @@ class AuditFloor:
             self._step(self.desks[self.chance.choice(list(DESKS))])
             self.clock.advance(0)
             self.hear()
+
+    def declare_void(self, match: int) -> None:
+        """Declare a match void, as an operator does."""
+        market = self.exchange.market
+        parties = market.shared.parties(match)
+        symbol = market.rules.instruments[parties[0].locate - 1].symbol
+        self.exchange.submit([Bust(self._now(), match, symbol, parties)])
+        self.hear()
 
     def hear(self) -> None:
         """Tell the desks what the exchange has told their brokers meanwhile."""

@@ -150,7 +150,7 @@ def _strategy(directory: Path, name: str, broker: int) -> Any:
             response = parse_response(line)
             if response.sequence > desk.blotter.sequence:
                 desk.receive(response)
-        spool.sync()
+        spool.begin_sync()()
     finally:
         journal.release()
     trades = list(read_trades([folder / SPOOL]))

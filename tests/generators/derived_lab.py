@@ -75,6 +75,12 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Decimal) and value == int(value) else value
 
 
+def close(query: DerivedQuery, watermarks: Mapping[str, int]) -> list[Row]:
+    """What comes of an epoch; an input whose watermark is `ENDED` has ended."""
+    ended = [relation for relation, mark in watermarks.items() if mark == ENDED]
+    return rows_of(query.close({name: mark for name, mark in watermarks.items() if mark != ENDED}, ended))
+
+
 class Laboratory:
     """A derived query over a store that can lose commits, and what it has given out for good."""
 
@@ -122,7 +128,7 @@ class Laboratory:
                 if relation in self.query.reads:
                     self.query.add(relation, batch_of(relation, waiting, self._inputs))
                 waiting = []
-        return rows_of(self.query.close(watermarks))
+        return close(self.query, watermarks)
 
 
 def in_order_marks(epochs: Sequence[Feed]) -> list[dict[str, int]]:

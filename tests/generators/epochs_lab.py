@@ -85,7 +85,7 @@ class EpochsLab:
         else:
             self.program = self._newest_program()
         reader = EpochLogReader(directory / "epochs")
-        epochs = Epochs(reader.identity(), History(directory / "epochs", self.results), reader.read, self._in_thread)
+        epochs = Epochs(reader.identity(), History(directory / "epochs", self.results), self._in_thread)
         self.hub = Hub(self._begun_with(), lambda: 99, HubConfig(**config), epochs)
         for segment in self.results.read_all():
             self.hub.restore(segment)
@@ -146,7 +146,7 @@ class EpochsLab:
             held = {f"view/{name}": table(self.rows[name]) for name in anew}
         self._closed = {}
         footer = self._seal(held, attributes=attributes)
-        self.hub.commit(footer)
+        self.hub.commit(footer, batches_of(held))
         return footer.to_epoch
 
     def epoch_of(self, name: str, *values: int) -> int:
@@ -171,7 +171,7 @@ class EpochsLab:
         held = {f"view/{name}": table(rows) for name, rows in (self._closed | new).items()}
         self._closed = {}
         footer = self._seal(held, control=encode_program(program))
-        self.hub.commit(footer)
+        self.hub.commit(footer, batches_of(held))
         return footer.to_epoch
 
     def spark(
@@ -213,8 +213,7 @@ class EpochsLab:
             max(0, epoch - 1), epoch, cuts=self.cuts(epoch), time_ns=1000 + epoch, control=control,
             attributes=dict(attributes or {}),
         )  # fmt: skip
-        batches = {name: rows.to_batches() for name, rows in sections.items() if rows.num_rows}
-        self.log.publish(self.log.prepare(footer, batches))
+        self.log.publish(self.log.prepare(footer, batches_of(sections)))
         return footer
 
     def _held(self, name: str) -> dict[int, int]:
@@ -230,6 +229,11 @@ class EpochsLab:
 
     def _begun_with(self) -> Program:
         return decode_program(self.log.control(0))
+
+
+def batches_of(sections: Mapping[str, pa.Table]) -> dict[str, list[pa.RecordBatch]]:
+    """Rows of sections; those without any are left out."""
+    return {name: rows.to_batches() for name, rows in sections.items() if rows.num_rows}
 
 
 def table(rows: Mapping[int, int]) -> pa.Table:

@@ -67,6 +67,14 @@ class Resting(msgspec.Struct):
     """The request that made it: the newest replacement's, which is not always our number of the order."""
 
 
+class Executed(msgspec.Struct, frozen=True):
+    """An execution in the fake exchange; its match is its place in the list."""
+
+    order: Resting
+    volume: int
+    price: int
+
+
 class FakeExchange:
     """Requests in, private streams out; orders rest until a test says otherwise."""
 
@@ -77,7 +85,9 @@ class FakeExchange:
         self.resting: dict[int, Resting] = {}
         self.accepted: list[int] = []
         self.positions: dict[int, int] = {}
-        self.fills = 0
+        self.executed: list[Executed] = []
+        self.void: dict[int, None] = {}
+        """Matches that were declared void."""
         self._next_order_id = 1
         self._time_ns = 0
 
@@ -152,11 +162,20 @@ class FakeExchange:
         order.left -= volume
         sign = 1 if order.side == "B" else -1
         self.positions[order.broker_id] = self.positions.get(order.broker_id, 0) + sign * volume
-        self.fills += 1
+        self.executed.append(Executed(msgspec.structs.replace(order), volume, price))
         action = "E" if order.left else "F"
         self._tell(order.broker_id, order_id, action, volume, price, order.symbol, order.ref, "maker")
         if not order.left:
             del self.resting[order_id]
+
+    def declare_void(self, match: int) -> None:
+        """Notify the owner that an execution is void; the exchange may do so again."""
+        done = self.executed[match]
+        order = done.order
+        if match not in self.void:
+            self.void[match] = None
+            self.positions[order.broker_id] -= done.volume if order.side == "B" else -done.volume
+        self._tell(order.broker_id, order.order_id, "B", done.volume, done.price, order.symbol, order.ref, str(match))
 
     def end(self, order_id: int, why: str) -> None:
         """Cancel what is left of an order."""
@@ -179,9 +198,14 @@ class LossySpool(MemorySpool):
         super().__init__()
         self._durable = 0
 
-    def sync(self) -> None:
-        """See `TradeSpool.sync`."""
-        self._durable = len(self.fills)
+    def begin_sync(self) -> Callable[[], None]:
+        """See `TradeSpool.begin_sync`."""
+        end = len(self.fills)
+
+        def sync() -> None:
+            self._durable = max(self._durable, end)
+
+        return sync
 
     def lose_power(self) -> None:
         """The machine has crashed."""
@@ -199,8 +223,10 @@ class OrderLab:
         make_journal: Callable[[list[Record]], MemoryJournal] = MemoryJournal,
         fees: FeeSchedule = FREE,
         is_behind: bool = False,
+        syncs_before: bool = False,
     ) -> None:
-        """``is_behind``: requests are synced behind their sending."""
+        """``is_behind``: requests are synced behind their sending, unless ``syncs_before``, and the journal is
+        compacted there."""
         self.exchange = FakeExchange()
         self.clock: Any = Clock()
         self.quotes = Quotes()
@@ -209,7 +235,7 @@ class OrderLab:
         self.fees = fees
         self.compact_bytes = compact_bytes
         self.spool: MemorySpool = LossySpool()
-        self.is_behind = is_behind
+        self.is_behind, self.syncs_before = is_behind, syncs_before
         self.syncs: deque[tuple[Callable[[], float], Callable[[float | OSError], None]]] = deque()
         self.stages = OrderStages(self.clock.seconds)
         self.events: list[OrderEvent] = []
@@ -236,6 +262,7 @@ class OrderLab:
             compact_bytes=self.compact_bytes,
             fees=self.fees,
             background=self._in_background if self.is_behind else None,
+            syncs_before=self.syncs_before,
             stages=self.stages,
         )
 
@@ -355,8 +382,12 @@ class OrderLab:
         }
         assert len(exchange.accepted) == len(set(exchange.accepted)), "an order was doubled"
         assert desk.portfolio.holding("ACME").position_lots == exchange.positions.get(BROKER, 0)
-        assert desk.blotter.fills == exchange.fills
-        assert [event.sequence for event in self.spool.fills] == [
-            told.sequence for told in exchange.streams.get(BROKER, []) if told.action in ("E", "F")
-        ]
+        assert (desk.blotter.fills, desk.blotter.void_trades) == (len(exchange.executed), len(exchange.void))
+        trades, seen = list[int](), set[str]()
+        for told in exchange.streams.get(BROKER, []):
+            if told.action in ("E", "F") or (told.action == "B" and told.detail not in seen):
+                trades.append(told.sequence)
+            if told.action == "B":
+                seen.add(told.detail)
+        assert [event.sequence for event in self.spool.fills] == trades
         assert desk.blotter.unmatched == 0

@@ -19,12 +19,13 @@ from deltabook.wire.access import Access
 from runtime.compiler import Column, NamedSelect, Relation, SqlError, compile_program
 from runtime.compiler.describe import database
 from runtime.epochs import Footer
-from runtime.service.asking import AskLimits, Beside, CostlyError, Rows
-from runtime.service.asking.question import checked
-from runtime.service.asking.sandbox import Cancel, Sandbox
 from runtime.service.http.limits import SiteLimits
 from runtime.service.postgres import PostgresFactory, PostgresParts
 from runtime.service.results.hub import Hub
+from runtime.service.sandbox import AskLimits, Beside, CostlyError, Rows
+from runtime.service.sandbox.database import Sandbox
+from runtime.service.sandbox.messages import Given, GivenTable
+from runtime.service.sandbox.question import checked
 
 __all__ = ["TOKEN", "Client", "PostgresLab", "bind", "execute", "message", "parse", "query", "text"]
 
@@ -118,10 +119,11 @@ class FakeAsker:
             for name, _ in names:
                 if name not in known:
                     raise SqlError(f"unknown relation or view {name!r}", line=1, column=sql.index(name) + 1)
-            tables = {"r": (_R.columns, _ROWS)}
-            answered = sandbox.answer(
-                sql, tables, Cancel(), beside=beside, most_rows=most_rows, describes=describes, explains=explains
-            )
+            beside = beside or Beside()
+            tables = (GivenTable("r", _R.columns), *(GivenTable(name) for name in beside.tables))
+            given = Given(tables, None, tuple(beside.macros), most_rows, describes, explains)
+            answer = sandbox.answer(sql, given, [_ROWS, *beside.tables.values()])
+            answered = Rows(answer.columns, pa.Table.from_batches(answer.batches, answer.schema))
         finally:
             sandbox.close()
         return self.epoch if epoch is None else epoch, answered

@@ -20,7 +20,7 @@ from runtime.formats import RawBuffer
 from runtime.service.catalogue.control import Control
 from runtime.service.config import LiveConfig
 from runtime.service.live import LiveRuntime
-from runtime.service.readers.waiting import epoch_of
+from runtime.service.waiting import epoch_of
 from runtime.sources import BufferSink, Position, Source
 
 __all__ = ["COLUMNS", "FeedInHand", "ReaderLab", "file_reader"]
@@ -104,6 +104,11 @@ class FeedInHand(Source):
         self._number += 1
         assert self._sink.offer(RawBuffer(0, self._number, data, self._offset))
         self._offset += len(data)
+
+    def finish(self) -> None:
+        """The session is over, and the exchange has closed the connection."""
+        self.is_connected = False
+        self._sink.end_of_stream(0)
 
     def resume(self) -> None: ...
 

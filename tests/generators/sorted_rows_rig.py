@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from runtime.native import sorted_rows
+from runtime.native import indexes
 from runtime.native.cache import KernelCache
+from runtime.native.indexes import SortedRows
 from runtime.native.library import sorted_rows as kernel
-from runtime.native.sorted_rows import SortedRows
 from runtime.native.structures import Structure
 from runtime.native.tiers import plain_kernel
 
@@ -70,8 +70,8 @@ def small_nodes(fan: int = 3) -> Iterator[None]:
             (kernel, "FAN", fan),
             (kernel, "SPARSE", 1),
             (kernel, "MERGED", fan - 1),
-            (sorted_rows, "_FILLED", fan - 1),
-            (sorted_rows, "_LEAST_LEAVES", 1),
+            (indexes, "_FILLED", fan - 1),
+            (indexes, "_LEAST_LEAVES", 1),
         ):
             stack.enter_context(patch.object(module, name, value))
         yield

@@ -94,9 +94,11 @@ class StreamsLab:
 
     def seal(self, program: Program) -> int:
         """Seal a control record; its epoch."""
-        sealed: queue.SimpleQueue[int] = queue.SimpleQueue()
+        sealed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self.ingest.seal_control(encode_program(program), sealed.put)
-        return sealed.get(timeout=WAIT_SECONDS)
+        epoch = sealed.get(timeout=WAIT_SECONDS)
+        assert epoch is not None
+        return epoch
 
 
 def stream_rows(directory: Path, relation: Relation | str, *, weight: int = 1) -> list[tuple[Any, ...]]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from runtime.compiler import TRADES
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener
 from runtime.engine.ingest.upstream import kept_position
+from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import Cut, EpochLogReader, Footer, RetentionConfig, SnapshotDirectory, retire
+from runtime.plan import Program
 from runtime.relations.orderbook import BOOK_SCHEMA
 from runtime.upstreams import Follower, Symbols, UpstreamLog
+from runtime.views.rows import change_schema
 from tests.harness import Stepper
 
-__all__ = ["MainRuntime", "UpstreamRun", "bid"]
+__all__ = ["MainRuntime", "UpstreamRun", "bid", "trade"]
 
 Row = tuple[Any, ...]
 
@@ -25,6 +29,11 @@ Row = tuple[Any, ...]
 def bid(number: int, symbol: str = "AA", weight: int = 1) -> Row:
     """A row of BIDS with its weight."""
     return (number, number, 1, 10, 100, symbol, weight)
+
+
+def trade(number: int, t: int, symbol: str = "AA") -> Row:
+    """A row of TRADES with its weight."""
+    return (t, number, symbol, 100, 10, None, None, None, None, 1)
 
 
 class UpstreamRun:
@@ -45,16 +54,20 @@ class UpstreamRun:
         self._times += 1
         return self._times - 1
 
-    def seal(self, *rows: Row, messages: int | None = None) -> Footer:
-        """An epoch with these rows of BIDS."""
-        if rows:
-            columns = [
-                pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BOOK_SCHEMA, strict=True)
-            ]
-            batch = pa.RecordBatch.from_arrays(columns, schema=BOOK_SCHEMA)
-            self.writer.add({"bids": batch}, len(rows) if messages is None else messages)
+    def seal(self, *rows: Row, messages: int | None = None, watermarks: Mapping[str, int] | None = None) -> Footer:
+        """An epoch with these rows of BIDS, and of TRADES; one that was sealed by an earlier release has no marks."""
+        for name, schema in (("bids", BOOK_SCHEMA), ("trades", change_schema(TRADES.columns))):
+            if own := [row for row in rows if len(row) == len(schema)]:
+                columns = [
+                    pa.array(column, field.type) for column, field in zip(zip(*own, strict=True), schema, strict=True)
+                ]
+                self.writer.add({name: pa.RecordBatch.from_arrays(columns, schema=schema)}, 0)
+        self.writer.add({}, len(rows) if messages is None else messages)
         before = self.writer.recovered.messages if self.writer.recovered else 0
-        return self.writer.seal({"feed": Cut(self._session, before + self.writer.messages, 0)})
+        cuts = {"feed": Cut(self._session, before + self.writer.messages, 0)}
+        footer = self.writer.begin_seal(cuts, watermarks=watermarks)
+        self.writer.settle()
+        return footer
 
     def retire(self) -> int:
         """Take a snapshot, and remove all epochs up to it; gives the first that is left."""
@@ -92,12 +105,22 @@ class MainRuntime(IngestListener):
     """An ingest that reads upstreams, one step at a time."""
 
     def __init__(
-        self, directory: Path, upstreams: Sequence[tuple[str, Path]], symbols: Symbols = "own", **config: Any
+        self,
+        directory: Path,
+        upstreams: Sequence[tuple[str, Path]],
+        symbols: Symbols = "own",
+        *,
+        streams: Program | None = None,
+        **config: Any,
     ) -> None:
+        """``streams``: a program whose derived streams it keeps."""
         self.failure = ""
         self.writer = EpochWriter(directory, lambda: 99, lambda _: None)
         if self.writer.epoch < 0:
             self.writer.seal({}, b"program")
+        node = None
+        if streams is not None:
+            node = StreamsPipeline(DerivedStreams(self.writer.space, self.writer.log, streams), lambda update: None)
         self.followers = [
             _SteppedFollower(
                 UpstreamLog(-1 - place, name, where, kept_position(self.writer.space, name), symbols=symbols)
@@ -106,7 +129,7 @@ class MainRuntime(IngestListener):
         ]
         self.stepper = Stepper(1)
         self.ingest = Ingest(
-            IngestConfig(**config), self.writer, {}, self, upstreams=self.followers, workers=self.stepper
+            IngestConfig(**config), self.writer, {}, self, upstreams=self.followers, streams=node, workers=self.stepper
         )
         self.ingest.start()
         self.settle()

@@ -6,9 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from algo_engine.fees import parse_fees
 from deltabook.audit import audit
+from deltabook.cli import main
 from deltabook.wire.text import Response
 from tests.integration.algo_process import ASK_TICKS, BID_TICKS, FakeResults, Process, private_stream, trades
 
@@ -75,7 +77,7 @@ FEES = parse_fees("maker=-10,taker=250")
 FREE = ["busy.risk.orders_per_s=100000", "busy.risk.burst_orders=100000", "busy.risk.max_open_orders=1000"]
 
 
-def exchange(tmp_path: Path, port: int = 0) -> Process:
+def exchange(tmp_path: Path, port: int = 0, *more: str) -> Process:
     return Process(
         "exchange",
         "--dir",
@@ -86,6 +88,7 @@ def exchange(tmp_path: Path, port: int = 0) -> Process:
         "none",
         "--status-interval",
         "0",
+        *more,
     )
 
 
@@ -192,6 +195,40 @@ def test_composite_orders_survive_kills_of_the_engine(tmp_path: Path, policy: st
     assert bought(told) == 300
     assert "restored orders=3" in said
     check(told, figures, tmp_path / "algo")
+
+
+def declare_void(admin_port: int, *matches: int) -> None:
+    for match in matches:
+        done = CliRunner().invoke(main, ["exchange", "bust", "ACME", str(match), "--admin", f"127.0.0.1:{admin_port}"])
+        assert done.exit_code == 0, done.output
+
+
+def test_a_void_trade_is_reversed_once_whenever_the_engine_is_killed(tmp_path: Path) -> None:
+    """Declared while it is dead, just before it is killed, and again."""
+    with FakeResults() as results, exchange(tmp_path, 0, "--admin-port", "0") as market:
+        ports = market.ready().ports
+        with algo(tmp_path, results, ports["text"]) as engine:
+            fills = int(engine.wait_for("fills", 20)["fills"])
+        declare_void(ports["admin"], 1, 2)
+        with algo(tmp_path, results, ports["text"]) as engine:
+            fills = int(engine.wait_for("fills", fills + 20)["fills"])
+            declare_void(ports["admin"], 3, 4, 1)
+        with algo(tmp_path, results, ports["text"]) as engine:
+            engine.wait_for("fills", fills + 20)
+            declare_void(ports["admin"], 5)
+            engine.wait_for_log("match 5 is void")
+            figures = engine.stop()
+        told = private_stream(ports["text"], 9001)
+    void = {(message.detail, message.order_id) for message in told if message.action == "B"}
+    assert len(void) < sum(message.action == "B" for message in told), "one was declared void again"
+    found = audit(tmp_path / "algo", tmp_path / "exchange", FEES)
+    assert found.agrees, found
+    (strategy,) = found.strategies
+    account = strategy.accounts["ACME"]
+    assert strategy.void_trades == len(void) == 10, "the strategy trades with itself alone"
+    assert sum(int(trade["volume_lots"]) < 0 for trade in trades(tmp_path / "algo")) == 10
+    assert figures["position_lots"] == account.position_lots
+    assert figures["pnl"] == account.worth(BID_TICKS if account.position_lots >= 0 else ASK_TICKS)
 
 
 def test_an_engine_outlives_an_exchange_that_is_killed(tmp_path: Path) -> None:

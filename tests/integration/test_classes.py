@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.spark.classes import archive_path
-from runtime.spark.java import find_java
+from runtime.spark.java import archive_path, find_java
 
 MAKE = """
 import sys

@@ -41,7 +41,7 @@ def test_what_could_not_be_made_in_advance_is_tried_again(tmp_path: Path, part: 
     for folder in ("queries", *(f"runtime/{name}" for name in PACKAGES), "deltabook/demo"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "deltabook" / "demo" / "plan.py").touch()
-    (tmp_path / "runtime" / "spark" / "classes.py").touch()
+    (tmp_path / "runtime" / "spark" / "java.py").touch()
     (tmp_path / "scripts").mkdir()
     shutil.copy(SCRIPT, tmp_path / "scripts")
     done = subprocess.run(

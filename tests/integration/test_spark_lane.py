@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, encode_program
 from runtime.epochs import EpochLog, Footer, ResultLog
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.planning import spark_partition
 from runtime.spark.session import SparkConfig, start_session

@@ -16,6 +16,7 @@ from tests.generators.derived_lab import (
     Feed,
     Laboratory,
     Row,
+    close,
     epochs_of,
     in_order_marks,
     random_feed,
@@ -378,11 +379,11 @@ def test_late_rows_are_set_aside_and_counted(random: Random, lateness: int) -> N
     for epoch, marks in zip([*epochs, []], [*in_order_marks(epochs), {"trades": ENDED}], strict=True):
         for relation, row in epoch:
             query.add(relation, batch_(relation, row))
-        given_ += [row for batch in query.close(marks) for row in batch.to_pylist()]
+        given_ += close(query, marks)
     assert query.late == len(late)
     assert [row["t"] for _, batch in query.take_late() for row in batch.to_pylist()] == [row[0] for row in late]
     assert query.late == 0
-    assert [row["t"] for row in given_] == [row[0] for row in sorted(expected, key=lambda row: row[0])]
+    assert [row[0] for row in given_] == [row[0] for row in sorted(expected, key=lambda row: row[0])]
 
 
 def batch_(relation: str, row: Row) -> Any:
@@ -402,5 +403,5 @@ def test_state_of_a_long_feed_does_not_grow(seed: int) -> None:
         laboratory = Laboratory(sql, random)
         feed = random_feed(random, most=400)
         epochs = [*epochs_of(random, feed), []]
-        laboratory.run(epochs, [*in_order_marks(epochs[:-1]), {"trades": ENDED, "quotes": ENDED}])
+        laboratory.run(epochs, [*in_order_marks(epochs[:-1]), {"trades": 2**40, "quotes": 2**40}])
         assert laboratory.query.held_rows() == 0

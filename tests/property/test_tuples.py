@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.tuples import AtLimit, OverrunError, OwnQueues, QueueEmptyError, QueueFullError, SharedQueue, TupleQueue
-from runtime.tuples.queue import unit_size
+from runtime.tuples.queues import unit_size
 
 QUERIES = st.integers(0, 4)
 

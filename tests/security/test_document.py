@@ -12,8 +12,8 @@ from deltabook.cli import main
 from runtime.compiler import expansion
 from runtime.formats.codecs import Codec
 from runtime.formats.fields import Limits
-from runtime.service.asking.limits import AskLimits
 from runtime.service.http.limits import SiteLimits
+from runtime.service.sandbox import AskLimits
 from runtime.views.nodes.recompute import EVALUATION_S
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +62,7 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         f"{site.request_s:.0f} s for a request from its first byte",
         f"bodies of {site.body_bytes >> 20} MiB, {site.bodies_bytes >> 20} MiB in all",
         f"{ask.seconds:.0f} s, {ask.memory_bytes >> 20} MiB, two at a time, {ask.waiting} that wait",
+        f"an address space of {ask.growth_bytes >> 30} GiB for its process",
         f"{EVALUATION_S:.0f} s for an evaluation",
         f"at most {expansion.MOST_EXPANDED:,} elements out of one, {expansion.MOST_COUNT:,} for a count that rows have",
         f"{codec.limit_bytes >> 20} MiB a buffer, a ratio of {codec.most_ratio:,}",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import duckdb
 import pytest
 
 from runtime.compiler import SqlError
-from runtime.service.asking.errors import CostlyError
-from runtime.service.asking.limits import AskLimits
-from runtime.service.asking.question import checked
-from runtime.service.asking.sandbox import Cancel, Sandbox
+from runtime.service.sandbox import AskLimits
+from runtime.service.sandbox.database import Sandbox
+from runtime.service.sandbox.messages import Given
+from runtime.service.sandbox.question import checked
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +20,10 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield found
 
 
-def answered(sql: str, cancel: Cancel | None = None) -> list[dict[str, object]]:
+def answered(sql: str) -> list[dict[str, object]]:
     sandbox = Sandbox(AskLimits())
     try:
-        return list(sandbox.answer(sql, {}, cancel or Cancel()).table.to_pylist())
+        return [row for batch in sandbox.answer(sql, Given(()), []).batches for row in batch.to_pylist()]
     finally:
         sandbox.close()
 
@@ -98,20 +97,3 @@ def test_a_count_that_a_row_has_is_bounded_where_it_is_evaluated() -> None:
     for call in ("repeat('x', n)", "lpad('x', n::INTEGER, 'y')", "rpad('x', n::INTEGER, 'y')", "('x').repeat(n)"):
         with pytest.raises(SqlError, match="expected a count of at most 1000 in"):
             answered(f"SELECT length({call}) FROM range(1001, 1002) AS t(n)")
-
-
-def test_recursion_without_an_end_is_interrupted() -> None:
-    cancel, errors = Cancel(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            answered("WITH RECURSIVE n AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM n) SELECT MAX(a) FROM n", cancel)
-        except CostlyError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while thread.is_alive():
-        cancel.stop("it takes too long")
-        thread.join(0.01)
-    assert [str(error) for error in errors] == ["it takes too long"]

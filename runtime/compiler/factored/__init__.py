@@ -2,13 +2,13 @@
 
 ::
 
-    SELECT ──▶ Tables: relations, conditions, columns                                        tables
+    SELECT ──▶ Tables: relations, conditions, columns, groups                                tables
                  │
-                 ├─ joined     equal columns and ranges (graph, ranges),
+                 ├─ joined     equal columns and ranges (ranges),
                  │             then maps of joins and their deltas (recursion)               ──▶ Joined
                  └─ selected   conditions on an ordered column and aggregates                ──▶ Selected
 
-Either multiplies every sum out into products of factors over one relation each (polynomial, totals); base maps hold the
+Either multiplies every sum out into products of factors over one relation each (polynomial, tables); base maps hold the
 sums of the factors (`runtime.compiler.maps`).
 """
 

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import local, owners
-from runtime.compiler.factored.recursion import Recursion
-from runtime.compiler.factored.tables import Tables
-from runtime.compiler.factored.totals import Totals, keys_of
+from runtime.compiler.factored.recursion import JoinGraph, Recursion
+from runtime.compiler.factored.tables import Tables, Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental
 from runtime.compiler.maps import BaseMaps, Draft, MapSet, unique
 from runtime.compiler.operands import Candidate

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from runtime.compiler.factored.monotone import is_monotone
 from runtime.compiler.factored.polynomial import Monomial, column_of, local, owners
-from runtime.compiler.factored.ranges import line
+from runtime.compiler.factored.ranges import is_monotone, line
 from runtime.compiler.factored.subqueries import Correlated, Subqueries
-from runtime.compiler.factored.tables import Tables
-from runtime.compiler.factored.totals import Totals, keys_of
+from runtime.compiler.factored.tables import Tables, Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.maps import BaseMaps, Draft, MapSet, named_key
 from runtime.compiler.operands import Candidate, as_condition

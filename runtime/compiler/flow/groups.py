@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows, free_name
-from runtime.compiler.flow.outer import attach, paired, semi_of
-from runtime.compiler.flow.reading import Block
+from runtime.compiler.flow.reading import Block, attach, paired, semi_of
 from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulated

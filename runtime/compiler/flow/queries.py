@@ -11,8 +11,7 @@ from sqlglot import exp
 
 from runtime.compiler.flow.graph import Graph, Rows, free_name
 from runtime.compiler.flow.groups import aggregates_of, group
-from runtime.compiler.flow.names import Names
-from runtime.compiler.flow.reading import Block, Link, Part, read
+from runtime.compiler.flow.reading import Block, Link, Names, Part, read
 from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.flow.windows import attach_windows, windows_of
 from runtime.compiler.lower import conjuncts, lower

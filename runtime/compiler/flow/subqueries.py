@@ -12,9 +12,16 @@ from runtime.compiler.constants import Constant, evaluate_constant
 from runtime.compiler.epochtime import rises_with_time
 from runtime.compiler.flow.graph import Bound, Rows
 from runtime.compiler.flow.groups import aggregates_of, group
-from runtime.compiler.flow.names import free_columns, outermost_queries, own_tables, sides_of
-from runtime.compiler.flow.outer import attach
-from runtime.compiler.flow.reading import Block, Link, read
+from runtime.compiler.flow.reading import (
+    Block,
+    Link,
+    attach,
+    free_columns,
+    outermost_queries,
+    own_tables,
+    read,
+    sides_of,
+)
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL

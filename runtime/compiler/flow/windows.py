@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import free_name
-from runtime.compiler.flow.names import outermost_queries
-from runtime.compiler.flow.outer import attach, paired
-from runtime.compiler.flow.reading import Block
+from runtime.compiler.flow.reading import Block, attach, outermost_queries, paired
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose
 from runtime.compiler.parse import tie_columns

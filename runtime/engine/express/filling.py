@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 import pyarrow as pa
 
-from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, rows_at
 from runtime.epochs.consolidating import consolidate
 from runtime.plan import Program, new_views
 from runtime.views.filling import columns_to_fill
@@ -53,11 +53,9 @@ class Filling:
                 rows = add_up(self._log, name, before.epoch, epoch, columns=wanted)
                 tables[name] = _together(before.tables[name], rows)
             return Filled(epoch, columns, tables)
-        base = self._snapshots.newest(epoch) if self._snapshots is not None else None
+        snapshot = self._snapshots.newest(epoch) if self._snapshots is not None else None
         for name, wanted in columns.items():
-            use = base if base is not None and has_snapshot_of(base, name) else None
-            begin = 0 if use is None else use.footer.to_epoch
-            tables[name] = add_up(self._log, name, begin, epoch, base=use, columns=wanted)
+            tables[name] = rows_at(self._log, snapshot, name, epoch, columns=wanted)
         return Filled(epoch, columns, tables)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Column, View
 from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
 from runtime.views.checksum import MODULUS, changes_checksum

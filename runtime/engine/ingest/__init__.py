@@ -22,9 +22,11 @@ from runtime.engine.ingest.deadletters import first_letter
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.ingest.ingest import Ingest
 from runtime.engine.ingest.origin import Origin, OriginCounters
+from runtime.engine.ingest.turnover import AtCut, OnSealed
 from runtime.engine.ingest.writer import Committer, CommitterThread, EpochWriter, InlineCommitter, Recovered
 
 __all__ = [
+    "AtCut",
     "Committer",
     "CommitterThread",
     "Deltas",
@@ -33,6 +35,7 @@ __all__ = [
     "IngestConfig",
     "IngestListener",
     "InlineCommitter",
+    "OnSealed",
     "Origin",
     "OriginCounters",
     "Recovered",

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
+from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, TOUCHES, TRADES
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
 from runtime.engine.ingest.deltas import Completed, Deltas, Mark, MarkKind
@@ -33,6 +33,8 @@ _JOINED_TUPLES: Final = 1 << 14
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
 _TOUCHES: Final = TOUCHES.name
+_SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
+"""Relations whose watermarks are sealed, for runtimes that read the log."""
 _UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Relations that derived streams are given only if one reads them."""
 _LARGE_ROWS: Final = 1 << 16
@@ -98,6 +100,7 @@ class Applying(Pipeline):
         self._streams = streams
         self._epoch_time = epoch_time
         self._times = EventTimes()
+        self._sealed: dict[str, int] = {}  # watermarks as of the last cut
         self._given: frozenset[str] | None = None
         self._open = OpenEpoch(config.now_s)
         self._work: deque[Iterator[None]] = deque()
@@ -160,9 +163,9 @@ class Applying(Pipeline):
             name: rows for name, rows in deltas.relations.items() if name in reads or name not in _UNASKED
         }  # fmt: skip
         if relations or deltas.closes >= 0:
-            context.emit(
-                Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks), successor=0
-            )
+            given = Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks,
+                           ended=deltas.ended)  # fmt: skip
+            context.emit(given, successor=0)
         if _TOUCHES in deltas.relations:
             kept = {name: rows for name, rows in deltas.relations.items() if name != _TOUCHES}
             deltas = msgspec.structs.replace(deltas, relations=kept)
@@ -182,18 +185,25 @@ class Applying(Pipeline):
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
         """The epoch ends here, and with it what the barrier brings: one that was requested may be begun unasked."""
+        epoch = self._config.settle() + 1  # first: a turnover looks at the newest epoch, too
         if isinstance(barrier.payload, Turnover):
             self._turn_over(barrier.payload)
         origins = self._table.origins.values()
         for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
         self._open.add(self._epoch_time.at_cut(), 0)
-        deltas = self._open.close(self._config.settle() + 1, self._table.cuts())
+        deltas = self._open.close(epoch, self._table.cuts())
+        self._sealed = self._sealed_watermarks()
+        deltas = msgspec.structs.replace(deltas, sealed_watermarks=self._sealed)
         if self._streams is not None and self._streams.times:
             upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
-            marks = self._times.watermarks(origins, upstreams, self._streams.times)
-            deltas = msgspec.structs.replace(deltas, watermarks=marks)
+            marks, ended = self._times.watermarks(origins, upstreams, self._streams.times)
+            deltas = msgspec.structs.replace(deltas, watermarks=marks, ended=ended)
         self._send(deltas, context)
+
+    def _sealed_watermarks(self) -> dict[str, int]:
+        upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
+        return self._times.sealed(self._table.origins.values(), upstreams)
 
     def _turn_over(self, turnover: Turnover) -> None:
         self._given = None
@@ -233,13 +243,16 @@ class Applying(Pipeline):
         upstream.check(sealed)
         self._open.add(sealed.relations, sealed.messages)
         self._epoch_time.reach(sealed.epoch_time)
-        if self._streams is not None and self._streams.times:
-            self._times.changed(upstream.name, sealed.relations, self._streams.times)
+        self._times.followed(upstream.name, sealed, self._timed())
         upstream.applied(sealed)
         for name, cut in sealed.cuts.items():
             self._open.moved(name, cut)
         if self._open.messages >= self._config.most_messages:
             yield
+
+    def _timed(self) -> Mapping[str, str]:
+        """Return the relations whose times count → the column with the time of a row."""
+        return _SEALED_TIMES if self._streams is None else {**self._streams.times, **_SEALED_TIMES}
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:
         if mark.kind is MarkKind.ENDED:
@@ -288,8 +301,7 @@ class Applying(Pipeline):
             self._open.set_aside(*origin.passed(end_offset))
             deltas = origin.adaptor.apply(part)
             self._epoch_time.applied(part.rows, deltas)
-            if self._streams is not None and self._streams.times:
-                self._times.applied(origin.name, part.rows, deltas, self._streams.times)
+            self._times.applied(origin.name, part.rows, deltas, self._timed())
             self._open.add(deltas, part.rows.num_rows)
             origin.applied(part, end_offset)
             self._open.moved(origin.name, origin.cut())
@@ -313,8 +325,8 @@ class Applying(Pipeline):
 
     def _over(self, origin: Origin) -> None:
         origin.ended = True
-        if self._streams is not None and self._streams.times:
-            self._open.must_close()  # its watermark lets streams complete what waits
+        if (self._streams is not None and self._streams.times) or self._sealed_watermarks() != self._sealed:
+            self._open.must_close()  # its watermark lets streams complete what waits, here or where the log is read
         self._table.inlets[origin.origin_id].end_of_stream()
         if origin.is_own:
             return

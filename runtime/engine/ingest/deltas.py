@@ -44,9 +44,14 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """Number of the epoch that these deltas are the last of; -1 if more may follow."""
     applied_s: float = 0.0
     """Time at which the last of the messages was applied, on the ingest's clock."""
+    sealed_watermarks: Mapping[str, int] = {}
+    """Watermarks that are sealed, see `Footer.watermarks`; only with the last deltas of an epoch."""
     watermarks: Mapping[str, int] = {}
     """Relation → the time, in nanoseconds, before which no further row of it will come, for derived streams; only with
-    the last deltas of an epoch. A relation without rows yet is left out; one that has ended has 2^63 - 1."""
+    the last deltas of an epoch. A relation without rows yet is left out."""
+    ended: frozenset[str] = frozenset()
+    """Relations of which no further row comes while the runtime runs, for derived streams; only with the last deltas of
+    an epoch."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):

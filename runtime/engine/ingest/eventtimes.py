@@ -12,16 +12,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.relations import MARKET_TIMES
+from runtime.compiler.relations import MARKET_TIMES, TRADES
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import Upstream
 from runtime.plan import EPOCH_TIME
 from runtime.state import ARROW_TYPES, ObjectSpace, PersistedValue, Schema
+from runtime.upstreams import UpstreamEpoch
 
-__all__ = ["OVER", "EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
+__all__ = ["EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
 
-OVER: Final = (1 << 63) - 1
-"""The watermark of a relation of which no further row comes."""
+_LATEST: Final = (1 << 63) - 1
 _MESSAGE_TIMES: Final = ("time_ns", "timestamp")
 """Names, by format, of the column with the times of a feed's messages."""
 _UNITS_NS: Final = {pa.timestamp("us"): 1_000, pa.date32(): 86_400_000_000_000}
@@ -63,6 +63,14 @@ class EventTimes:
             if (rows := deltas.get(name)) is not None:
                 self._reach(origin, name, largest_time(rows.column(column)))
 
+    def followed(self, upstream: str, epoch: UpstreamEpoch, times: Mapping[str, str]) -> None:
+        """Take note of an epoch of an upstream: of the watermarks that it has sealed, else of the times of its rows."""
+        if epoch.watermarks is None:
+            self.changed(upstream, epoch.relations, times)
+            return
+        for name in epoch.watermarks.keys() & times.keys():
+            self._reach(upstream, name, epoch.watermarks[name])
+
     def _reach(self, origin: str, relation: str, time: int | None) -> None:
         if time is not None:
             key = origin, relation
@@ -70,20 +78,44 @@ class EventTimes:
 
     def watermarks(
         self, origins: Iterable[Origin], upstreams: Iterable[Upstream], times: Mapping[str, str]
-    ) -> dict[str, int]:
-        """Relation → the smallest time that those who fill it have reached; left out if one has reached none."""
+    ) -> tuple[dict[str, int], frozenset[str]]:
+        """Return the watermark of each relation, and the relations that have ended.
+
+        A watermark is the smallest time that those who fill the relation have reached, and is left out if one has
+        reached none. An origin that has ended holds back nothing; if all have ended the relation has, and its watermark
+        is still the time that they have reached, as a restart may find more rows.
+        """
         reached: dict[str, list[int | None]] = {name: [] for name in times}
+        reached_at_end: dict[str, list[int | None]] = {name: [] for name in times}
         for origin in origins:
             filled = {relation.name for relation in origin.adaptor.relations}
             if "trades" in filled:
                 filled.add("touches")
+            group = reached_at_end if origin.ended and not origin.failure else reached
             for name in filled & times.keys():
-                is_over = origin.ended and not origin.failure
-                reached[name].append(OVER if is_over else self._latest.get((origin.name, name)))
+                group[name].append(self._latest.get((origin.name, name)))
         for upstream in upstreams:
             for name in MARKET_TIMES.keys() & times.keys():
                 reached[name].append(self._latest.get((upstream.name, name)))
-        return {name: min(marks) for name, times_reached in reached.items() if (marks := _all_known(times_reached))}
+        ended = frozenset(name for name in times if reached_at_end[name] and not reached[name])
+        known = {name: _all_known(reached[name] or reached_at_end[name]) for name in times}
+        return {name: min(marks) for name, marks in known.items() if marks}, ended
+
+    def sealed(self, origins: Iterable[Origin], upstreams: Iterable[Upstream]) -> dict[str, int]:
+        """Return what the epoch seals for runtimes that read the log: TRADES → the time that its origins have reached.
+
+        An origin that has ended does not delay it. The end itself is not sealed, as the next start may read more: if
+        all have ended, it is the largest of their times.
+        """
+        ended: list[int | None] = []
+        others = [self._latest.get((upstream.name, TRADES.name)) for upstream in upstreams]
+        for origin in origins:
+            if any(relation.name == TRADES.name for relation in origin.adaptor.relations):
+                is_over = origin.ended and not origin.failure
+                (ended if is_over else others).append(self._latest.get((origin.name, TRADES.name)))
+        if others:
+            return {TRADES.name: min(marks)} if (marks := _all_known(others)) else {}
+        return {TRADES.name: max(marks)} if (marks := [mark for mark in ended if mark is not None]) else {}
 
 
 def largest_integer(column: pa.Array) -> int | None:
@@ -141,7 +173,7 @@ class EpochTime:
     def reach(self, time: int | None) -> None:
         """Take note of an event time in nanoseconds."""
         if time is not None and (self._reached is None or time > self._reached):
-            self._reached = min(time, OVER)
+            self._reached = min(time, _LATEST)
 
     def at_cut(self) -> Mapping[str, pa.RecordBatch]:
         """Return the change of `EPOCH_TIME` with which the epoch closes here."""

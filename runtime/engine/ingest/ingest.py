@@ -30,7 +30,7 @@ from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.guard import GuardedView
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
-from runtime.engine.ingest.turnover import AtCut, OriginTable, Turnover
+from runtime.engine.ingest.turnover import AtCut, OnSealed, OriginTable, Turnover
 from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
 from runtime.engine.ingest.writer import EpochSink, EpochWriter
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
@@ -88,7 +88,7 @@ class Ingest(BufferSink):
         self._lock = threading.Lock()
         self._ended = False
         self._is_running = False
-        self._early: list[tuple[object, Callable[[int], None]]] = []
+        self._early: list[tuple[object, OnSealed]] = []
         has_first = any(origin.first for origin in origins.values())
         shared = SharedOrigins(writer.space) if upstreams else None
         self._table = OriginTable(
@@ -186,20 +186,19 @@ class Ingest(BufferSink):
         else:
             future.when_done(lambda _: on_flushed())
 
-    def seal_control(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
+    def seal_control(self, record: bytes, on_sealed: OnSealed) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 
-        ``on_sealed`` is called with its number on a worker's thread, unless the ingest ends first. A record that comes
-        before the ingest runs waits for that.
+        A record that comes before the ingest runs waits for that.
         """
         self._seal(record, on_sealed)
 
-    def begin_origin(self, make: Callable[[], Origin], at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+    def begin_origin(self, make: Callable[[], Origin], at_cut: AtCut, on_sealed: OnSealed) -> None:
         """Read one more origin, which `Origin.is_own`: from the next place on where the epoch may be cut.
 
         There it is made, so that it may have objects in the space, and ``at_cut`` keeps what a restart has to know of
-        it: both, with its first cut, are of the epoch that closes there. Then it is opened. ``on_sealed`` as of
-        `seal_control`. What ``make`` raises fails the ingest.
+        it: both, with its first cut, are of the epoch that closes there. Then it is opened. What ``make`` raises fails
+        the ingest.
         """
         part = Plan(INGEST)
 
@@ -209,34 +208,42 @@ class Ingest(BufferSink):
             self._add_formatter(part, f"format {origin.name}", [(origin, inlet)])
             return origin, inlet
 
-        def opened(epoch: int) -> None:
-            if self._engine is not None:
+        def opened(epoch: int | None) -> None:
+            if self._engine is not None and epoch is not None:
                 self._engine.grow(INGEST, part, _APPLY)
             on_sealed(epoch)
 
         self._seal(Turnover(at_cut, begins), opened)
 
-    def end_origin(self, name: str, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+    def end_origin(self, name: str, at_cut: AtCut, on_sealed: OnSealed) -> None:
         """Read an origin that `Origin.is_own` no more: what is not applied at the next cut is forgotten."""
         self._seal(Turnover(at_cut, ends=name), on_sealed)
 
-    def at_cut(self, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+    def at_cut(self, at_cut: AtCut, on_sealed: OnSealed) -> None:
         """Close the epoch now, empty or not, with what this changes."""
         self._seal(Turnover(at_cut), on_sealed)
 
-    def _seal(self, payload: object, on_sealed: Callable[[int], None]) -> None:
+    def _seal(self, payload: object, on_sealed: OnSealed) -> None:
         with self._lock:
-            if not self._is_running:
+            if not (self._is_running or self._ended):
                 self._early.append((payload, on_sealed))
                 return
 
         def done(future: BarrierFuture) -> None:
-            if future.outcome is BarrierOutcome.REACHED and future.barrier is not None:
-                on_sealed(self._sink.numbered(future.barrier))
+            # A barrier that was reached without having begun, as every pipeline had ended, has sealed nothing.
+            barrier = future.barrier if future.outcome is BarrierOutcome.REACHED else None
+            on_sealed(None if barrier is None else self._sink.numbered(barrier))
 
         future = self._request(payload)
-        if future is not None:
+        if future is None:
+            on_sealed(None)
+        else:
             future.when_done(done)
+
+    def hold(self, is_held: bool) -> None:
+        """Take no input while held: what the ingest makes waits for its consumer."""
+        if self._engine is not None:
+            self._engine.hold(is_held)
 
     @property
     def holds_any(self) -> bool:
@@ -323,10 +330,13 @@ class Ingest(BufferSink):
             self._listener.on_failed(reason)
 
     def _terminate(self) -> bool:
-        """Suppress later notices of the end; return True for the first call."""
+        """Suppress later notices of the end, and refuse what waits for the start; return True for the first call."""
         with self._lock:
             ended, self._ended = self._ended, True
-            return not ended
+            early, self._early = self._early, []
+        for _, on_sealed in early:
+            on_sealed(None)
+        return not ended
 
 
 def _upstreams(

@@ -12,11 +12,15 @@ from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
 from runtime.epochs import Cut
 
-__all__ = ["AtCut", "OriginTable", "Turnover"]
+__all__ = ["AtCut", "OnSealed", "OriginTable", "Turnover"]
 
 AtCut = Callable[[], Mapping[str, pa.RecordBatch]]
-"""Called once on the worker that cuts, when every origin stands where it may be cut: it may change the object space,
-whose edits are of the epoch that closes there, and gives deltas that are of this epoch as well."""
+"""Called once on the worker that cuts, when every origin stands where it may be cut and no commit is under way: the
+epoch that closes there is the one after the writer's newest. It may change the object space, whose edits are of that
+epoch, and gives deltas that are of it as well."""
+OnSealed = Callable[[int | None], None]
+"""Called once, on any thread, with the epoch that has what was to be sealed; with None if the ingest has ended without
+such an epoch."""
 
 
 class Turnover(msgspec.Struct, frozen=True, eq=False):

@@ -196,6 +196,8 @@ class EpochWriter:
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
         """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
+        self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
+        """Called by the committer after ``on_epoch`` with the rows of the epoch, by section; they never change."""
 
     @property
     def epoch(self) -> int:
@@ -259,8 +261,13 @@ class EpochWriter:
         self.settle()
         return footer
 
-    def begin_seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:
-        """Close the epoch: the next one is open, and this one is durable by the next `settle`."""
+    def begin_seal(
+        self, cuts: Mapping[str, Cut], control: bytes = b"", watermarks: Mapping[str, int] | None = {}
+    ) -> Footer:
+        """Close the epoch: the next one is open, and this one is durable by the next `settle`.
+
+        ``watermarks``: see `Footer.watermarks`.
+        """
         epoch = self.settle() + 1
         if self._is_taken_off:
             self.space.on_saved()
@@ -272,6 +279,7 @@ class EpochWriter:
             time_ns=self._time_ns(),
             control=control,
             attributes=self._attributes | ({TERM: str(self._claim.term)} if self._claim else {}),
+            watermarks=None if watermarks is None else dict(watermarks),
         )
         deltas = {name: rows.batches() for name, rows in self._deltas.items()}
         closed = _Closed(footer, deltas, self._sections, self._letters, self._malformed, self.space.capture())
@@ -336,6 +344,7 @@ class EpochWriter:
         self.log.publish(prepared)
         self.recovered = recovered
         self._on_epoch(footer)
+        self.on_rows(footer, batches)
 
     def _time_ns(self) -> int:
         """The clock, or the newest epoch's time for as long as a clock that was set back is behind it."""
@@ -382,7 +391,7 @@ class EpochSink(Pipeline):
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
-        self._cuts: Mapping[str, Cut] | None = None
+        self._last: Deltas | None = None  # of the epoch that is to be closed
         self._numbers: dict[int, int] = {}
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
@@ -393,7 +402,7 @@ class EpochSink(Pipeline):
                 self._writer.add(each.relations, each.messages)
                 self._writer.set_aside(each.letters, each.malformed)
                 if each.closes >= 0:
-                    self._cuts = each.cuts
+                    self._last = each
             elif isinstance(each, Sections):
                 self._writer.add_sections(each)
 
@@ -402,11 +411,11 @@ class EpochSink(Pipeline):
         del context
         if self._writer.has_failed:
             self._writer.settle()
-        if self._cuts is None:
+        last, self._last = self._last, None
+        if last is None:
             return
-        cuts, self._cuts = self._cuts, None
         control = barrier.payload if isinstance(barrier.payload, bytes) else b""
-        epoch = self._writer.begin_seal(cuts, control).to_epoch
+        epoch = self._writer.begin_seal(last.cuts, control, last.sealed_watermarks).to_epoch
         if barrier.payload is not None:
             self._writer.settle()
             self._numbers[barrier.number] = epoch

@@ -9,7 +9,6 @@ and decimal128(38, 0), read as Python integers, where not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,12 @@ import pyarrow as pa
 
 from runtime.compiler.types import BOOL, FLOAT, INT, STRING, Type
 from runtime.engine.operators.errors import OperatorError, PlanError
+from runtime.state import WIDE, decimals_of_words, unscaled_as, words_of_decimals
 
 __all__ = [
     "as_schema",
     "canonical",
     "concat",
-    "decimal_words",
     "field_of",
     "inward",
     "matched",
@@ -37,8 +36,6 @@ __all__ = [
 
 Integers = npt.NDArray[np.int64]
 
-_WIDE: Final = pa.decimal128(38, 0)
-
 
 def canonical(schema: pa.Schema) -> pa.Schema:
     """Return the schema with every column in a type that operators have; raise `PlanError` for a column without one."""
@@ -52,7 +49,7 @@ def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
     if types.is_integer(kind) and not types.is_uint64(kind):
         return pa.int64()
     if types.is_uint64(kind):
-        return _WIDE
+        return WIDE
     if types.is_floating(kind):
         return pa.float64()
     if types.is_string(kind) or types.is_large_string(kind):
@@ -102,7 +99,7 @@ def inward(array: pa.Array) -> pa.Array:
     """Return a column as operators compute with it: a decimal as its unscaled integer, int64 where all fit."""
     if not pa.types.is_decimal(array.type):
         return array
-    words = decimal_words(array)
+    words = words_of_decimals(array)
     fits = words[:, 1] == words[:, 0] >> 63
     valid = None if array.null_count == 0 else array.is_valid()
     if valid is not None:
@@ -110,7 +107,7 @@ def inward(array: pa.Array) -> pa.Array:
     if bool(fits.all()):
         low = np.ascontiguousarray(words[:, 0])
         return pa.array(low) if valid is None else pa.array(low, mask=~valid.to_numpy(zero_copy_only=False))
-    return _retyped(array, _WIDE)
+    return unscaled_as(array)
 
 
 def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -120,7 +117,7 @@ def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind)
     if pa.types.is_decimal(kind):
-        return _retyped(array if pa.types.is_decimal(array.type) else _widened(array), kind)
+        return unscaled_as(array if pa.types.is_decimal(array.type) else _widened(array), kind)
     if pa.types.is_decimal(array.type) and pa.types.is_int64(kind):
         array = inward(array)
         if pa.types.is_decimal(array.type):
@@ -178,7 +175,7 @@ def take(columns: Iterable[pa.Array], rows: Integers) -> list[pa.Array]:
 def stacked(first: pa.Array, second: pa.Array) -> pa.Array:
     """Return both columns as one; integers of different widths meet in the wider one."""
     if not first.type.equals(second.type):
-        first, second = (each.cast(_WIDE) for each in (first, second))
+        first, second = (each.cast(WIDE) for each in (first, second))
     return pa.concat_arrays([first, second])
 
 
@@ -207,22 +204,9 @@ def time_array(ticks: Integers, kind: pa.DataType) -> pa.Array:
     return pa.array(np.ascontiguousarray(ticks)).view(kind)
 
 
-def decimal_words(array: pa.Array) -> Integers:
-    """Low and high 64 bits of a decimal column, shape (rows, 2); undefined where NULL."""
-    raw: Integers = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
-    return raw
-
-
-def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return unscaled integers as decimals of another scale."""
-    if array.type.equals(kind):
-        return array
-    return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
-
-
 def unscaled(array: pa.Array) -> pa.Array:
     """Return a decimal column as its integers, decimal128(38, 0); any other as it is."""
-    return _retyped(array, _WIDE) if pa.types.is_decimal(array.type) else array
+    return unscaled_as(array) if pa.types.is_decimal(array.type) else array
 
 
 def _widened(array: pa.Array) -> pa.Array:
@@ -234,4 +218,4 @@ def _widened(array: pa.Array) -> pa.Array:
     valid = None if array.null_count == 0 else array.is_valid().buffers()[1]
     if valid is not None and array.is_valid().offset:
         valid = pa.concat_arrays([array.is_valid()]).buffers()[1]
-    return pa.Array.from_buffers(_WIDE, len(array), [valid, pa.py_buffer(words)])
+    return decimals_of_words(words, valid)

@@ -1,7 +1,8 @@
 """Evaluates expressions over Arrow columns.
 
 Integers are computed with overflow checks on int64, a batch at a time. Where that overflows, the batch is computed
-again with Python integers: slow, exact, and rare enough not to matter.
+again with Python integers: slow, exact, and rare enough not to matter. In comparisons a NaN is equal to itself and
+greater than every other float, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.engine.operators.errors import OperatorError
+from runtime.engine.operators.keys import float_codes
 from runtime.plan import Call, Col, Expr, Lit
+from runtime.state import decimals_of_integers
 
 __all__ = ["evaluate", "mask", "wide_array"]
 
@@ -36,7 +39,8 @@ _TYPED: Final[dict[str, Callable[..., pa.Array]]] = {
 }
 
 _ARITHMETIC: Final = frozenset({"add", "sub", "mul", "floordiv", "mod"})
-_TRUTHS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"})
+_COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_TRUTHS: Final = _COMPARISONS | {"and", "or", "not"}
 
 
 def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
@@ -88,12 +92,25 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
         numerator, denominator = (pc.cast(_spread(a, rows), pa.float64()) for a in args)
         zero = pc.equal(denominator, 0.0)
         return pc.divide(numerator, pc.if_else(zero, pa.scalar(None, pa.float64()), denominator))
+    if expr.op in _COMPARISONS and any(_has_nan(a) for a in args):
+        args = [_float_codes(a) for a in args]
     if len(args) > 2:
         value = args[0]
         for argument in args[1:]:
             value = _TYPED[expr.op](value, argument)
         return value
     return _TYPED[expr.op](*args)
+
+
+def _has_nan(value: pa.Array | pa.Scalar) -> bool:
+    return pa.types.is_float64(value.type) and bool(pc.any(pc.is_nan(_spread(value, 1))).as_py())
+
+
+def _float_codes(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """Return floats as integers of their order, and a bare NULL as it is."""
+    if not pa.types.is_float64(value.type):
+        return value
+    return float_codes(_spread(value, 1))[0] if isinstance(value, pa.Scalar) else float_codes(value)
 
 
 def _fits_float(value: pa.Array | pa.Scalar) -> bool:
@@ -157,7 +174,12 @@ def _least(*args: Any) -> Any:
 
 
 def _greatest(*args: Any) -> Any:
-    return pc.max_element_wise(*_alike(args), skip_nulls=True)
+    values = _alike(args)
+    greatest = pc.max_element_wise(*values, skip_nulls=True)  # of which Arrow skips NaN, too
+    for value in values:
+        if pa.types.is_floating(value.type):
+            greatest = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, greatest)
+    return greatest
 
 
 def _like(text: Any, pattern: Any) -> Any:
@@ -200,7 +222,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _FLOAT_EXACT: Final = 2**53
-_WIDE: Final = pa.decimal128(38, 0)
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -227,12 +248,10 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 def wide_array(values: Sequence[int | None]) -> pa.Array:
     """Python integers as decimal128(38, 0), all 128 bits of it; raise `OperatorError` past them."""
     try:
-        raw = b"".join([(value or 0).to_bytes(16, "little", signed=True) for value in values])
+        return decimals_of_integers(values)
     except OverflowError:
         far = max(values, key=lambda value: abs(value or 0))
         raise OperatorError(f"expected a value of at most 127 bits, was {far}") from None
-    valid = pa.array([v is not None for v in values], pa.bool_()).buffers()[1] if None in values else None
-    return pa.Array.from_buffers(_WIDE, len(values), [valid, pa.py_buffer(raw)])
 
 
 def _exact_list(
@@ -271,6 +290,8 @@ def _exact_value(op: str, args: tuple[Any, ...]) -> Any:
         return -args[0]
     if op in ("floordiv", "mod", "div"):
         return _exact_quotient(op, args[0], args[1])
+    if op in _COMPARISONS and any(isinstance(each, float) for each in args):
+        args = tuple((True, 0.0) if each != each else (False, each) for each in args)  # noqa: PLR0124 (NaN)
     value = args[0]
     for argument in args[1:]:
         value = _OPERATIONS[op](value, argument)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,15 @@ __all__ = ["KeyedRows"]
 
 Words = npt.NDArray[np.int64]
 
+_SPARE_STRINGS: Final = 4096
+"""Strings beyond twice as many as rows can have, after which the pool is made anew."""
+
 
 class KeyedRows:
     """Rows by a unique key in the object space: a table of words, and a pool for their strings.
 
-    It is owned by one operator; the committer reads the space at a barrier.
+    Slots hold until the next `put` or `delete_at`. It is owned by one operator; the committer reads the space at a
+    barrier.
     """
 
     def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
@@ -28,9 +33,14 @@ class KeyedRows:
         """Its first columns are the key."""
         self._columns = [_state_column(field) for field in schema]
         self._keys = keys
-        width = width_of(self._columns[keys:])
-        self._pool = space.pool(f"{name}/strings")
-        self._table = space.table(name, width_of(self._columns[:keys]), [f"w{number}" for number in range(width)])
+        self._strings_of_row = sum(column.type == "string" for column in self._columns)
+        self._name, self._space = name, space
+        self._open()
+
+    def _open(self) -> None:
+        keys, values = (width_of(columns) for columns in (self._columns[: self._keys], self._columns[self._keys :]))
+        self._pool = self._space.pool(f"{self._name}/strings")
+        self._table = self._space.table(self._name, keys, [f"w{number}" for number in range(values)])
 
     def __len__(self) -> int:
         return len(self._table)
@@ -39,10 +49,18 @@ class KeyedRows:
         """Return the slots of all rows."""
         return self._table.live_slots()
 
-    def find(self, keys: Sequence[pa.Array], rows: int) -> tuple[Words, Words]:
-        """Return the words of so many keys and the slot of each, -1 where there is none."""
-        words = self._words(self._columns[: self._keys], keys, rows)
-        return words, self._table.lookup(words)
+    def find(self, keys: Sequence[pa.Array], rows: int) -> Words:
+        """Return the slot of each of so many keys, -1 where there is none."""
+        return self._table.lookup(self._words(self._columns[: self._keys], keys, rows, adds=False))
+
+    def integers(self, name: str, slots: Words) -> Words:
+        """Return a column of live slots whose values are one word, such as a time; undefined where NULL."""
+        place = self.schema.get_field_index(name)
+        is_key = place < self._keys
+        words = self._table.keys_of(slots).T if is_key else self._table.get(slots)
+        before = self._columns[:place] if is_key else self._columns[self._keys : place]
+        chosen: Words = words[width_of(before) + self._columns[place].nullable]
+        return chosen
 
     def first_words(self, slots: Words) -> Words:
         """Return the first word of the keys of live slots: of a time that is never NULL, the time."""
@@ -57,6 +75,7 @@ class KeyedRows:
         """Delete the rows of live slots."""
         if len(slots):
             self._table.delete_at(slots)
+            self._forget_strings()
 
     def rows(self, slots: Words, first: int = 0) -> list[pa.Array]:
         """Return the columns from the ``first`` on of live slots."""
@@ -74,11 +93,24 @@ class KeyedRows:
         keys = self._words(self._columns[: self._keys], batch.columns[: self._keys], batch.num_rows)
         values = self._words(self._columns[self._keys :], batch.columns[self._keys :], batch.num_rows)
         self._table.put(keys, np.ascontiguousarray(values.T))
+        self._forget_strings()
 
-    def _words(self, columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], rows: int) -> Words:
+    def _forget_strings(self) -> None:
+        """Make the table and its pool anew if most of the strings must be of rows that are gone."""
+        if len(self._pool) <= 2 * len(self) * self._strings_of_row + _SPARE_STRINGS:
+            return
+        live = pa.RecordBatch.from_arrays(self.rows(self.live_slots()), schema=self.schema)
+        for name in (self._name, f"{self._name}/strings"):
+            self._space.delete(name)
+        self._open()
+        self.put(live)
+
+    def _words(
+        self, columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], rows: int, *, adds: bool = True
+    ) -> Words:
         if not columns:
             return np.zeros((rows, 0), np.int64)
-        return encode_words(columns, [unscaled(array) for array in arrays], self._pool)
+        return encode_words(columns, [unscaled(array) for array in arrays], self._pool, adds=adds)
 
 
 def _state_column(field: pa.Field) -> KeyColumn:

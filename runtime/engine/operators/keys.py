@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from runtime.engine.operators.columns import inward
 
-__all__ = ["group_codes", "null_rows", "order_codes"]
+__all__ = ["float_codes", "group_codes", "null_rows", "order_codes"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -75,7 +75,7 @@ def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
             distinct, ranks = np.unique(plain, return_inverse=True)
             return ranks.astype(np.int64), len(distinct)
     if pa.types.is_float64(column.type):
-        column = pa.array(_of_floats(column), mask=column.is_null().to_numpy(zero_copy_only=False))
+        column = float_codes(column)
     encoded = column.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     ranks = np.empty(len(order), np.int64)
@@ -96,6 +96,12 @@ def _plain(column: pa.Array) -> Integers | None:
         widened: Integers = plain.to_numpy(zero_copy_only=False).astype(np.int64)
         return widened
     return _of_floats(column) if pa.types.is_float64(kind) else None
+
+
+def float_codes(column: pa.Array) -> pa.Array:
+    """Return floats as int64 of the same order, NaN equal to itself and above all; NULL stays NULL."""
+    nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    return pa.array(_of_floats(column), mask=nulls)
 
 
 def _of_floats(column: pa.Array) -> Integers:
@@ -138,7 +144,7 @@ def _equality_codes(column: pa.Array, rows: int) -> tuple[Integers, int]:
                 return plain - low, high - low + 1
             column = pa.array(plain)
     elif pa.types.is_float64(column.type):
-        column = pa.array(_of_floats(column), mask=column.is_null().to_numpy(zero_copy_only=False))
+        column = float_codes(column)
     encoded = column.dictionary_encode()
     indices = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices
     return indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary) + 1

@@ -38,6 +38,8 @@ class Operator(ABC):
     """Number of inputs; they are numbered from 0."""
     keeps: str = ""
     """Description of the state over a barrier, for people; empty if there is none."""
+    holds_state: bool = False
+    """True if what it holds over a barrier is for later rows to be compared with; false if it waits for output."""
     drops: tuple[bool, ...] = ()
     """Flag of each port: true if its rows are useless once every other input has ended and holds no row."""
     most_rows: int = MOST_ROWS
@@ -63,7 +65,7 @@ class Operator(ABC):
         return bound
 
     def held_rows(self) -> int:
-        """Return the number of rows, or groups, that are held for later output."""
+        """Return the number of rows, keys or groups that are held."""
         return 0
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from runtime.compiler import NamedSelect, SqlError, StreamSelect
 from runtime.compiler.derived import UNLIMITED_NS
 from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
-from runtime.plan import Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
+from runtime.plan import EPOCH_TIME, Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
 from runtime.state import ARROW_TYPES
 
 __all__ = ["explain_stream", "lateness_ticks", "query_inputs", "unit_ns", "with_streams"]
@@ -49,7 +49,7 @@ def with_streams(
         definition = each.select.sql, clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
         if standing.get(each.name) == definition:
             continue
-        if each.name in known or each.name in views or each.name in taken:
+        if each.name in known or each.name in views or each.name in taken or each.name == EPOCH_TIME.name:
             raise _error(each.select, f"expected a new name for the stream, was {each.name!r}, which is taken")
         home = max((stream.home for stream in streams), default=-1) + 1
         stream = _declared(each, known, home)
@@ -75,14 +75,20 @@ def with_streams(
 
 
 def explain_stream(stream: DerivedStream) -> str:
-    """Return a derived stream in words: what it reads and keeps, and the operators of its query."""
-    query = DerivedQuery(
-        NamedSelect(stream.name, stream.sql),
-        query_inputs(stream.inputs),
-        None,
-        stream.name,
-        lateness_ticks(stream.inputs, stream.lateness_ns),
-    )
+    """Return a derived stream in words: what it reads and keeps, and the operators of its query.
+
+    In place of the operators of a SELECT that this release refuses stands the reason.
+    """
+    try:
+        operators = DerivedQuery(
+            NamedSelect(stream.name, stream.sql),
+            query_inputs(stream.inputs),
+            None,
+            stream.name,
+            lateness_ticks(stream.inputs, stream.lateness_ns),
+        ).explain()
+    except SqlError as error:
+        operators = f"refused: {error}"
     columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
     inputs = ", ".join(
         f"table {each.relation.name}" if each.is_table else f"{each.relation.name} by {each.time}"
@@ -97,15 +103,15 @@ def explain_stream(stream: DerivedStream) -> str:
             f"  time: {stream.time}, lateness {stream.lateness_ns} ns",
             f"  reads: {inputs}",
             f"  keeps: {limits}",
-            *(f"  {line}" for line in query.explain().splitlines()),
+            *(f"  {line}" for line in operators.splitlines()),
         ]
     )
 
 
-def unit_ns(given: DerivedInput) -> int:
+def unit_ns(source: DerivedInput) -> int:
     """Return the unit of a relation's time column in nanoseconds."""
-    kinds = {column.name: column.type for column in given.relation.columns}
-    return _UNITS_NS[kinds[given.time]]
+    kinds = {column.name: column.type for column in source.relation.columns}
+    return _UNITS_NS[kinds[source.time]]
 
 
 def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:

@@ -19,10 +19,15 @@ _NO_ORIGIN: Final = -1
 
 
 def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[DeadLetter, ...]:
-    """Return a letter for each of these rows, the first of them; ``late``: relation and rows."""
+    """Return a letter for each of these rows, the first of them; ``late``: relation and rows.
+
+    Times are written by Arrow, as Python has none outside of the years 1 to 9999.
+    """
     letters: list[DeadLetter] = []
     for relation, rows in late:
-        for row in rows.slice(0, _MOST_LETTERS - len(letters)).to_pylist():
+        described = rows.slice(0, _MOST_LETTERS - len(letters))
+        columns = [each.cast(pa.string()) if pa.types.is_temporal(each.type) else each for each in described.columns]
+        for row in pa.RecordBatch.from_arrays(columns, names=described.schema.names).to_pylist():
             letters.append(
                 DeadLetter(
                     origin_id=_NO_ORIGIN,

@@ -60,7 +60,7 @@ class StreamsPipeline(StreamsNode):
         closing, self._closing = self._closing, None
         if closing is None:
             return  # an epoch that holds nothing is not closed
-        closed = self.streams.close(closing.watermarks)
+        closed = self.streams.close(closing.watermarks, closing.ended)
         relations = dict(closed.relations)
         program: Program | None = None
         if isinstance(barrier.payload, bytes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,18 +10,26 @@ import numpy as np
 import pyarrow as pa
 from twisted.logger import Logger
 
-from runtime.compiler import NamedSelect
-from runtime.engine.ingest.eventtimes import OVER
+from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.operators.columns import outward
-from runtime.engine.operators.errors import OtherPlanError
+from runtime.engine.operators.errors import OtherPlanError, PlanError
+from runtime.engine.operators.operator import ENDED
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
-from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs import EpochLogReader, SnapshotDirectory, rows_at
 from runtime.formats import DeadLetter
 from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
-from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, Schema
+from runtime.state import (
+    ARROW_TYPES,
+    KeyColumn,
+    KindError,
+    ObjectSpace,
+    PersistedValue,
+    Schema,
+    SchemaVersionError,
+)
 
 __all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
@@ -30,6 +38,8 @@ _MOST_PENDING_ROWS: Final = 1 << 14
 """Rows that are gathered before a call of the queries, which costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
 """Lower limit of known watermarks."""
+_WARNING_SHARE: Final = 0.8
+"""Share of what a query may hold at which a warning is logged."""
 
 
 class StreamFigures(msgspec.Struct, frozen=True):
@@ -37,8 +47,10 @@ class StreamFigures(msgspec.Struct, frozen=True):
 
     rows: int = 0
     """Number of its rows."""
-    held_rows: int = msgspec.field(default=0, name="held")
-    """Rows of its inputs that wait."""
+    waiting_rows: int = msgspec.field(default=0, name="held")
+    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    state_rows: int = msgspec.field(default=0, name="state")
+    """Rows of tables that it looks up, and keys of which it knows the last row."""
     late: int = 0
     """Rows that came too late since it was created."""
     watermark: int | None = None
@@ -61,7 +73,7 @@ class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """State that is saved beside that of the queries and the rows of the streams."""
+    """State that is saved beside that of the queries and the rows of the streams, under the name of this class."""
 
     watermarks: dict[str, int] = {}
     """Watermarks of the relations that streams read, as of the last epoch."""
@@ -72,12 +84,17 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Running:
-    """One stream; without a query it has failed."""
+    """One stream; without a query it has failed.
+
+    A SELECT or a state that only another release takes fails the stream alone. Damaged state is an error, as what is
+    damaged can be restored (docs/runs.md).
+    """
 
     def __init__(self, stream: DerivedStream, space: ObjectSpace, failure: str) -> None:
         self.stream = stream
         self.failure = failure
         self.query: DerivedQuery | None = None
+        self.is_nearly_full = False
         columns = [KeyColumn(column.name, column.type, nullable=True) for column in stream.columns]
         kinds = {column.name: column.type for column in stream.columns}
         limits = Retention(stream.retain_rows, stream.retain_ns)
@@ -95,24 +112,30 @@ class _Running:
                 )
             except OtherPlanError as error:
                 self.failure = str(error)
+            except (SqlError, PlanError, KindError, SchemaVersionError) as error:
+                self.failure = (
+                    f"expected a SELECT and a state that this release can continue, was: {error}; drop the stream and "
+                    "create it again"
+                )
         self.columns = {each.relation.name: each.relation.columns for each in stream.inputs}
         self.units = {each.relation.name: unit_ns(each) for each in stream.inputs if each.time}
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
 
     def watermark(self) -> int | None:
-        """Return the time in nanoseconds before which no further row comes; None before anything is known."""
+        """Return the time in nanoseconds before which no further row comes; None before anything is known, and 2^63 - 1
+        if no further row comes at all."""
         if self.query is None or (ticks := self.query.watermark()) <= _LOWEST:
             return None
         unit = unit_ns(DerivedInput(self.stream.relation, self.stream.time))
-        return OVER if ticks >= OVER // unit else ticks * unit
+        return ENDED if ticks >= ENDED // unit else ticks * unit
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
         """Take rows of an input with their weights: of a stream those that were inserted."""
         if self.query is None or not rows.num_rows:
             return
         if relation in self.tables:
-            given = _as_decimals(rows, self.columns[relation])
-            self.query.add(relation, given.append_column("weight", rows.column("weight")))
+            decimals = _as_decimals(rows, self.columns[relation])
+            self.query.add(relation, decimals.append_column("weight", rows.column("weight")))
             return
         weights = rows.column("weight").to_numpy()
         if not (weights > 0).all():
@@ -120,11 +143,11 @@ class _Running:
         if rows.num_rows:
             self.query.add(relation, _as_decimals(rows, self.columns[relation]))
 
-    def close(self, watermarks: Mapping[str, int]) -> pa.RecordBatch | None:
+    def close(self, watermarks: Mapping[str, int], ended: Collection[str]) -> pa.RecordBatch | None:
         """Return the rows that are complete, with their weights, and those whose time is over."""
         assert self.query is not None
-        reads = {name: _ticks(watermarks[name], self.units[name]) for name in self.units if name in watermarks}
-        batches = [batch for batch in self.query.close(reads) if batch.num_rows]
+        reads = {name: watermarks[name] // unit for name, unit in self.units.items() if name in watermarks}
+        batches = [batch for batch in self.query.close(reads, ended) if batch.num_rows]
         for place, batch in enumerate(batches):
             if not batch.schema.equals(self.schema):
                 batches[place] = pa.RecordBatch.from_arrays(
@@ -173,17 +196,17 @@ class DerivedStreams:
         """
         self._space, self._log_reader, self._snapshots = space, log, snapshots
         self._saved: PersistedValue[_Kept] | None = None
-        self._kept = _Kept()
+        self._state = _Kept()
         if _NAME in space or program.streams:
             self._saved = space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
-            self._kept = self._saved.value
-        failed = self._kept.failed
+            self._state = self._saved.value
+        failed = self._state.failed
         self._running = {s.name: _Running(s, space, failed.get(s.name, "")) for s in program.streams}
         self._fresh_failures: dict[str, str] = {}
         for name, running in self._running.items():
             if running.failure and name not in failed:
                 self._fail(running, running.failure)
-        self._open: dict[str, list[pa.RecordBatch]] = {}
+        self._open_deltas: dict[str, list[pa.RecordBatch]] = {}
         self._pending: dict[str, list[pa.RecordBatch]] = {}
         self._pending_rows = 0
         self.program = program
@@ -224,7 +247,7 @@ class DerivedStreams:
         """Take in what some messages changed."""
         for name, rows in relations.items():
             if name not in self.times:  # perhaps a table that a new stream will read
-                self._open.setdefault(name, []).append(rows)
+                self._open_deltas.setdefault(name, []).append(rows)
             self._pending.setdefault(name, []).append(rows)
             self._pending_rows += rows.num_rows
         if self._pending_rows >= _MOST_PENDING_ROWS:
@@ -241,31 +264,38 @@ class DerivedStreams:
             if name in running.columns:
                 self._guarded(running, lambda running=running: running.add(name, rows))  # type: ignore[misc]
 
-    def close(self, watermarks: Mapping[str, int]) -> ClosedStreams:
-        """Close an epoch; return what is complete by these watermarks of the relations that are not streams."""
+    def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> ClosedStreams:
+        """Close an epoch; return what is complete by these watermarks of the relations that are not streams.
+
+        ``ended``: relations of which no further row comes, as far as is known. What waits for one is complete, but that
+        is not saved: a restart may find rows that were appended to a file.
+        """
         self._give_pending()
         if not self._running:
             return ClosedStreams({})
-        known = self._kept.watermarks
-        marks = {name: known[name] for name in self.times if name in known}
+        known = self._state.watermarks
+        marks = {name: known[name] for name in self.times if known.get(name, ENDED) != ENDED}
         for name, mark in watermarks.items():
             marks[name] = max(mark, marks.get(name, mark))
-        base, late = dict(marks), dict(self._kept.late)
+        base, late, over = dict(marks), dict(self._state.late), set(ended)
         relations: dict[str, pa.RecordBatch] = {}
         letters: list[DeadLetter] = []
         count = 0
         for name, running in self._running.items():
             self._check_inputs(running)
             rows: list[pa.RecordBatch | None] = []
-            self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
+            self._guarded(running, lambda: rows.append(running.close(marks, over)))  # noqa: B023
             if running.query is not None:
-                if (reached := running.watermark()) is not None:
+                if (reached := running.watermark()) == ENDED:
+                    over.add(name)
+                elif reached is not None:
                     marks[name] = reached
                 if running.query.late:
                     late[name] = late.get(name, 0) + running.query.late
                     count += running.query.late
-                    letters += late_letters(name, running.query.take_late())
-            complete = rows[0] if rows else None
+                    set_aside = running.query.take_late()
+                    self._guarded(running, lambda: letters.extend(late_letters(name, set_aside)))  # noqa: B023
+            complete = rows[0] if rows and running.query is not None else None
             if complete is not None:
                 self._give(name, complete)
             changed = running.keep(complete)
@@ -273,7 +303,7 @@ class DerivedStreams:
                 relations[name] = changed
         failures, self._fresh_failures = self._fresh_failures, {}
         self._keep(_Kept(base, late, self.failed()))
-        self.figures = self._figures(marks)
+        self.figures = self._figures({**marks, **dict.fromkeys(over, ENDED)})
         return ClosedStreams(relations, tuple(letters), count, failures)
 
     def change_over(self, program: Program, epoch: int) -> dict[str, pa.RecordBatch]:
@@ -290,23 +320,27 @@ class DerivedStreams:
             if rows is not None:
                 leaving[name] = rows
             self._forget(name)
-        kept = self._kept
+        state = self._state
         self.program = program
         for name, stream in new.items():
             if name not in self._running:
-                self._running[name] = self._begun(stream, epoch)
+                self._running[name] = self._create(stream, epoch)
         self._running = {name: self._running[name] for name in new}
-        late = {name: count for name, count in kept.late.items() if name in new}
-        if self._running or self._saved is not None:
-            self._keep(_Kept(kept.watermarks, late, self.failed()))
+        late = {name: count for name, count in state.late.items() if name in new}
         self._adopted()
+        if self._running or self._saved is not None:
+            marks = {name: mark for name, mark in state.watermarks.items() if name in self.times}
+            self._keep(_Kept(marks, late, self.failed()))
         return leaving
 
     def end_epoch(self) -> None:
         """Open the next epoch."""
-        self._open = {}
+        self._open_deltas = {}
+        for running in self._running.values():
+            if running.query is not None:
+                self._warn_if_nearly_full(running, running.query)
 
-    def _begun(self, stream: DerivedStream, epoch: int) -> _Running:
+    def _create(self, stream: DerivedStream, epoch: int) -> _Running:
         """Make a new stream and fill it with the rows that its tables have at the end of the epoch."""
         running = _Running(stream, self._space, "")
         for name in sorted(running.tables):
@@ -314,14 +348,11 @@ class DerivedStreams:
         return running
 
     def _fill(self, running: _Running, table: str, epoch: int) -> None:
-        base = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
-        if base is not None and not has_snapshot_of(base, table):
-            base = None
-        begin = 0 if base is None else base.footer.to_epoch
-        rows = add_up(self._log_reader, table, begin, epoch - 1, base=base) if epoch > 0 else None
+        snapshot = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
+        rows = rows_at(self._log_reader, snapshot, table, epoch - 1)
         for batch in rows.to_batches() if rows is not None else []:
             running.add(table, batch)
-        for batch in self._open.get(table, []):
+        for batch in self._open_deltas.get(table, []):
             running.add(table, batch)
 
     def _check_inputs(self, running: _Running) -> None:
@@ -338,21 +369,33 @@ class DerivedStreams:
         except Exception as error:  # noqa: BLE001 (whatever a query raises, the feed goes on)
             self._fail(running, f"{type(error).__name__}: {error}")
 
+    def _warn_if_nearly_full(self, running: _Running, query: DerivedQuery) -> None:
+        """Warn once of what will end the stream, and again only after it has held half as much."""
+        share = query.held_rows() / query.most_held
+        if share < _WARNING_SHARE:
+            running.is_nearly_full = running.is_nearly_full and share >= _WARNING_SHARE / 2
+            return
+        if not running.is_nearly_full:
+            running.is_nearly_full = True
+            self._log.warn("stream {name} holds {held} rows, {state} of them as state: it ends with more than {most}, "
+                           "see docs/streams.md", name=running.stream.name, held=query.held_rows(),
+                           state=query.state_rows(), most=query.most_held)  # fmt: skip
+
     def _fail(self, running: _Running, reason: str) -> None:
         name = running.stream.name
         running.failure, running.query = reason, None
         self._fresh_failures[name] = reason
         self._log.error("stream {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
 
-    def _keep(self, kept: _Kept) -> None:
+    def _keep(self, state: _Kept) -> None:
         """Save this with the epoch that closes, and delete what failed queries have saved."""
-        for name in kept.failed:
-            if name not in self._kept.failed:
+        for name in state.failed:
+            if name not in self._state.failed:
                 self._delete(f"{_space_of(name)}/query/")
         if self._saved is None:
             self._saved = self._space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
-        if kept != self._kept:
-            self._saved.value = self._kept = kept
+        if state != self._state:
+            self._saved.value = self._state = state
 
     def _forget(self, name: str) -> None:
         self._delete(f"{_space_of(name)}/")
@@ -362,26 +405,25 @@ class DerivedStreams:
             self._space.delete(name)
 
     def _figures(self, marks: Mapping[str, int] = {}) -> dict[str, StreamFigures]:
-        return {
-            name: StreamFigures(
+        figures = {}
+        for name, running in self._running.items():
+            rows, state_rows = 0, 0
+            if running.query is not None:
+                rows, state_rows = running.query.held_rows(), running.query.state_rows()
+            figures[name] = StreamFigures(
                 rows=len(running.retained),
-                held_rows=0 if running.query is None else running.query.held_rows(),
-                late=self._kept.late.get(name, 0),
+                waiting_rows=rows - state_rows,
+                state_rows=state_rows,
+                late=self._state.late.get(name, 0),
                 watermark=marks.get(name),
                 failed=running.failure,
             )
-            for name, running in self._running.items()
-        }
+        return figures
 
 
 def _space_of(name: str) -> str:
     """Return the prefix of the names of a stream's objects in the space."""
     return f"stream/{name}"
-
-
-def _ticks(watermark_ns: int, unit: int) -> int:
-    """Return a watermark in the unit of a time column; what is over stays over."""
-    return watermark_ns if watermark_ns == OVER else watermark_ns // unit
 
 
 def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | None:

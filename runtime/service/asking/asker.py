@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,25 +11,25 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.task import LoopingCall
 
 from runtime.epochs import EpochLogReader
-from runtime.plan import Column, Relation
-from runtime.service.asking.errors import AskError, CostlyError, TooManyError, UnpublishedError
-from runtime.service.asking.limits import AskLimits
-from runtime.service.asking.question import CheckedQuestion, checked, unknown, with_epoch
+from runtime.plan import EPOCH_TIME, Column, Relation
+from runtime.service.asking.errors import TooManyError, UnpublishedError
 from runtime.service.asking.relations import RelationsAtEpochs
-from runtime.service.asking.sandbox import Beside, Cancel, Rows, Sandbox
 from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
-from runtime.service.health.memory import resident_bytes
 from runtime.service.results.hub import Hub
 from runtime.service.results.materialised import FullRows
+from runtime.service.sandbox import AskError, AskLimits, Beside, Cancel, CostlyError, Rows, Worker, Workers
+from runtime.service.sandbox.messages import Checked, Given, GivenTable
+from runtime.service.sandbox.question import unknown
 from runtime.service.subscriptions import History
 from runtime.views.rows import change_schema
 
 __all__ = ["Asker"]
 
-_INTERRUPT_S: Final = 0.05
+_GRACE_S: Final = 0.5
+"""Time that a cancelled question has to end before its process is killed."""
+_BATCH_ROWS: Final = 16 * 1024
 _GONE: Final = "nobody waits for the answer any more"
 
 
@@ -57,8 +57,9 @@ class Asker:
         self._in_thread = in_thread
         self._at_epochs = RelationsAtEpochs(directory / "epochs", directory / "snapshots", limits.kept_bytes)
         self._views = ViewsAtEpochs(lambda: EpochLogReader(directory / "epochs"), history)
-        self._running: set[Cancel] = set()
-        self._turns: OrderedDict[Cancel, Deferred[None]] = OrderedDict()  # waiting questions, in the order of arrival
+        self._workers = Workers(limits)
+        self._running: set[_Question] = set()
+        self._turns: OrderedDict[_Question, Deferred[None]] = OrderedDict()  # waiting ones, in the order of arrival
 
     @property
     def running(self) -> int:
@@ -66,9 +67,10 @@ class Asker:
         return len(self._running)
 
     def stop(self) -> None:
-        """Interrupt all questions."""
-        for cancel in (*self._running, *self._turns):
-            cancel.stop("the runtime stops")
+        """End all questions and their processes."""
+        for question in (*self._running, *self._turns):
+            question.stop("the runtime stops")
+        self._workers.close()
 
     def newest(self) -> int:
         """Return the newest epoch at which every relation and every view can be read."""
@@ -101,75 +103,68 @@ class Asker:
         is_crowded = len(self._running) >= limits.at_once or bool(self._turns)
         if is_crowded and (not waits or len(self._turns) >= limits.waiting):
             raise TooManyError(f"expected at most {limits.at_once} questions at a time, was one more: try later")
-        cancel = Cancel()
-        interrupting = LoopingCall(self._interrupt, cancel, waiting := _Waiting(), resident_bytes())
-        interrupting.clock = self._reactor
+        question = _Question()
         late = f"expected an answer within {limits.seconds:g} s, was a question that takes longer"
-        timer = self._reactor.callLater(limits.seconds, cancel.stop, late)
+        timer = self._reactor.callLater(limits.seconds, self._end, question, late)
         if gone is not None:
-            gone.addBoth(lambda _: cancel.stop(_GONE))
-        interrupting.start(_INTERRUPT_S, now=False)
+            gone.addBoth(lambda _: self._cancel(question, _GONE))
         try:
             if is_crowded:
-                await self._turn(cancel, waiting)
-            self._running.add(cancel)
-            return await self._answer(sql, epoch, cancel, waiting, _Wanted(beside, most_rows, describes, explains))
+                await self._turn(question)
+            self._running.add(question)
+            return await self._answer(sql, epoch, question, _Wanted(beside, most_rows, describes, explains))
         finally:
-            interrupting.stop()
-            self._running.discard(cancel)
+            self._running.discard(question)
             if timer.active():
                 timer.cancel()
             self._next_turn()
 
-    async def _turn(self, cancel: Cancel, waiting: _Waiting) -> None:
+    async def _turn(self, question: _Question) -> None:
         """Wait until there is room for another question; raises `CostlyError` if it is cancelled first."""
-        turn = self._turns[cancel] = Deferred()
+        turn = self._turns[question] = Deferred()
         try:
-            await waiting.on(turn)
-        except CancelledError:
-            cancel.check()
-            raise
+            await question.waits(turn)
         finally:
-            self._turns.pop(cancel, None)
-        waiting.over()
+            self._turns.pop(question, None)
 
     def _next_turn(self) -> None:
         if self._turns and len(self._running) < self.limits.at_once:
             _, turn = self._turns.popitem(last=False)
             turn.callback(None)
 
-    def _interrupt(self, cancel: Cancel, waiting: _Waiting, before_bytes: int) -> None:
-        """Cancel a question for which the process grows too much, and interrupt a cancelled one.
+    def _cancel(self, question: _Question, reason: str) -> None:
+        """Interrupt a question, and end its process if that does not help."""
+        question.stop(reason)
+        if question in self._running:
+            self._reactor.callLater(_GRACE_S, question.kill)
 
-        Called repeatedly, as DuckDB discards an interrupt that precedes its run. ``before_bytes`` is the memory of the
-        process when the question arrived.
-        """
-        if not cancel and resident_bytes() - before_bytes > self.limits.growth_bytes:
-            most = self.limits.growth_bytes >> 20
-            cancel.stop(
-                f"expected a question for which the process grows by at most {most} MiB, was one that needs more"
-            )
-        if cancel:
-            cancel.stop("")
-            waiting.give_up()
+    def _end(self, question: _Question, reason: str) -> None:
+        question.stop(reason)
+        question.kill()
 
-    async def _answer(
-        self, sql: str, epoch: int | None, cancel: Cancel, waiting: _Waiting, wanted: _Wanted
+    async def _answer(self, sql: str, epoch: int | None, question: _Question, wanted: _Wanted) -> tuple[int, Rows]:
+        worker, checked = await self._in_thread(lambda: self._checked(sql, epoch, question))
+        try:
+            return await self._answer_of(worker, checked, question, wanted)
+        finally:
+            await self._in_thread(lambda: self._workers.give(worker))
+
+    async def _answer_of(
+        self, worker: Worker, checked: Checked, question: _Question, wanted: _Wanted
     ) -> tuple[int, Rows]:
-        question, epoch = await self._in_thread(lambda: self._checked(sql, epoch))
         beside = wanted.beside.tables if wanted.beside is not None else {}
-        names = [entry for entry in question.names if entry[0] not in beside]
+        names = [entry for entry in checked.question.names if entry[0] not in beside]
         relations = {relation.name: relation for relation in self._relations()}
         views = [view.name for view in self._hub.views]
         for name, place in names:
             if name not in relations and name not in views:
-                raise unknown(question, name, place, list(relations), views)
+                raise unknown(checked.question, name, place, list(relations), views)
         read = [relations[name] for name, _ in names if name in relations]
         of_views = [name for name, _ in names if name not in relations]
         if wanted.describes:
-            columns = [(name, self._hub.result(name).columns) for name in of_views]
-            columns += [(relation.name, relation.columns) for relation in read]
-            described: Rows = await self._in_thread(lambda: self._described(question.sql, columns, cancel, wanted))
+            empty = [_Shown(name, tuple(self._hub.result(name).columns)) for name in of_views]
+            empty += [_Shown(relation.name, relation.columns) for relation in read]
+            described: Rows = await self._in_thread(lambda: _answered(worker, question, empty, None, wanted))
             return 0, described
         published: dict[str, PublishedView] = {}
         if unpublished := [name for name in of_views if not self._hub.has_version(name)]:
@@ -177,76 +172,102 @@ class Asker:
         if of_views:
             if self._hub.committed is None:
                 raise AskError("expected a question about relations alone, as no epochs of views are kept")
-            try:
-                published = await waiting.on(published_views(self._hub, of_views, self._reactor))
-            except CancelledError:
-                cancel.check()
-                raise
+            published = await question.waits(published_views(self._hub, of_views, self._reactor))
         newest = min([self._sealed(), *(view.epoch for view in published.values())])
-        at = newest if epoch is None else epoch
+        at = newest if checked.epoch is None else checked.epoch
         if at > self._sealed():
             raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
-        rows: Rows = await self._in_thread(
-            lambda: self._rows(question.sql, at, read, list(published.values()), cancel=cancel, wanted=wanted)
-        )
-        return at, rows
+
+        def rows() -> Rows:
+            shown = self._shown(at, read, list(published.values()), question)
+            time_us = self._time_us(at, question) if checked.question.reads_clock else None
+            return _answered(worker, question, shown, time_us, wanted)
+
+        return at, await self._in_thread(rows)
 
     # On a thread of the pool
 
-    def _checked(self, sql: str, epoch: int | None) -> tuple[CheckedQuestion, int | None]:
-        from runtime.compiler.describe import database  # imports DuckDB, which takes 0.3 s on the first question
-
-        select, at = with_epoch(sql, epoch)
-        with database().cursor() as connection:
-            return checked(select, connection), at
-
-    def _described(
-        self, sql: str, columns: Sequence[tuple[str, Sequence[Column]]], cancel: Cancel, wanted: _Wanted
-    ) -> Rows:
-        tables = {name: (own, FullRows(own, change_schema(own).empty_table()).arrow(0, 0)) for name, own in columns}
-        sandbox = Sandbox(self.limits)
-        try:
-            return sandbox.answer(sql, tables, cancel, beside=wanted.beside, describes=True, explains=wanted.explains)
-        finally:
-            sandbox.close()
-
-    def _rows(
-        self,
-        sql: str,
-        epoch: int,
-        relations: Sequence[Relation],
-        views: Sequence[PublishedView],
-        *,
-        cancel: Cancel,
-        wanted: _Wanted,
-    ) -> Rows:
-        tables: dict[str, tuple[Sequence[Column], pa.Table]] = {}
-        read_bytes = 0
-        for relation in relations:
-            tables[relation.name] = self._shown(
-                relation.columns, self._at_epochs.at(relation, epoch, cancel), read_bytes
-            )
-            read_bytes += tables[relation.name][1].nbytes
-        for published in views:
-            columns = published.view.columns
-            tables[published.view.name] = self._shown(columns, self._views.at(published, epoch, cancel), read_bytes)
-            read_bytes += tables[published.view.name][1].nbytes
+    def _checked(self, sql: str, epoch: int | None, cancel: Cancel) -> tuple[Worker, Checked]:
         cancel.check()
-        sandbox = Sandbox(self.limits)
+        worker = self._workers.take()
         try:
-            return sandbox.answer(
-                sql, tables, cancel, beside=wanted.beside, most_rows=wanted.most_rows, explains=wanted.explains
-            )
-        finally:
-            sandbox.close()
+            worker.await_start(cancel.check)
+            with cancel.stopping(worker):
+                return worker, worker.check(sql, epoch)
+        except BaseException:
+            self._workers.give(worker)
+            raise
 
-    def _shown(self, columns: Sequence[Column], rows: pa.Table, read_bytes: int) -> tuple[Sequence[Column], pa.Table]:
-        """Return rows repeated by weight; raises `CostlyError` if they exceed the limit with those read before."""
-        shown = FullRows(columns, rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0)))
-        most = self.limits.read_bytes
-        if read_bytes + shown.whole_bytes > most:
+    def _shown(
+        self, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancel
+    ) -> list[_Shown]:
+        """Return all that a question reads; raises `CostlyError` if it is too much."""
+        shown, read_bytes, most = list[_Shown](), 0, self.limits.read_bytes
+        for relation in relations:
+            shown.append(_Shown(relation.name, relation.columns, self._at_epochs.at(relation, epoch, cancel)))
+            read_bytes += shown[-1].whole_bytes()
+        for published in views:
+            view = published.view
+            shown.append(_Shown(view.name, tuple(view.columns), self._views.at(published, epoch, cancel)))
+            read_bytes += shown[-1].whole_bytes()
+        if read_bytes > most:
             raise CostlyError(f"expected to read at most {most} bytes of relations and views, was more")
-        return columns, shown.arrow(0, len(shown))
+        return shown
+
+    def _time_us(self, epoch: int, cancel: Cancel) -> int | None:
+        """Return the time of an epoch in microseconds, if it has one."""
+        rows = self._at_epochs.at(EPOCH_TIME, epoch, cancel)
+        time: int | None = pc.max(rows.column("at").cast(pa.int64())).as_py()
+        return time
+
+
+def _answered(worker: Worker, cancel: Cancel, shown: Sequence[_Shown], time_us: int | None, wanted: _Wanted) -> Rows:
+    """Return the answer to the question that a worker has checked."""
+    beside = wanted.beside or Beside()
+    given = Given(
+        (*(GivenTable(table.name, table.columns) for table in shown), *(GivenTable(name) for name in beside.tables)),
+        time_us,
+        tuple(beside.macros),
+        wanted.most_rows,
+        wanted.describes,
+        wanted.explains,
+    )
+    tables = [(table.schema(), table.batches(cancel)) for table in shown]
+    tables += [(table.schema, iter(table.to_batches(_BATCH_ROWS))) for table in beside.tables.values()]
+    with cancel.stopping(worker):
+        return worker.answer(given, tables)
+
+
+class _Shown(msgspec.Struct, frozen=True, eq=False):
+    """Rows of a relation or view as questions see them: repeated by weight, with Arrow's decimals."""
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: pa.Table | None = None
+    """Columns, and last the weights; None for an empty table."""
+
+    def whole_bytes(self) -> int:
+        """Return the approximate size of all rows."""
+        if self.rows is None or not self.rows.num_rows:
+            return 0
+        *values, weights = self.rows.columns
+        count = pc.sum(pc.max_element_wise(weights, 0)).as_py()
+        return int(sum(column.nbytes for column in values) * (count / self.rows.num_rows))
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the batches."""
+        return FullRows(self.columns, change_schema(self.columns).empty_table()).arrow(0, 0).schema
+
+    def batches(self, cancel: Cancel) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, no more than a batch of them copied; raises `CostlyError` if the question is cancelled."""
+        if self.rows is None:
+            return
+        for begin in range(0, self.rows.num_rows, _BATCH_ROWS):
+            part = self.rows.slice(begin, _BATCH_ROWS)
+            full = FullRows(self.columns, part.filter(pc.greater(part.column(part.num_columns - 1), 0)))
+            for place in range(0, len(full), _BATCH_ROWS):
+                cancel.check()
+                yield from full.arrow(place, place + _BATCH_ROWS).to_batches()
 
 
 class _Wanted(msgspec.Struct, frozen=True):
@@ -258,22 +279,28 @@ class _Wanted(msgspec.Struct, frozen=True):
     explains: bool
 
 
-class _Waiting:
-    """The Deferred that a question waits for on the reactor, if any."""
+class _Question(Cancel):
+    """A question under way, and the Deferred that it waits for on the reactor's thread, if any."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._deferred: Deferred[Any] | None = None
 
-    def on(self, deferred: Deferred[Any]) -> Deferred[Any]:
-        """Set the Deferred, and return it."""
+    async def waits(self, deferred: Deferred[Any]) -> Any:
+        """Return the result of a Deferred, unless the question is cancelled."""
         self._deferred = deferred
-        return deferred
+        if self:
+            deferred.cancel()
+        try:
+            return await deferred
+        except CancelledError:
+            self.check()
+            raise
+        finally:
+            self._deferred = None
 
-    def over(self) -> None:
-        """End the wait."""
-        self._deferred = None
-
-    def give_up(self) -> None:
-        """Cancel the Deferred."""
+    def stop(self, reason: str) -> None:
+        """See `Cancel`; on the reactor's thread."""
+        super().stop(reason)
         if self._deferred is not None:
             self._deferred.cancel()

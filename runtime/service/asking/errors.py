@@ -1,22 +1,14 @@
-"""Errors of questions."""
+"""Errors of questions that never reach their process."""
 
 from __future__ import annotations
 
-from runtime.service.errors import ServiceError
+from runtime.service.sandbox import AskError
 
-__all__ = ["AskError", "CostlyError", "GoneError", "TooManyError", "UnpublishedError"]
-
-
-class AskError(ServiceError):
-    """The question cannot be answered at its epoch, or reads a view that has failed."""
+__all__ = ["GoneError", "TooManyError", "UnpublishedError"]
 
 
 class GoneError(AskError):
     """The epoch is retired, or a view is not known at it."""
-
-
-class CostlyError(AskError):
-    """The question needs more rows, bytes, memory or time than its limits allow."""
 
 
 class UnpublishedError(AskError):

@@ -9,12 +9,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory
+from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, rows_at
 from runtime.epochs.consolidating import consolidate
-from runtime.epochs.snapshots import add_up
 from runtime.plan import Relation
 from runtime.service.asking.errors import GoneError
-from runtime.service.asking.sandbox import Cancel
+from runtime.service.sandbox import Cancel
 from runtime.views.rows import change_schema
 
 __all__ = ["RelationsAtEpochs"]
@@ -61,10 +60,8 @@ class RelationsAtEpochs:
     def _at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
         begin, known, rows = self._kept.get(relation.name, (-1, relation, None))
         if rows is None or begin > epoch or known != relation:
-            base = self._snapshots.newest(epoch)
-            begin = base.footer.to_epoch if base is not None else 0
-            deltas = add_up(self._log, relation.name, begin, epoch, base=base, stopped=cancel.__bool__)
-            rows = _typed(deltas, relation)
+            snapshot = self._snapshots.newest(epoch)
+            rows = _typed(rows_at(self._log, snapshot, relation.name, epoch, stopped=cancel.__bool__), relation)
         elif begin < epoch:
             deltas = add_up(self._log, relation.name, begin, epoch, stopped=cancel.__bool__)
             if deltas is not None:

@@ -12,10 +12,10 @@ from twisted.internet.defer import Deferred
 
 from runtime.epochs import EpochLogError, EpochLogReader
 from runtime.epochs.consolidating import consolidate
-from runtime.plan import View, decode_program
-from runtime.service.asking.errors import AskError, GoneError
-from runtime.service.asking.sandbox import Cancel
+from runtime.plan import View, decode_program, stream_views
+from runtime.service.asking.errors import GoneError
 from runtime.service.results.hub import Hub
+from runtime.service.sandbox import AskError, Cancel
 from runtime.service.subscriptions import History, Listener, Message, Start
 
 __all__ = ["PublishedView", "ViewsAtEpochs", "published_views"]
@@ -127,7 +127,8 @@ class ViewsAtEpochs:
             control = self._log().control_before(epoch)
         except EpochLogError as error:
             raise GoneError(f"{gone}: {error}") from None
-        before = {known.name: known for known in decode_program(control).views} if control else {}
-        known = before.get(view.name)
+        program = decode_program(control) if control else None
+        views = (*program.views, *stream_views(program).views) if program is not None else ()
+        known = next((known for known in views if known.name == view.name), None)
         if known is None or (known.home, known.lane) != (view.home, view.lane):
             raise GoneError(f"expected an epoch at which view {view.name} is there, was {epoch}")

@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 
 from deltabook.wire.advice import did_you_mean
 from runtime.compiler import NamedSelect, StreamSelect, compile_program, extend_program
-from runtime.engine.ingest import EpochWriter, Sections
+from runtime.engine.ingest import EpochWriter, OnSealed, Sections
 from runtime.engine.streams import with_streams
 from runtime.plan import (
     DerivedInput,
@@ -36,13 +36,14 @@ from runtime.plan import (
 )
 from runtime.service.catalogue.readers_of_views import with_readers
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
+from runtime.service.waiting import epoch_of
 from runtime.views.shard import Inputs, ShardState
 
 __all__ = ["Catalogue", "begin_catalogue", "begun_program"]
 
 InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
 T = TypeVar("T")
-Seal = Callable[[bytes, Callable[[int], None]], None]
+Seal = Callable[[bytes, OnSealed], None]
 
 _NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
 """Names of views, which occur in paths and lists."""
@@ -161,7 +162,7 @@ class Catalogue:
         prepare: Callable[[Program, Program], None] = _nothing,
         missing: Mapping[str, str] | None = None,
     ) -> None:
-        """``seal`` puts a control record into the log and calls back with its epoch, on any thread.
+        """``seal`` puts a control record into the log, see `Ingest.seal_control`.
 
         ``in_thread`` runs slow calls, including ``prepare``, which gets the program and the one that is about to be
         sealed. ``lanes`` are those that run. ``missing`` maps relations that derived streams never get to the reason.
@@ -301,8 +302,6 @@ class Catalogue:
 
     async def _changed(self, make: Callable[[Program], Program]) -> int:
         program = await self._in_thread(lambda: self._made(make))
-        sealed: Deferred[int] = Deferred()
-        self._seal(encode_program(program), lambda epoch: self._reactor.callFromThread(sealed.callback, epoch))
-        epoch = await sealed
+        epoch = await epoch_of(self._reactor, lambda on_sealed: self._seal(encode_program(program), on_sealed))
         self.program = program
         return epoch

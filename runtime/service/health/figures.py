@@ -60,6 +60,7 @@ class RuntimeFigures:
             "waiting_bytes": ingest.waiting_bytes,
             "disk_bytes": upkeep.used_bytes,
             "paused": int(parts.inputs.is_paused),
+            "feed_ended": int(parts.inputs.has_ended),
             "upkeep_failed": upkeep.failed,
             "upkeep_failures": upkeep.failures,
             "spark_restarts": parts.spark.restarts,

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from runtime.epochs import FencedError
 from runtime.plan import Lane
 from runtime.service.config import LiveConfig
 from runtime.service.health.lag import Freshness
@@ -87,29 +88,49 @@ class Watch:
 class SignOfLife:
     """Writer of the file by which downstream runtimes know that this one is alive even if its market is quiet.
 
-    One beat is written at a time; beats that come while a slow disk writes are skipped. On the reactor's thread.
+    Nothing is written in a directory that another process has taken. One beat is written at a time; beats that come
+    while a slow disk reads or writes are skipped. On the reactor's thread.
     """
 
     _log = Logger()
 
-    def __init__(self, directory: Path, in_thread: Callable[[Callable[[], Any]], Deferred[Any]]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+        check: Callable[[], None],
+        on_fenced: Callable[[str], None],
+    ) -> None:
+        """``check`` raises `FencedError` if another process has taken the directory; ``on_fenced`` gets the reason."""
         self._directory = directory
         self._in_thread = in_thread
+        self._check = check
+        self._on_fenced = on_fenced
         self._is_writing = False
         self._has_failed = False
 
     def beat(self, beat: Beat) -> None:
-        """Write a beat unless the last one is still being written; called every second."""
+        """Check the claim and write a beat, unless the last one is still being written; called every second."""
         if self._is_writing:
             return
         self._is_writing = True
-        self._in_thread(lambda: write_beat(self._directory, beat)).addCallbacks(self._written, self._failed)
+        self._in_thread(lambda: self._write(beat)).addCallbacks(self._written, self._failed)
+
+    def _write(self, beat: Beat) -> None:
+        try:
+            self._check()
+        except OSError as error:  # a single failure of the disk must not end the beats
+            self._log.warn("the claim on {directory} cannot be read: {reason}",
+                           directory=self._directory, reason=str(error))  # fmt: skip
+        write_beat(self._directory, beat)
 
     def _written(self, _: object) -> None:
         self._is_writing = self._has_failed = False
 
     def _failed(self, failure: Failure) -> None:
-        if not self._has_failed:  # logged once: a full disk fails every second
+        if isinstance(failure.value, FencedError):
+            self._on_fenced(failure.getErrorMessage())
+        elif not self._has_failed:  # logged once: a full disk fails every second
             self._log.warn("no sign of life in {directory}: {reason}", directory=self._directory,
                            reason=failure.getErrorMessage())  # fmt: skip
         self._is_writing, self._has_failed = False, True

@@ -12,9 +12,10 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from deltabook.wire.service import ASK_PATH, Answered, Question
-from runtime.service.asking import Asker, AskError, CostlyError, GoneError, Rows, TooManyError, UnpublishedError
+from runtime.service.asking import Asker, GoneError, TooManyError, UnpublishedError
 from runtime.service.http.routes import ARROW, JSON, Answer, Call, Refusal, Reply, Route
 from runtime.service.http.rows import INTEGERS
+from runtime.service.sandbox import AskError, CostlyError, Rows
 
 __all__ = ["AskRoutes"]
 

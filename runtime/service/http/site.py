@@ -48,6 +48,7 @@ class _Request(SiteRequest):
     def __init__(self, channel: Any, *arguments: Any, **named: Any) -> None:
         super().__init__(channel, *arguments, **named)
         site: ResultsSite = channel.site
+        site.begun += 1
         self._late = cast(Any, site.reactor).callLater(site.limits.request_s, self._too_late)
 
     def gotLength(self, length: int | None) -> None:
@@ -129,6 +130,8 @@ class ResultsSite(Site):
         self.sender = Sender(limits, reactor)
         self.bodies_bytes = 0
         """Size of all bodies that are arriving."""
+        self.begun = 0
+        """Number of requests whose first line has arrived."""
         self.late = f"expected a whole request within {limits.request_s:g} s, was a slower one"
         """The answer to a request that takes too long to arrive."""
         self._connections = Connections(limits.connections, limits.connections_per_client)
@@ -165,8 +168,11 @@ class ResultsSite(Site):
         heads: list[Any] = []
 
         def arrived(data: bytes) -> None:
+            begun = self.begun
             received(data)
-            if channel.requests or connection._channel is not channel:
+            # A request that has begun has a timeout of its own. It may have been answered within the call, so that the
+            # channel has none any more.
+            if self.begun != begun or channel.requests or connection._channel is not channel:
                 stop()
             elif not heads:
                 heads.append(cast(Any, self.reactor).callLater(self.limits.request_s, late))

@@ -55,6 +55,8 @@ class Inputs:
         """Other runtimes."""
         self.feed = Feed(reactor, config, config.feed, writer, lags) if config.feed is not None else None
         """Feed of the exchange; None if it is not read here."""
+        self.has_ended = False
+        """True once the inputs have ended and everything that they brought is in an epoch; set by the owner."""
         self._is_paused = False
 
     @property
@@ -68,17 +70,21 @@ class Inputs:
 
     @property
     def is_heard(self) -> bool:
-        """True if the feed is connected and at least one of the upstreams is being read.
+        """True if the feed is connected and at least one of the upstreams is being read, or if all have ended.
 
         Views stay fresh while some upstreams are late or gone; the status shows the state of each.
         """
+        if self.has_ended:
+            return True
         if self.feed is not None and not self.feed.is_connected:
             return False
         return not self.upstreams.names or len(self.upstreams.silent) < len(self.upstreams.names)
 
     @property
     def disconnected(self) -> int:
-        """Number of inputs that are not connected."""
+        """Number of inputs that are not connected and have not ended."""
+        if self.has_ended:
+            return 0
         return int(self.feed is not None and not self.feed.is_connected) + len(self.upstreams.silent)
 
     @property

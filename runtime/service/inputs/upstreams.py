@@ -19,7 +19,7 @@ from runtime.engine.ingest.upstream import kept_names, kept_position
 from runtime.epochs import LOCAL_DISK, Disk, Footer
 from runtime.service.errors import ServiceError
 from runtime.state import ObjectSpace, PersistedValue, Schema
-from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
+from runtime.upstreams import Beat, Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
 
 __all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams", "missing_of"]
 
@@ -49,6 +49,8 @@ class _Known:
         self.announced = epoch
         self.is_announcing = False
         self.state: _State = "waiting"
+        self.beat: Beat | None = None
+        self.is_reading = False
         self.beat_ns = 0
         self.beat_s: float | None = None
         self.lag: tuple[float, int] | None = None  # lag in ms, and when it was measured
@@ -131,8 +133,13 @@ class Upstreams:
                 known.lag = (self._now_ns() - known.follower.figures.taken_ns) / 1e6, self._now_ns()
 
     def beat(self) -> None:
-        """Update the states, and acknowledge committed epochs to the upstreams; called every second."""
+        """Update the states, and acknowledge committed epochs to the upstreams; called every second.
+
+        The states are those of the last beats that were read: an upstream's disk may hang, and is not waited for.
+        """
         for known in self._known.values():
+            if not known.is_reading:
+                self._read_beat(known)
             self._check(known)
             if known.epoch > known.announced and not known.is_announcing:
                 self._announce(known, known.epoch)
@@ -167,9 +174,21 @@ class Upstreams:
             busy_s=round(figures.busy_s, 3),
         )
 
+    def _read_beat(self, known: _Known) -> None:
+        known.is_reading = True
+
+        def over(result: Beat | Failure | None) -> None:
+            known.is_reading = False
+            if isinstance(result, Failure):
+                self._log.failure("the beat of upstream {name}", failure=result, name=known.config.name)
+            else:
+                known.beat = result
+
+        self._in_thread(lambda: read_beat(known.config.directory)).addBoth(over)
+
     def _check(self, known: _Known) -> None:
         """Update the state of an upstream by this machine's monotonic clock: clocks of two machines may differ."""
-        now_s, beat = self._reactor.seconds(), read_beat(known.config.directory)
+        now_s, beat = self._reactor.seconds(), known.beat
         if known.beat_s is None or (beat is not None and beat.time_ns != known.beat_ns):
             known.beat_s = now_s
         state: _State = "reading"

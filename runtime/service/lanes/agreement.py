@@ -62,6 +62,7 @@ class LaneAgreement:
         self._epochs = log
         self._views: dict[str, View] = {}
         self._checksums: dict[str, int] = {}
+        self._is_behind = False  # the checksums lack a version, after an error
         self._lock = threading.Lock()
         self._agreements: dict[str, ViewAgreement] = {}
         self.comparisons = 0
@@ -80,7 +81,23 @@ class LaneAgreement:
                 self._checksums[name] = changes_checksum(view, standing.views[name].rows())
 
     def published(self, published: Published) -> None:
-        """Add the changes of a version that Spark has published, and compare."""
+        """Add the changes of a version that Spark has published, and compare.
+
+        The version counts whatever becomes of its comparison: an error is logged, and the next comparison begins with
+        the published results.
+        """
+        try:
+            if self._is_behind:
+                self.begin()
+            else:
+                self._add(published)
+            self._is_behind = False
+            self._compare(published.to_epoch, checksums_of(published.footer))
+        except Exception:  # noqa: BLE001 (what is published already must reach its subscribers)
+            self._is_behind = True
+            self._log.failure("the lanes are not compared at epoch {epoch}", epoch=published.to_epoch)
+
+    def _add(self, published: Published) -> None:
         if published.program is not None:
             self._adopt(published.program)
         for name in published.failed:
@@ -89,7 +106,6 @@ class LaneAgreement:
         for name in self._checksums:
             if (rows := published.changes.get(name)) is not None:
                 self._checksums[name] = (self._checksums[name] + changes_checksum(self._views[name], rows)) % MODULUS
-        self._compare(published.to_epoch, checksums_of(published.footer))
 
     def of(self, view: str) -> ViewAgreement:
         """Return the last comparison of a view; a view that is kept on one lane only is never compared."""

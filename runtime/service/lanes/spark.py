@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from runtime.epochs import ResultLog
 from runtime.plan import Program
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from deltabook.wire.service import AnsweredColumn
-from runtime.service.asking import Rows
 from runtime.service.postgres.encoding import binary_values, data_rows, text_values
 from runtime.service.postgres.messages import Field
 from runtime.service.postgres.statements import Fetch
 from runtime.service.postgres.types import ResultType, result_field, result_type
+from runtime.service.sandbox import Rows
 
 __all__ = ["Cursor", "ShownRows"]
 

@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, CostlyError, GoneError, TooManyError
+from runtime.service.asking import GoneError, TooManyError
 from runtime.service.errors import ServiceError
+from runtime.service.sandbox import AskError, CostlyError
 
 __all__ = ["FatalError", "PostgresError", "UnreadableMessageError", "explained"]
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, Beside
 from runtime.service.postgres import messages
 from runtime.service.postgres import statements as st
 from runtime.service.postgres.answers import ShownRows
@@ -33,6 +32,7 @@ from runtime.service.postgres.statements import CopyOptions, Question, question_
 from runtime.service.postgres.subscribing import CopyingListener, copy_begin, encoded_rows, with_header
 from runtime.service.postgres.transactions import TransactionBlock
 from runtime.service.postgres.types import result_type
+from runtime.service.sandbox import AskError, Beside
 from runtime.service.subscriptions import Start, Subscription
 
 __all__ = ["ANY_ROWS", "Execution", "Outlet", "SharedParts"]

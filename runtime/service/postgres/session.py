@@ -19,7 +19,6 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError
 from runtime.service.postgres import messages
 from runtime.service.postgres import statements as st
 from runtime.service.postgres.answers import Cursor, ShownRows
@@ -33,6 +32,7 @@ from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import Question, Statement
 from runtime.service.postgres.transactions import IDLE, IN_BLOCK, TransactionBlock
 from runtime.service.postgres.types import literal, typed_expression
+from runtime.service.sandbox import AskError
 
 __all__ = ["Outlet", "Session", "SharedParts"]
 

@@ -13,9 +13,9 @@ import msgspec
 import pyarrow as pa
 
 from runtime.plan import Column
-from runtime.service.asking import Beside
 from runtime.service.postgres.system_schemas import MACROS, SYSTEM_TABLES, TYPE_NAMES
 from runtime.service.postgres.types import BY_NAME, TYPES, array_name, result_type
+from runtime.service.sandbox import Beside
 
 __all__ = ["DATABASE", "SCHEMA", "ShownTable", "SystemCatalogue", "duckdb_type"]
 

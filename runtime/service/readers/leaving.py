@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, rows_at
 
 __all__ = ["rows_that_leave"]
 
@@ -24,11 +24,7 @@ def rows_that_leave(
     """
     for tries_left in reversed(range(_TRIES)):
         try:
-            base = snapshots.newest(epoch)
-            if base is not None and not has_snapshot_of(base, relation):
-                base = None
-            begin = 0 if base is None else base.footer.to_epoch
-            rows = add_up(log, relation, begin, epoch, base=base)
+            rows = rows_at(log, snapshots.newest(epoch), relation, epoch)
             break
         except EpochLogError:
             if not tries_left:

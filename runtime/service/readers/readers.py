@@ -3,13 +3,15 @@
 The list of readers is in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins
 or ends the origin: one epoch has both, or neither. A reader is dropped with its rows in two steps. At a first cut it
 stops reading and its relation disappears from SQL; then the relation's rows, which no reader changes any more, are read
-from the log and deleted at a second cut. A process that is killed in between resumes at the second step.
+from the log and deleted at a second cut, or at several if there are very many. A process that is killed in between
+resumes at the second step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -19,8 +21,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
-from runtime.engine.ingest import EpochWriter, Ingest, Origin
+from runtime.compiler import MARKET_RELATIONS, TOUCHES
+from runtime.engine.ingest import AtCut, EpochWriter, Ingest, OnSealed, Origin
 from runtime.epochs import Cut, SnapshotDirectory
+from runtime.plan import EPOCH_TIME
 from runtime.service.catalogue.catalogue import Catalogue
 from runtime.service.catalogue.readers_of_views import needed_by
 from runtime.service.config import LiveConfig
@@ -32,7 +36,7 @@ from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, 
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
-from runtime.service.readers.waiting import epoch_of, in_time
+from runtime.service.waiting import epoch_of, in_time
 from runtime.sources import Gate
 
 __all__ = ["ReaderService"]
@@ -40,6 +44,8 @@ __all__ = ["ReaderService"]
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
 """Limit of relations of dropped readers, whose names and columns are remembered."""
+_MOST_LEAVING_ROWS: Final = 1 << 22
+"""Rows of a dropped reader that are deleted in one epoch."""
 _NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
 
 
@@ -68,7 +74,7 @@ class ReaderService:
         self._around = Surroundings(reactor, config.reader_directories, config.retention)
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
         self._origins: dict[str, tuple[Origin, Gate]] = {}
-        self._is_paused = False
+        self._is_paused = self._is_replay_paused = False
         self.losses: Counter[str] = Counter()
         """Number of lost connections of each origin, by its name, including the feed."""
         self._ingest: Ingest | None = None
@@ -105,14 +111,18 @@ class ReaderService:
     def pause(self, is_paused: bool) -> None:
         """Pause or resume all readers, when the disk is full or has room again."""
         self._is_paused = is_paused
-        for _, gate in self._origins.values():
-            gate.shut() if is_paused else gate.let_in()
+        for origin, gate in self._origins.values():
+            self._set_gate(origin, gate)
 
     def pause_replayed(self) -> None:
-        """Pause the readers whose sources can be read again."""
+        """Pause the readers whose sources can be read again, for good."""
+        self._is_replay_paused = True
         for origin, gate in self._origins.values():
-            if origin.source.replays:
-                gate.shut()
+            self._set_gate(origin, gate)
+
+    def _set_gate(self, origin: Origin, gate: Gate) -> None:
+        is_paused = self._is_paused or (self._is_replay_paused and origin.source.replays)
+        gate.shut() if is_paused else gate.let_in()
 
     def unrepeatable(self) -> list[Gate]:
         """Return the gates of the readers whose sources cannot be read again."""
@@ -169,15 +179,15 @@ class ReaderService:
             reader = KeptReader(number, wanted, 0)
             made.append(make_origin(reader, writer.space, self._around, Cut("", 0, 0), foreign))
             origin, gate = made[0]
-            if self._is_paused:
-                gate.shut()
+            self._set_gate(origin, gate)  # before it is opened
             return origin
 
         since = await self._sealed(
-            lambda at_cut, on_epoch: ingest.begin_origin(make, at_cut, on_epoch),
+            lambda at_cut, on_sealed: ingest.begin_origin(make, at_cut, on_sealed),
             lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
         )
         self._origins[wanted.name] = made[0]
+        self._set_gate(*made[0])  # all may have been paused or resumed since it was made
         reader = self.kept.find(wanted.name)
         assert reader is not None, "what is sealed is known"
         self._log.info("reader {name} reads from epoch {epoch} on", name=wanted.name, epoch=since)
@@ -206,7 +216,7 @@ class ReaderService:
             return deltas
 
         epoch = await self._sealed(
-            lambda at_cut, on_epoch: ingest.end_origin(name, at_cut, on_epoch),
+            lambda at_cut, on_sealed: ingest.end_origin(name, at_cut, on_sealed),
             lambda kept, _: kept.leaving(name) if leaves_later else kept.without(name, stays=rows == "stay"),
             leave,
         )
@@ -222,8 +232,11 @@ class ReaderService:
         """
 
         def failed(failure: Failure) -> None:
-            name = reader.wanted.name
-            self._log.failure("the rows of reader {name} stay until the next start", failure=failure, name=name)
+            name, stay = reader.wanted.name, "the rows of reader {name} stay until the next start"
+            if isinstance(failure.value, CatalogueError):
+                self._log.warn(stay + ": {reason}", name=name, reason=str(failure.value))
+            else:
+                self._log.failure(stay, failure=failure, name=name)
 
         return Deferred.fromCoroutine(self._emptied(reader, epoch)).addErrback(failed)
 
@@ -234,18 +247,24 @@ class ReaderService:
         batches = await self._in_thread(
             lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
         )
-        leaving = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+        # Strings of more than 2 GiB make several batches in any case. The start after a crash in between finds the
+        # reader leaving, with the rest of its rows.
+        rows = pa.Table.from_batches(batches).combine_chunks() if batches else None
+        leaving = [] if rows is None else rows.to_batches(max_chunksize=_MOST_LEAVING_ROWS)
+        deltas: list[Mapping[str, pa.RecordBatch]] = [{relation.name: batch} for batch in leaving] or [_NOTHING]
+        for part in deltas[:-1]:
+            await self._sealed(ingest.at_cut, lambda kept, _: kept, partial(dict, part))
         return await self._sealed(
             ingest.at_cut,
             lambda kept, _: kept.without(reader.wanted.name, stays=False),
-            lambda: {relation.name: leaving[0]} if leaving else _NOTHING,
+            lambda: deltas[-1],
         )
 
     async def _sealed(
         self,
-        begin: Callable[[Callable[[], Mapping[str, pa.RecordBatch]], Callable[[int], None]], None],
+        begin: Callable[[AtCut, OnSealed], None],
         change: Callable[[KeptReaders, int], KeptReaders],
-        deltas: Callable[[], Mapping[str, pa.RecordBatch]] = lambda: _NOTHING,
+        deltas: AtCut = lambda: _NOTHING,
     ) -> int:
         """Change the kept readers at a cut; return its epoch once that is committed."""
         changed: list[KeptReaders] = []
@@ -257,7 +276,7 @@ class ReaderService:
             keeping.store(writer.space, changed[0])
             return deltas()
 
-        epoch = await epoch_of(self._reactor, lambda on_epoch: begin(at_cut, on_epoch))
+        epoch = await epoch_of(self._reactor, lambda on_sealed: begin(at_cut, on_sealed))
         self._show(changed[0])
         return epoch
 
@@ -284,7 +303,8 @@ class ReaderService:
         known = left.get(relation.name)
         streams = self._parts()[1].program
         taken |= {each.name for each in (*(s.relation for s in streams.streams), *streams.dropped_streams)}
-        if relation.name in taken or relation.name in {"bids", "asks", "trades", "touches"}:
+        reserved = {each.name for each in (*MARKET_RELATIONS, TOUCHES, EPOCH_TIME)}
+        if relation.name in taken or relation.name in reserved:
             raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
         if any(view.name == relation.name for view in self._parts()[1].program.views):
             raise CatalogueError(f"expected a name for the relation that no view has, was {relation.name!r}")

@@ -23,7 +23,7 @@ import pyarrow as pa
 from deltabook.wire.results import FrameHeader
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.plan import Lane, Program, View, decode_program, shown_program
 from runtime.service.subscriptions import (
     CommittedViews,
@@ -290,10 +290,13 @@ class Hub:
         if self.committed is not None:
             self.committed.updated(update, lane)
 
-    def commit(self, footer: Footer) -> None:
-        """Publish a committed epoch; the express lane's version at its end has been published before."""
+    def commit(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
+        """Publish a committed epoch, with the rows of its segment by section.
+
+        The express lane's version at its end has been published before.
+        """
         if self.committed is not None:
-            self.committed.committed(footer)
+            self.committed.committed(footer, rows)
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
         """End the views of a lane that has failed, so that subscribers do not take them for unchanged."""

@@ -9,7 +9,7 @@ everything accepted is formatted and applied ─▶ a last barrier, durable ─�
 
 All steps together have one timeout. What is unfinished then is logged, and not lost: the feed is read again from the
 last cut, and the next start publishes what Spark has not. Only a reader whose sender cannot send again loses what was
-not sealed.
+not sealed. A commit that is under way after the timeout is completed before the directory is closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 __all__ = ["CleanStop", "StopParts"]
 
@@ -115,16 +115,24 @@ class CleanStop:
         sealed: Deferred[None] = Deferred()
         parts.seal(lambda: self._reactor.callFromThread(sealed.callback, None))
         if not await self._until(lambda: sealed.called):
-            self._log.warn("stopped before everything accepted was sealed: it took longer than {limit} s "
-                           "(--stop-seconds); the feed is read again from the last epoch",
-                           limit=self._timeout_s)  # fmt: skip
+            self._give_up("before everything accepted was sealed", "the feed is read again from the last epoch")
             return
-        epoch = await self._in_thread(parts.settle)
+        settled = self._in_thread(parts.settle)
+        if not await self._until(lambda: settled.called):
+            settled.addCallbacks(lambda _: None, self._failed)
+            self._give_up("while the last epoch was committed", "the next start publishes it")
+            return
+        epoch = await settled
         if not is_whole:
             self._log.warn("stopped at epoch {epoch} while input was still coming: what is not in it is read again "
                            "where that is possible", epoch=epoch)  # fmt: skip
         if not self._is_hurried:
             await self._finish_spark(epoch)
+
+    def _give_up(self, where: str, rest: str) -> None:
+        if not self._is_hurried:
+            self._log.warn("stopped {where}: it took longer than {limit} s (--stop-seconds); {rest}",
+                           where=where, limit=self._timeout_s, rest=rest)  # fmt: skip
 
     async def _finish_spark(self, epoch: int) -> None:
         left_s = max(0.0, self._deadline_s - self._reactor.seconds())

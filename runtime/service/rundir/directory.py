@@ -23,7 +23,7 @@ from runtime.service.inputs.upstreams import missing_of
 from runtime.service.lanes.express import ExpressLane
 from runtime.service.lanes.spark import SparkHost
 from runtime.service.rundir.lock import DirectoryLock
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.requirements import missing_requirement
 
 __all__ = ["RunDirectory"]

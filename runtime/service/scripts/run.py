@@ -45,8 +45,7 @@ from runtime.service.lanes.express import ExpressLane
 from runtime.service.results.materialised import json_rows
 from runtime.service.rundir.lock import left_as_found
 from runtime.service.scripts.origins import script_inputs, script_origins, script_times
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.kernels import request_kernels
 from runtime.spark.requirements import missing_requirement
 from runtime.views.materialised import MaterialisedView

@@ -1,8 +1,8 @@
 """Change streams of committed epochs, which a restart resumes without contradicting what was sent, even after a kill.
 
 Views of the express lane are ahead of the committed epochs. A subscriber therefore begins with a snapshot taken at the
-end of an epoch and sent once that epoch is committed; its changes are read from the epoch's segment. Versions of the
-Spark lane are durable before they are published.
+end of an epoch and sent once that epoch is committed; its changes are the rows of the epoch's segment, which the
+committer hands on. Versions of the Spark lane are durable before they are published.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from deltabook.wire.results import FrameHeader
 from runtime.engine.express import ANEW, Update
-from runtime.epochs import Cut, EpochLogError, Footer, Segment
+from runtime.epochs import Cut, Footer
 from runtime.plan import Lane, View
 from runtime.service.subscriptions.epochsubscription import EpochSubscription
 from runtime.service.subscriptions.history import History, Past, section_of
@@ -41,8 +41,6 @@ class Epochs(msgspec.Struct, frozen=True):
     """Identity of the run directory, see `runtime.epochs.EpochLogReader.identity`."""
     history: History
     """Reader of past epochs."""
-    segment: Callable[[int], Segment]
-    """Reads the epoch that was committed last."""
     in_thread: Callable[[Callable[[], Past]], Deferred[Past]]
     """Runs a slow call on another thread."""
 
@@ -151,15 +149,18 @@ class CommittedViews:
             elif state.view.name in update.changes:
                 state.is_open = True
 
-    def committed(self, footer: Footer) -> None:
-        """Publish a committed epoch, with the changes of the express lane's views and of streams."""
+    def committed(self, footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
+        """Publish a committed epoch, with the changes of the express lane's views and of streams.
+
+        ``rows`` are those of its segment, by section; sections of no view are ignored.
+        """
         epoch = footer.to_epoch
         self._at["express"] = self._at["stream"] = (epoch, footer.cuts)
         lanes: list[Lane] = [lane for lane in _IN_LOG if lane not in self._failed_lanes]
         followed = [state for lane in lanes for state in self._states(lane) if state.followers]
         followed += [state for begun, state, _ in self._ending if begun > epoch and state.followers]
         if followed:
-            self._publish_epoch(followed, footer)
+            self._publish_epoch(followed, footer, rows)
         ended = [(state, reason) for begun, state, reason in self._ending if begun <= epoch]
         self._ending = [entry for entry in self._ending if entry[0] > epoch]
         for state, reason in ended:
@@ -295,19 +296,15 @@ class CommittedViews:
     def _states(self, lane: Lane) -> list[_ViewState]:
         return [state for state in self._views.values() if state.view.lane == lane]
 
-    def _publish_epoch(self, followed: Sequence[_ViewState], footer: Footer) -> None:
-        try:
-            segment = self._epochs.segment(footer.to_epoch)
-            changes = {state.view.name: segment.rows(section_of(state.view)) for state in followed}
-        except (EpochLogError, OSError) as error:
-            self._log.error("epoch {epoch} cannot be read: {reason}", epoch=footer.to_epoch, reason=str(error))
-            for state in followed:
-                self._publish(state, None, f"epoch {footer.to_epoch} cannot be read")
-            return
+    def _publish_epoch(
+        self, followed: Sequence[_ViewState], footer: Footer, rows: Mapping[str, Sequence[pa.RecordBatch]]
+    ) -> None:
         for state in followed:
             name = state.view.name
+            batches = rows.get(section_of(state.view))
+            changes = pa.Table.from_batches(batches) if batches else None
             is_anew = f"{ANEW}{name}" in footer.attributes
-            self._publish(state, changes[name], footer.attributes.get(f"failed/{name}", ""), is_anew=is_anew)
+            self._publish(state, changes, footer.attributes.get(f"failed/{name}", ""), is_anew=is_anew)
 
     def _publish(self, state: _ViewState, rows: pa.Table | None, failed: str, *, is_anew: bool = False) -> None:
         """Send the changes of a view up to the newest epoch, if there are any, to the subscribers that follow it."""

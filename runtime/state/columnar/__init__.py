@@ -5,20 +5,33 @@ batch ──put, delete, lookup──▶ KeyedTable ──save──▶ run of e
                                    │
      KeyIndex: key words → slots ◀─┘
 columns: Arrow columns ↔ key words, StringPool
+int128: integers of 128 bits ↔ Arrow decimals ↔ words
 ```
 """
 
 from runtime.state.columnar.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+from runtime.state.columnar.int128 import (
+    WIDE,
+    decimals_of_integers,
+    decimals_of_words,
+    unscaled_as,
+    words_of_decimals,
+)
 from runtime.state.columnar.keyindex import KeyIndex
 from runtime.state.columnar.table import KeyedTable
 
 __all__ = [
     "ARROW_TYPES",
+    "WIDE",
     "KeyColumn",
     "KeyIndex",
     "KeyedTable",
     "StringPool",
+    "decimals_of_integers",
+    "decimals_of_words",
     "decode_words",
     "encode_words",
+    "unscaled_as",
     "width_of",
+    "words_of_decimals",
 ]

@@ -16,13 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.state.columnar.int128 import WIDE, decimals_of_words, words_of_decimals
+
 __all__ = ["ARROW_TYPES", "KeyColumn", "StringPool", "decode_words", "encode_words", "width_of"]
 
 Words = npt.NDArray[np.int64]
 
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "int64": pa.int64(),
-    "int128": pa.decimal128(38, 0),
+    "int128": WIDE,
     "float64": pa.float64(),
     "string": pa.string(),
     "bool": pa.bool_(),
@@ -60,13 +62,17 @@ class StringPool:
     def __len__(self) -> int:
         return len(self._strings)
 
-    def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
-        """Return the numbers of a string column's values (NULL: -1); loops over distinct values, or over few."""
+    def encode(self, column: pa.Array, *, adds: bool = True) -> npt.NDArray[np.int64]:
+        """Return the numbers of a string column's values (NULL: -1); loops over distinct values, or over few.
+
+        A new string is added, or has the number -2 unless ``adds``.
+        """
+        number = self._number if adds else self._known_number
         if len(column) <= _FEW:
-            return np.array([-1 if text is None else self._number(text) for text in column.to_pylist()], np.int64)
+            return np.array([-1 if text is None else number(text) for text in column.to_pylist()], np.int64)
         encoded = column.dictionary_encode()
         numbers = np.empty(len(encoded.dictionary) + 1, np.int64)
-        numbers[:-1] = [self._number(text) for text in encoded.dictionary.to_pylist()]
+        numbers[:-1] = [number(text) for text in encoded.dictionary.to_pylist()]
         numbers[-1] = -1
         codes = encoded.indices.fill_null(-1) if column.null_count else encoded.indices
         values: npt.NDArray[np.int64] = numbers.take(codes.to_numpy())
@@ -78,6 +84,9 @@ class StringPool:
             number = self._numbers[text] = len(self._strings)
             self._strings.append(text)
         return number
+
+    def _known_number(self, text: str) -> int:
+        return self._numbers.get(text, -2)
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
         """Return the strings of these numbers (-1: NULL)."""
@@ -106,8 +115,10 @@ def width_of(columns: Sequence[KeyColumn]) -> int:
     return sum((2 if c.type == "int128" else 1) + c.nullable for c in columns)
 
 
-def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool) -> Words:
-    """Return Arrow columns as words, shape (rows, width)."""
+def encode_words(
+    columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool, *, adds: bool = True
+) -> Words:
+    """Return Arrow columns as words, shape (rows, width); ``adds``: strings that the pool lacks are added to it."""
     rows = len(arrays[0]) if arrays else 0
     words = np.zeros((rows, width_of(columns)), np.int64)
     place = 0
@@ -119,16 +130,18 @@ def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool:
             place += 1
         elif array.null_count:
             raise ValueError(f"expected no NULL in column {column.name}, was {array.null_count} of {len(array)}")
-        place = _encode_column(column, array, pool, words, place)
+        if column.type == "string":
+            words[:, place] = pool.encode(array, adds=adds)
+            place += 1
+        else:
+            place = _encode_column(column, array, words, place)
     return words
 
 
-def _encode_column(column: KeyColumn, array: pa.Array, pool: StringPool, words: Words, place: int) -> int:
-    if column.type == "string":
-        words[:, place] = pool.encode(array)
-        return place + 1
+def _encode_column(column: KeyColumn, array: pa.Array, words: Words, place: int) -> int:
     if column.type == "int128":
-        words[:, place : place + 2] = _decimal_words(array)
+        wide = words_of_decimals(array.cast(WIDE))
+        words[:, place : place + 2] = np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], wide, 0)
         return place + 2
     if column.type == "float64":
         values = array.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
@@ -138,13 +151,6 @@ def _encode_column(column: KeyColumn, array: pa.Array, pool: StringPool, words: 
     plain = plain if plain.type == pa.int64() else plain.cast(pa.int64())
     words[:, place] = (pc.fill_null(plain, 0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
     return place + 1
-
-
-def _decimal_words(array: pa.Array) -> Words:
-    """Return the low and high 64 bits of decimal128 values, shape (rows, 2)."""
-    wide = array.cast(pa.decimal128(38, 0))
-    raw = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)[wide.offset : wide.offset + len(wide)]
-    return np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], raw, 0)
 
 
 def decode_words(columns: Sequence[KeyColumn], words: Words, pool: StringPool) -> list[pa.Array]:
@@ -166,8 +172,7 @@ def decode_words(columns: Sequence[KeyColumn], words: Words, pool: StringPool) -
 
 def _decode_column(column: KeyColumn, words: Words, pool: StringPool, place: int) -> pa.Array:
     if column.type == "int128":
-        raw = np.ascontiguousarray(words[:, place : place + 2])
-        return pa.Array.from_buffers(pa.decimal128(38, 0), len(raw), [None, pa.py_buffer(raw)])
+        return decimals_of_words(words[:, place : place + 2])
     plain = np.ascontiguousarray(words[:, place])
     if column.type == "string":
         return pool.decode(plain)

@@ -3,10 +3,10 @@
 ```
 node                    plan record         state                                              module
 group                   Linear              totals per key                                     totals, show
-join                    Joined              indexes over maps, totals of the result            join, ordered, members
+join                    Joined              indexes over maps, totals of the result            join, indexes
 threshold               Selected            ordered indexes, totals of the result              threshold
-select, joins, distinct,                    multimaps and counts of rows                       flow, select, inner_join,
-  union, sets           operator of a Flow                                                       semi_join, sets
+select, joins, distinct,                    multimaps and counts of rows                       flow, select, flow_joins
+  union, sets           operator of a Flow
 bound                   operator of a Flow  rows in the order of what `now()` is compared with bound
 aggregate, top          operator of a Flow  groups, values and rows in sorted order            aggregate, top
 window                  operator of a Flow  rows by partition, in order                        window

@@ -33,7 +33,7 @@ from runtime.views.emission.values import Field, Value, load_field, load_fields,
 from runtime.views.errors import ViewError
 from runtime.views.feeds import Row, Rows
 from runtime.views.nodes.flow import BEGUN, BatchRows, FlowContext, open_touched
-from runtime.views.nodes.sorted_table import SortedTable
+from runtime.views.nodes.indexes import SortedTable
 from runtime.views.nodes.totals import RecordTable, put_locate, put_touch
 
 __all__ = ["GroupTable", "lower"]

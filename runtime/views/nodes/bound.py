@@ -35,7 +35,7 @@ from runtime.views.emission.values import Field, Value, load_fields, places_of
 from runtime.views.errors import ViewError
 from runtime.views.feeds import Rows
 from runtime.views.nodes.flow import BatchRows, FlowBatch, FlowContext, reserve
-from runtime.views.nodes.sorted_table import SortedTable
+from runtime.views.nodes.indexes import SortedTable
 from runtime.views.nodes.totals import Totals, put_locate
 
 __all__ = ["BoundTotals", "lower"]

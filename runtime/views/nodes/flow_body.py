@@ -29,7 +29,7 @@ from runtime.plan import (
 from runtime.views.errors import ViewError
 from runtime.views.feeds import ColumnBatch, Rows
 from runtime.views.graph import GraphBuilder, ViewOutput
-from runtime.views.nodes import aggregate, bound, inner_join, select, semi_join, sets, top, window
+from runtime.views.nodes import aggregate, bound, flow_joins, select, top, window
 from runtime.views.nodes.flow import FlowContext, reserve
 
 __all__ = ["OPERATORS", "lower"]
@@ -40,11 +40,11 @@ OPERATORS: Final[dict[type, _Lower]] = {
     ScanNode: select.lower_scan,
     SelectNode: select.lower_select,
     UnionNode: select.lower_union,
-    JoinNode: inner_join.lower,
-    SemiNode: semi_join.lower,
+    JoinNode: flow_joins.lower_inner_join,
+    SemiNode: flow_joins.lower_semi_join,
     BoundNode: bound.lower,
-    DistinctNode: sets.lower_distinct,
-    SetNode: sets.lower_set,
+    DistinctNode: select.lower_distinct,
+    SetNode: select.lower_set,
     GroupNode: aggregate.lower,
     TopNode: top.lower,
     WindowNode: window.lower,
@@ -68,7 +68,7 @@ def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
     columns = [Column(f"c{place}", column.type, True) for place, column in enumerate(view.columns)]
     rows = select.SelectedRows(rows, None, columns, [Col(field.name) for field in rows.fields], ctx.strings)
     if not rows.is_distinct:
-        rows = sets.consolidated(rows, ctx)
+        rows = select.consolidated(rows, ctx)
     batch = rows.stored([field.name for field in rows.fields])
     if batch is None:
         batch = _copied(rows, ctx)

@@ -29,9 +29,9 @@ from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import ColumnFeed, Feed
 from runtime.views.graph import GraphBuilder, Runnable
+from runtime.views.nodes.indexes import order_of
 from runtime.views.nodes.lookups import Scope, columns_of_statement, kind_of, total_of
 from runtime.views.nodes.node import Node
-from runtime.views.nodes.ordered import order_of
 from runtime.views.nodes.range_pass import can_pass, pass_node
 from runtime.views.nodes.range_sweep import RangeSweep, Sweep, SweepPlan, sweep_plan
 from runtime.views.nodes.show import Shape

@@ -29,9 +29,17 @@ from runtime.views.emission.values import Field, Value, load_field, places_of
 from runtime.views.errors import ViewError
 from runtime.views.feeds import Feed
 from runtime.views.graph import GraphBuilder
-from runtime.views.nodes.members import MemberIndex, members_node, members_of
+from runtime.views.nodes.indexes import (
+    MapOrder,
+    MemberIndex,
+    members_node,
+    members_of,
+    order_of,
+    ordered_index,
+    ordered_node,
+    put_group,
+)
 from runtime.views.nodes.node import Node
-from runtime.views.nodes.ordered import MapOrder, order_of, ordered_index, ordered_node, put_group
 from runtime.views.nodes.totals import Totals, put_key, put_slot, totals_node
 from runtime.views.strings import Strings
 

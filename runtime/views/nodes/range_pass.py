@@ -24,14 +24,14 @@ from contextlib import ExitStack
 from msgspec.structs import replace
 
 from runtime.native.library import deltas, entries, hashing
-from runtime.native.rooms import Deltas
+from runtime.native.ordered import Deltas
 from runtime.plan import Col, Range, Statement
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields
 from runtime.views.feeds import Feed, Row
+from runtime.views.nodes.indexes import put_group
 from runtime.views.nodes.lookups import Scope, columns_of_statement, total_of
 from runtime.views.nodes.node import Node
-from runtime.views.nodes.ordered import put_group
 from runtime.views.nodes.range_sweep import Sweep
 from runtime.views.nodes.totals import put_add, put_locate, put_touch
 from runtime.views.strings import Strings

@@ -23,15 +23,15 @@ import msgspec
 import numpy as np
 
 from runtime.native.library import entries, hashing, sweep
-from runtime.native.rooms import Entries
+from runtime.native.ordered import Entries
 from runtime.native.structures import Structure
 from runtime.plan import Col, Expr, Joined, Lit, Range, Statement, Term
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields
 from runtime.views.feeds import ColumnBatch
+from runtime.views.nodes.indexes import MapOrder, put_group
 from runtime.views.nodes.lookups import key_of_bound
 from runtime.views.nodes.node import Node
-from runtime.views.nodes.ordered import MapOrder, put_group
 from runtime.views.nodes.totals import Totals, put_locate, put_touch
 from runtime.views.strings import Strings
 

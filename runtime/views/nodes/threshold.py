@@ -34,9 +34,9 @@ from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import Feed
 from runtime.views.graph import GraphBuilder
+from runtime.views.nodes.indexes import MapOrder, ordered_index
 from runtime.views.nodes.lookups import key_of_bound
 from runtime.views.nodes.node import Node
-from runtime.views.nodes.ordered import MapOrder, ordered_index
 from runtime.views.nodes.show import Shape
 from runtime.views.nodes.totals import Totals
 

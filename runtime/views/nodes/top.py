@@ -27,7 +27,7 @@ from runtime.views.emission.order_words import OrderKey
 from runtime.views.emission.values import Field, load_fields, places_of
 from runtime.views.feeds import ColumnBatch, Rows
 from runtime.views.nodes.flow import BatchRows, FlowContext, open_touched
-from runtime.views.nodes.sorted_table import SortedTable
+from runtime.views.nodes.indexes import SortedTable
 from runtime.views.strings import Strings
 
 __all__ = ["WindowTable", "lower"]

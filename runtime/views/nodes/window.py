@@ -30,9 +30,9 @@ from typing import Final
 
 import numpy as np
 
+from runtime.native.indexes import SortedRows
 from runtime.native.library import hashing, partitions
 from runtime.native.library import sorted_rows as kernel
-from runtime.native.sorted_rows import SortedRows
 from runtime.native.structures import NullablePlace, Structure
 from runtime.plan import Call, Col, WindowFunction, WindowNode
 from runtime.views.emission.kernel import KernelSource
@@ -41,7 +41,7 @@ from runtime.views.emission.values import Field, Value, load_fields, load_value,
 from runtime.views.errors import ViewError
 from runtime.views.feeds import Row, Rows, stop
 from runtime.views.nodes.flow import BatchRows, FlowContext, open_touched
-from runtime.views.nodes.sorted_table import SortedTable
+from runtime.views.nodes.indexes import SortedTable
 from runtime.views.strings import Strings
 
 __all__ = ["PartitionTable", "lower"]

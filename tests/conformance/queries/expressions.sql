@@ -10,6 +10,18 @@ SELECT id, price * 0.5 AS half, price + tax AS gross, price * tax AS product FRO
 -- class: linear
 SELECT id, price // 2 AS half, price % 2 AS rest, -price // 2 AS negative, -price % 3 AS negative_rest FROM bids;
 
+-- name: division_of_decimals
+-- class: linear
+SELECT id, price // 2 AS half, price // tax AS q, -price // 3 AS negative, id // 2.0 AS r, 7 // tax AS s FROM products;
+
+-- name: division_of_floats
+-- class: linear
+SELECT id, rating // 2 AS half, amount // rating AS q, rating // 0 AS n FROM sales;
+
+-- name: sums_of_divisions_of_decimals
+-- class: reevaluated
+SELECT category, SUM(price // 2) AS p, MAX(tax // 0.5) AS t FROM products WHERE price // 4 > tax GROUP BY category;
+
 -- name: division_by_columns
 -- class: linear
 SELECT id, quantity // store_id AS q, quantity % product_id AS r FROM sales;

@@ -13,7 +13,7 @@ from runtime.engine.operators import DerivedQuery, HeldTooMuchError, StreamInput
 from runtime.engine.operators.joins.merge import JOIN_KINDS, JoinKind, MergeJoin
 from runtime.engine.operators.unnest import Unnest
 from runtime.state import MemoryStore, ObjectSpace
-from tests.generators.derived_lab import ENDED, rows_of
+from tests.generators.derived_lab import ENDED, close
 
 ROWS = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 INPUTS = {
@@ -43,7 +43,7 @@ def epoch(
     for relation, rows in given.items():
         stream.add(relation, batch(relation, *rows))
     known = marks if isinstance(marks, Mapping) else dict.fromkeys(("rows", "others", "lists"), marks)
-    return rows_of(stream.close(known))
+    return close(stream, known)
 
 
 BARS = "SELECT k, window_start AS t, SUM(v) AS total, COUNT(*) AS n, FIRST(v) AS f FROM rows GROUP BY k, TUMBLE(t, 10)"

@@ -79,9 +79,9 @@ class _Journal(MemoryJournal):
 
         return sync_if_room
 
-    def compact(self, state: Checkpoint) -> None:
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
         self._expect_room()
-        super().compact(state)
+        return super().begin_compaction(state)
 
     def _expect_room(self) -> None:
         if self.is_full:

@@ -39,6 +39,8 @@ class Platter:
         self._changes: list[dict[Path, _File | None]] = []
         """Of names, since they were synced, each atomic."""
         self.directories: set[Path] = set()
+        self.boots = 1
+        """Runs of the machine so far."""
 
     def change(self, change: dict[Path, _File | None]) -> None:
         """Names come and go."""
@@ -62,6 +64,7 @@ class Platter:
 
     def stop_machine(self) -> None:
         """The power went: bytes that were not synced are whole, torn, rotten or gone, and of names any changes."""
+        self.boots += 1
         share = self._chance.choice((0.0, 0.5, 1.0))
         names = dict(self._durable)
         for change in self._changes:
@@ -109,6 +112,9 @@ class SimulatedDisk(Disk):
         self.pread = self._pread  # type: ignore[method-assign] # static in the real one
         self.pwrite = self._pwrite  # type: ignore[assignment, method-assign]
         self.close = self._close  # type: ignore[method-assign]
+
+    def boot_id(self) -> str:
+        return f"boot {self._platter.boots}"
 
     def open(self, path: Path, *, create: bool = False, empty: bool = False, read_only: bool = False) -> int:
         file = self._platter.files.get(path)

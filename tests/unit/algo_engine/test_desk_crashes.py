@@ -9,6 +9,7 @@ import pytest
 
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import Side
+from algo_engine.portfolio import Holding
 from algo_engine.records import Checkpoint, Record
 from tests.generators.order_lab import OrderLab
 
@@ -53,9 +54,20 @@ class _Faulty(MemoryJournal):
 
         return steps
 
-    def compact(self, state: Checkpoint) -> None:
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
         self._step()
-        super().compact(state)
+        replace = super().begin_compaction(state)
+
+        def steps() -> None:
+            self._step()
+            replace()
+            self._step()
+
+        return steps
+
+    def end_compaction(self) -> None:
+        self._step()
+        super().end_compaction()
         self._step()
 
 
@@ -78,6 +90,21 @@ def _scenario(lab: OrderLab) -> None:
     lab.settle()
     lab.desk.submit(Side.BUY, "ACME", 40, 97)
     lab.settle()
+    for match in (0, 1, 0):
+        lab.exchange.declare_void(match)
+        lab.told()
+    lab.settle()
+    lab.desk.submit(Side.BUY, "ACME", 4, 0)
+    lab.settle()
+
+
+def check_money(lab: OrderLab) -> None:
+    """The holding is that of all trades that are not void."""
+    holding = Holding()
+    for match, done in enumerate(lab.exchange.executed):
+        if match not in lab.exchange.void:
+            holding = holding.after(Side(done.order.side), done.volume, done.price)
+    assert lab.desk.portfolio.holding("ACME") == holding
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
@@ -106,11 +133,13 @@ def test_no_order_is_doubled_or_orphaned_wherever_it_dies(
                 lab.crash(arriving=arriving, written=written)
             lab.settle()
             lab.check_settled()
+            check_money(lab)
             lab.desk.submit(Side.SELL, "ACME", 7, 105)
             lab.settle()
             lab.check_settled()
         else:
             lab.check_settled()
+            check_money(lab)
             assert step > 40, "the scenario has that many steps"
             return
     pytest.fail("the scenario never ended")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import OrderEvent, Side
-from algo_engine.records import Record, Told
+from algo_engine.records import Checkpoint, Received, Record
 from algo_engine.trades import FileSpool, MemorySpool
 from tests.generators.order_lab import OrderLab
 from tests.unit.algo_engine.test_trades import fill
@@ -24,9 +25,23 @@ class SmallJournal(MemoryJournal):
     """Takes no message of the exchange while there is no room."""
 
     def append(self, record: Record) -> None:
-        if isinstance(record, Told) and not Room.left:
+        if isinstance(record, Received) and not Room.left:
             raise OSError("no space left")
         super().append(record)
+
+
+class SmallFolder(MemoryJournal):
+    """Cannot be compacted while there is no room."""
+
+    def begin_compaction(self, state: Checkpoint) -> Callable[[], None]:
+        replace = super().begin_compaction(state)
+
+        def replace_if_room() -> None:
+            if not Room.left:
+                raise OSError("no space left")
+            replace()
+
+        return replace_if_room
 
 
 class SmallSpool(MemorySpool):
@@ -93,6 +108,25 @@ def test_without_room_orders_are_not_sent_and_cancellations_are() -> None:
     lab.settle()
     assert not lab.exchange.resting
     assert len(lab.exchange.accepted) == 2
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_after_a_compaction_that_failed_nothing_is_written_or_sent(*, is_behind: bool) -> None:
+    """Nobody knows which of the two journals the disk has."""
+    lab = OrderLab(make_journal=SmallFolder, compact_bytes=64 * 3, is_behind=is_behind)
+    lab.settle()
+    Room.left = False
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    assert [str(failure) for failure in lab.failures] == ["no space left"]
+    size_bytes = lab.journal.size_bytes
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    assert (lab.journal.size_bytes, len(lab.exchange.accepted)) == (size_bytes, 1)
+    lab.crash()
+    Room.left = True
+    lab.settle()
+    lab.check_settled()
 
 
 def test_a_line_that_fits_in_part_is_an_error_and_gone_after_the_next_start(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,24 @@ from algo_engine.errors import JournalDamaged, JournalInUse
 from algo_engine.journal import FileJournal, read_journal
 from algo_engine.order import Order, OrderStatus, Side
 from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told, decode_record, encode_record
+from algo_engine.records import (
+    Checkpoint,
+    Intent,
+    Noted,
+    Opened,
+    Received,
+    Record,
+    Reserved,
+    decode_record,
+    encode_record,
+)
 
 RECORDS: list[Record] = [
     Opened("S1"),
     Noted(7),
     Reserved(1032, 20_782),
     Intent(8, "B", 10, 100, "ACME"),
-    Told(1, 5, 77, "A", 10, 100, "ACME", 8, "B"),
+    Received(1, 5, 77, "A", 10, 100, "ACME", 8, "B"),
 ]
 STATE = Checkpoint(
     9001,
@@ -163,6 +175,68 @@ def test_a_sync_behind_ends_although_the_journal_was_compacted_and_closed(tmp_pa
     first()
     second()
     assert read_journal(path)[0] == [STATE, Noted(10)]
+
+
+def test_records_appended_during_a_compaction_are_in_both_journals(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    journal = started(path)
+    replace = journal.begin_compaction(STATE)
+    journal.append(Noted(10))
+    journal.write()
+    assert read_journal(path)[0] == [Checkpoint(9001), Noted(10)]
+    replace()
+    assert read_journal(path)[0] == [STATE, Noted(10)]
+    journal.append(Noted(11))
+    journal.begin_sync()()
+    assert read_journal(path)[0] == [STATE, Noted(10), Noted(11)]
+    journal.end_compaction()
+    journal.append(Noted(12))
+    assert journal.size_bytes == len(path.read_bytes()) + len(encode_record(Noted(12))) + 8
+    journal.close()
+    assert read_journal(path)[0] == [STATE, Noted(10), Noted(11), Noted(12)]
+
+
+def test_no_record_is_lost_if_a_compaction_fails_after_the_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else records went to a file that has no name any more."""
+    path = tmp_path / "orders.log"
+    journal = started(path)
+    replace = journal.begin_compaction(STATE)
+    real = os.fsync
+
+    def refuse_directories(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError("input/output error")
+        real(descriptor)
+
+    with monkeypatch.context() as failing:
+        failing.setattr("algo_engine.journal.os.fsync", refuse_directories)
+        with pytest.raises(OSError, match="input/output error"):
+            replace()
+    journal.append(Noted(10))
+    journal.write()
+    assert read_journal(path)[0] == [STATE, Noted(10)]
+    with pytest.raises(OSError, match="input/output error"):
+        journal.sync()
+    with pytest.raises(OSError, match="input/output error"):
+        journal.close()
+
+
+def test_a_compaction_does_not_replace_the_journal_after_it_is_closed(tmp_path: Path) -> None:
+    """Another process may hold the file by then."""
+    path = tmp_path / "orders.log"
+    journal = started(path)
+    replace = journal.begin_compaction(STATE)
+    journal.append(Noted(10))
+    journal.close()
+    again = FileJournal(path)
+    assert again.read() == [Checkpoint(9001), Noted(10)]
+    replace()
+    journal.end_compaction()
+    again.append(Noted(11))
+    again.close()
+    assert read_journal(path)[0] == [Checkpoint(9001), Noted(10), Noted(11)]
 
 
 def test_after_a_sync_behind_that_failed_no_other_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

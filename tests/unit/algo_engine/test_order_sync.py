@@ -11,7 +11,7 @@ import pytest
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import EventKind, OrderStatus, Side
 from algo_engine.order_sync import BEHIND_LIMIT_S, RESERVED_REQUESTS
-from algo_engine.records import Checkpoint, Intent, Record, Reserved
+from algo_engine.records import Checkpoint, Intent, Opened, Record, Reserved
 from deltabook.wire.text import OrderOptions, Request
 from tests.generators.order_lab import BROKER, LIMITS, OrderLab
 
@@ -345,3 +345,28 @@ def test_every_prefix_of_the_journal_folds_to_the_same_state_again(lab: OrderLab
         lab.kill()
         assert lab.desk.blotter.last_client_id == last
         lab.desk.blotter._check()
+
+
+@pytest.mark.parametrize("syncs_before", [False, True])
+def test_a_compaction_does_not_wait_for_the_disk(*, syncs_before: bool) -> None:
+    lab = OrderLab(make_journal=CountingJournal, is_behind=True, syncs_before=syncs_before)
+    lab.settle()
+    lab.desk.submit(Side.BUY, "ACME", 1, 90)
+    lab.settle()
+    before = syncs(lab)
+    lab.desk._compact_at_bytes = 0
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.turn()
+    lab.deliver_request()
+    lab.deliver_response()
+    assert [type(record) for record in lab.survivors[:2]] == [Checkpoint, Opened], "the old journal is in force"
+    lab.desk.submit(Side.BUY, "ACME", 20, 100)
+    lab.turn()
+    lab.settle()
+    assert isinstance(lab.survivors[0], Checkpoint)
+    assert lab.survivors[0].last_client_id == 2
+    assert [record.volume_lots for record in lab.survivors if isinstance(record, Intent)] == [20]
+    assert syncs(lab) == before + 2 * syncs_before, "only requests wait"
+    lab.kill()
+    lab.settle()
+    lab.check_settled()

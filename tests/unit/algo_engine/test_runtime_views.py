@@ -18,6 +18,8 @@ from twisted.web.client import ResponseDone
 
 from algo_engine.backoff import LinkTimes
 from algo_engine.runtime_views import RuntimeViews
+from deltabook.wire.http.peer import HttpPeer
+from deltabook.wire.http.reactor import ReactorPort
 
 
 class Response:
@@ -105,8 +107,7 @@ class Lab:
         self.failures: list[Exception] = []
         self.file = path / "views.json"
         self.views = RuntimeViews(
-            agent=runtime,
-            url="http://here:1",
+            port=ReactorPort(HttpPeer.of("a runtime", "here:1"), self.clock, connect_s=1, agent=runtime),
             file=self.file,
             make_link=lambda view: self.links.setdefault(view, Link()),  # type: ignore[arg-type, return-value]
             clock=self.clock,
@@ -163,6 +164,38 @@ def test_what_a_killed_process_has_added_is_still_its_own(tmp_path: Path, sql: s
     assert again.runtime.views == {"mine": sql}
     again.views.drop("mine")
     assert again.runtime.views == {}
+
+
+def test_a_process_killed_before_the_answer_owns_the_view(tmp_path: Path) -> None:
+    """The intent is in the file before the request: else nobody would ever drop the view."""
+    lab = Lab(tmp_path, Runtime())
+    lab.runtime.is_slow = True
+    lab.add()
+    assert (lab.runtime.views, lab.outcomes) == ({"mine": "SELECT 1 FROM t"}, [])
+    lab.runtime.is_slow = False
+    again = Lab(tmp_path, lab.runtime)
+    again.add()
+    again.views.drop("mine")
+    assert again.runtime.views == {}
+
+
+def test_a_refused_view_is_not_owned_by_the_next_process(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime(mine="SELECT 1 FROM t"))
+    lab.add()
+    assert lab.outcomes == [""]
+    again = Lab(tmp_path, lab.runtime)
+    again.views.drop("mine")
+    assert list(again.runtime.views) == ["mine"]
+
+
+def test_a_view_of_somebody_else_stays_if_it_is_dropped_before_the_answer(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime(mine="SELECT 1 FROM t"))
+    lab.runtime.is_slow = True
+    lab.add()
+    lab.views.drop("mine")
+    lab.runtime.answer_late()
+    assert list(lab.runtime.views) == ["mine"]
+    assert json.loads(lab.file.read_bytes())["views"] == {}
 
 
 def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(tmp_path: Path) -> None:

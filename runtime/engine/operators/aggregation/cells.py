@@ -169,7 +169,8 @@ def _added(column: pa.Array, codes: Integers, groups: int) -> pa.Array:
     """Exact sums of integers, int64 where no sum can pass it; float sums in the order of the rows."""
     if pa.types.is_float64(column.type):
         totals = np.zeros(groups, np.float64)
-        np.add.at(totals, codes, column.to_numpy(zero_copy_only=False))
+        with np.errstate(invalid="ignore"):  # an infinity and its opposite are NaN
+            np.add.at(totals, codes, column.to_numpy(zero_copy_only=False))
         return pa.array(totals)
     values = exact_of(column)
     (values,) = fit(largest(values) * len(values), values)
@@ -208,17 +209,17 @@ def _result(part: Aggregate, cells: Sequence[pa.Array], field: pa.Field, scale: 
     empty = pc.equal(count, 0)
     if part.kind == "sum":
         return outward(pc.if_else(empty, pa.scalar(None, total.type), total), field.type)
-    averages = _quotients(inward(total), pc.multiply(count, 10**scale) if scale else count)
+    averages = _quotients(inward(total), count, 10**scale)
     return pc.if_else(empty, pa.scalar(None, pa.float64()), averages)
 
 
-def _quotients(total: pa.Array, count: pa.Array) -> pa.Array:
-    """Averages: exact integers are divided once, and only then rounded."""
-    if pa.types.is_decimal(total.type):
-        pairs = zip(total.to_pylist(), count.to_pylist(), strict=True)
-        return pa.array([int(t) / n if n else None for t, n in pairs], pa.float64())
-    divisor = pc.if_else(pc.equal(count, 0), pa.scalar(1, pa.int64()), count)
-    totals = total.to_numpy(zero_copy_only=False)
-    if totals.dtype == np.int64 and largest(totals) > 2**53:
-        return pa.array([t / n for t, n in zip(totals.tolist(), divisor.to_pylist(), strict=True)], pa.float64())
-    return pa.array(totals / divisor.to_numpy())
+def _quotients(total: pa.Array, count: pa.Array, unit: int) -> pa.Array:
+    """Averages: exact integers are divided once, and only then rounded; ``unit``: the total of a value of 1."""
+    counts = count.to_numpy(zero_copy_only=False)
+    is_wide = pa.types.is_decimal(total.type)
+    totals = np.array(total.to_pylist(), object) if is_wide else total.to_numpy(zero_copy_only=False)
+    is_exact = totals.dtype != np.float64
+    if is_wide or (is_exact and max(largest(totals), largest(counts) * unit) > 2**53):
+        pairs = zip(totals.tolist(), counts.tolist(), strict=True)
+        return pa.array([int(t) / (n * unit) if n else None for t, n in pairs], pa.float64())
+    return pa.array(totals / (np.maximum(counts, 1) * unit))

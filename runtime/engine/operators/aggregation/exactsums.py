@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.state.errors import CorruptStateError, StateOverflowError
+from runtime.state import WIDE, CorruptStateError, StateOverflowError, decimals_of_integers
 
 __all__ = ["Exact", "arrow_of", "exact_of", "fit", "largest"]
 
@@ -24,7 +24,6 @@ _ROOM: Final = 2**62
 _MOST: Final = 2**126
 _FEW: Final = 32
 """Number of values up to which a loop over them is faster."""
-_WIDE: Final = pa.decimal128(38, 0)
 
 
 def largest(values: Exact) -> int:
@@ -57,8 +56,7 @@ def arrow_of(values: Exact) -> pa.Array:
     """int64, or decimal128(38, 0) for Python integers; raise `StateOverflowError` past 126 bits."""
     if values.dtype != object:
         return pa.array(np.ascontiguousarray(values))
-    raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in _checked(values))
-    return pa.Array.from_buffers(_WIDE, len(values), [None, pa.py_buffer(raw)])
+    return decimals_of_integers(_checked(values).tolist())
 
 
 def exact_of(array: pa.Array) -> Exact:
@@ -66,8 +64,8 @@ def exact_of(array: pa.Array) -> Exact:
     if array.type.equals(pa.int64()):
         plain: Exact = array.to_numpy(zero_copy_only=False)
         return plain
-    if not array.type.equals(_WIDE):
-        raise CorruptStateError(f"expected int64 or {_WIDE}, was {array.type}")
+    if not array.type.equals(WIDE):
+        raise CorruptStateError(f"expected int64 or {WIDE}, was {array.type}")
     return _of_integers([int(value) for value in array.to_pylist()])
 
 

@@ -109,7 +109,7 @@ class WindowAggregation(Operator):
         else:
             cells = self._cells.grouped(batch)
             keys = cells.columns[: len(self._keys)]
-        _, slots = self._open.find(keys, len(keys[0]))
+        slots = self._open.find(keys, len(keys[0]))
         known = slots[slots >= 0]
         if len(known):
             old = pa.RecordBatch.from_arrays(self._open.rows(known), schema=self._cells.schema)
@@ -171,7 +171,7 @@ class WindowAggregation(Operator):
         valid = columns[-1].take(pa.array(first)).is_valid().to_numpy(zero_copy_only=False)
         first = first[valid]
         keys = take(columns, first)
-        _, slots = seen.find(keys, len(first))
+        slots = seen.find(keys, len(first))
         fresh = np.flatnonzero(slots < 0)
         seen.put(pa.RecordBatch.from_arrays(take(keys, fresh), schema=seen.schema))
         missing = np.ones(batch.num_rows, np.bool_)
@@ -183,5 +183,5 @@ class WindowAggregation(Operator):
         slots = distinct.live_slots()
         if not len(slots):
             return
-        _, groups = self._open.find(distinct.rows(slots)[:-1], len(slots))
+        groups = self._open.find(distinct.rows(slots)[:-1], len(slots))
         distinct.delete_at(slots[np.isin(groups, closed)])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.engine.operators.columns import take
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
+from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator, pieces
 from runtime.state import ObjectSpace
 
 __all__ = ["Deduplicate"]
@@ -20,10 +20,12 @@ class Deduplicate(Operator):
     """The first row of each key; NULL is equal to NULL.
 
     One of the keys is a time: a key is forgotten once event time is ``span`` past it, when no row with it can come any
-    more. Keys that may still come lie in the object space.
+    more. Keys that may still come lie in the object space; the end of the input forgets none, as rows may be appended
+    to it.
     """
 
     keeps = "each key until event time has passed it"
+    holds_state = True
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class Deduplicate(Operator):
         columns = [batch.column(key) for key in self._keys]
         _, first = group_codes(columns, batch.num_rows)
         keys = take(columns, first)
-        _, slots = self._seen.find(keys, len(first))
+        slots = self._seen.find(keys, len(first))
         fresh = np.flatnonzero(slots < 0)
         self._seen.put(pa.RecordBatch.from_arrays(take(keys, fresh), schema=self._seen.schema))
         rows = np.sort(first[fresh])
@@ -59,7 +61,7 @@ class Deduplicate(Operator):
 
     def advance(self, bound: int) -> Batches:
         slots = self._seen.live_slots()
-        if len(slots):
+        if len(slots) and bound != ENDED:
             times = self._seen.first_words(slots)
             self._seen.delete_at(slots[times <= bound - self._span])
         return iter(())

@@ -23,6 +23,7 @@ class Previous(Operator):
     """
 
     keeps = "the last values of each key"
+    holds_state = True
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Previous(Operator):
         sorted_codes = codes[order]
         heads = np.flatnonzero(np.append(True, sorted_codes[1:] != sorted_codes[:-1]))
         distinct = take(keys, first)
-        _, slots = self._last.find(distinct, len(first))
+        slots = self._last.find(distinct, len(first))
         known = slots >= 0
         values = pa.RecordBatch.from_arrays([batch.column(name) for name in self._columns], schema=self._values)
         carried = pa.RecordBatch.from_arrays(self._last.rows(slots[known], len(self._keys)), schema=self._values)

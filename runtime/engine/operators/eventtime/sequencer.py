@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ import pyarrow as pa
 from runtime.engine.operators.columns import concat, ticks_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.keys import order_codes
-from runtime.engine.operators.operator import ENDED
-from runtime.state import CorruptStateError, ObjectSpace, Run, decode_run, encode_run
+from runtime.engine.operators.operator import ENDED, pieces
+from runtime.state import KindError, ObjectSpace, Run, decode_run, encode_run
 
 __all__ = ["Sequencer"]
 
@@ -24,13 +24,39 @@ Integers = npt.NDArray[np.int64]
 _PASSED: Final = b"passed"
 """Metadata of a run: rows of earlier runs below this time have been given out."""
 _LEAST: Final = -(2**63)
+_PART_ROWS: Final = 1 << 14
+"""Rows up to which parts are joined, and into which stored rows are cut."""
+
+
+class _Part(NamedTuple):
+    """Rows that arrived one after the other, and the range of their times."""
+
+    rows: pa.RecordBatch
+    times: Integers
+    first: int
+    """The least of the times."""
+    last: int
+    """The greatest of the times."""
+
+    def chosen(self, rows: npt.NDArray[np.bool_]) -> _Part:
+        """Return a part of these rows alone."""
+        return _part(self.rows.filter(pa.array(rows)), self.times[rows])
+
+
+def _part(rows: pa.RecordBatch, times: Integers) -> _Part:
+    """Return rows, of which there is one at least, as a part."""
+    return _Part(rows, times, int(times.min()), int(times.max()))
 
 
 class Sequencer:
     """Rows of one input that wait for the watermark, in the order in which they arrived.
 
+    They lie in parts of some ten thousand rows, of which `release` only looks into those that the bound divides: its
+    cost follows the rows that have arrived and those that leave, not those that wait.
+
     A run of the object space holds the rows that arrived since the run before it and still wait, and the time below
-    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. Not
+    which rows of earlier runs have gone; rows that arrive and leave between two checkpoints cost nothing there. The end
+    of the input is no such time, as rows may be appended to it after a restart: the next run then stands alone. Not
     thread-safe: owned by the query's thread.
     """
 
@@ -46,60 +72,76 @@ class Sequencer:
         self._name = name
         self._time = time
         self._keys = tuple(keys)
-        self._rows = concat([], schema)  # as of the last release
-        self._times: Integers = np.zeros(0, np.int64)  # of these
-        self._fresh = 0  # so many of them, the last, are in no run
-        self._arrived: list[pa.RecordBatch] = []  # since then
-        self._arrived_rows = 0
+        self._none = concat([], schema)
+        self._stored: list[_Part] = []  # rows that are in a run
+        self._fresh: list[_Part] = []  # rows behind these
+        self._arrived: list[pa.RecordBatch] = []  # rows behind these, since the last release or save
+        self._rows = 0  # number of all of them
         self._passed = _LEAST
-        self._unsaved_gone = False  # whether rows of stored runs were given out since the last save
+        self._has_gone = False  # whether rows of stored runs were given out since the last save
         self._runs: deque[int] = deque()  # the latest time in each run that may contain waiting rows
-        self.dirty = False
-        """True if anything changed since the last `save`."""
         self.wants_base = False
         """True if a run was lost, so that the next one must hold everything."""
         space.queue(f"{name}/waiting", self)
-        if self._rows.num_rows:
-            self._keep(self._times >= self._passed)
-            self.dirty = self._unsaved_gone = False
+        if self._passed == ENDED:  # as former releases wrote it
+            self._passed, self._has_gone = _LEAST, True
+            self.drop()
+        else:
+            self._before(self._stored, self._passed)
 
     @property
     def rows(self) -> int:
         """Rows that wait."""
-        return int(self._rows.num_rows) + self._arrived_rows
+        return self._rows
 
     def push(self, batch: pa.RecordBatch) -> None:
         """Add rows as they arrive."""
         if batch.num_rows:
             self._arrived.append(batch)
-            self._arrived_rows += batch.num_rows
+            self._rows += batch.num_rows
 
     def drop(self) -> None:
         """Forget all rows that wait."""
-        if self._rows.num_rows or self._arrived:
-            self._settle()
-            self._keep(np.zeros(self._rows.num_rows, np.bool_))
+        self._has_gone = self._has_gone or bool(self._stored)
+        self.wants_base = self.wants_base or self._has_gone
+        self._stored, self._fresh, self._arrived, self._rows = [], [], [], 0
 
     def release(self, bound: int, *, inclusive: bool) -> pa.RecordBatch:
         """Return the rows earlier than the bound (``inclusive``: or at it) that were not given out, in their order."""
+        if not self._rows:
+            return self._none
         self._settle()
-        if not self._rows.num_rows:
-            return self._rows
-        end = ENDED if bound == ENDED else bound + inclusive
-        is_ready = self._times < end if end != ENDED else np.ones(len(self._times), np.bool_)
+        if bound == ENDED:
+            ready = [*self._stored, *self._fresh]
+            self.drop()
+            return self._in_order(_joined(ready, self._schema))
+        end = bound + inclusive
         self._passed = max(self._passed, end)
-        if not is_ready.any():
-            return self._rows.slice(0, 0)
-        if is_ready.all():
-            rows, times = self._rows, self._times
-            self._keep(~is_ready)
-        else:
-            rows, times = self._rows.filter(pa.array(is_ready)), self._times[is_ready]
-            self._keep(~is_ready)
-        return self._in_order(rows, times)
+        stored = self._before(self._stored, end)
+        self._has_gone = self._has_gone or bool(stored)
+        ready = [*stored, *self._before(self._fresh, end)]
+        return self._in_order(_joined(ready, self._schema)) if ready else self._none
 
-    def _in_order(self, rows: pa.RecordBatch, times: Integers) -> pa.RecordBatch:
-        codes = times
+    def _before(self, parts: list[_Part], end: int) -> list[_Part]:
+        """Take the rows earlier than this from some parts; return them."""
+        ready: list[_Part] = []
+        waiting: list[_Part] = []
+        for part in parts:
+            if part.last < end:
+                ready.append(part)
+            elif part.first >= end:
+                waiting.append(part)
+            else:
+                is_ready = part.times < end
+                ready.append(part.chosen(is_ready))
+                waiting.append(part.chosen(~is_ready))
+        if ready:
+            parts[:] = waiting
+            self._rows -= sum(len(part.times) for part in ready)
+        return ready
+
+    def _in_order(self, part: _Part) -> pa.RecordBatch:
+        rows, codes = part.rows, part.times
         if self._keys:
             (codes,) = order_codes([[rows.column(name) for name in (self._time, *self._keys)]])
         if bool((codes[1:] < codes[:-1]).any()):
@@ -108,32 +150,32 @@ class Sequencer:
 
     def _settle(self) -> None:
         """Put the rows that arrived behind those that were held."""
-        if not self._arrived:
-            return
-        rows = [*([self._rows] if self._rows.num_rows else []), *self._arrived]
-        self._rows = concat(rows, self._schema)
-        self._fresh += self._arrived_rows
-        fresh = self._rows.column(self._time).slice(len(self._times))
-        self._times = np.concatenate([self._times, ticks_of(fresh)])
-        self._arrived, self._arrived_rows = [], 0
-        self.dirty = True
+        arrived, self._arrived = self._arrived, []
+        if arrived:
+            self._append(self._fresh, concat(arrived, self._schema))
 
-    def _keep(self, waits: npt.NDArray[np.bool_]) -> None:
-        """Keep these of the rows alone."""
-        count = len(waits)
-        gone_stored = bool((~waits[: count - self._fresh]).any())
-        self._fresh = int(waits[count - self._fresh :].sum()) if self._fresh else 0
-        self._rows = self._rows.filter(pa.array(waits)) if waits.any() else self._rows.slice(0, 0)
-        self._times = self._times[waits]
-        self.dirty = bool(self._unsaved_gone or gone_stored or self._fresh)
-        self._unsaved_gone = self._unsaved_gone or gone_stored
+    def _store(self, rows: pa.RecordBatch) -> None:
+        for batch in pieces(rows, _PART_ROWS):
+            self._append(self._stored, batch)
+
+    def _append(self, parts: list[_Part], rows: pa.RecordBatch) -> None:
+        """Put rows behind others, joined with parts that are no more than twice as large: so there are few."""
+        part = _part(rows, ticks_of(rows.column(self._time)))
+        while parts and len(parts[-1].times) <= min(2 * len(part.times), _PART_ROWS - len(part.times)):
+            part = _joined([parts.pop(), part], self._schema)
+        parts.append(part)
 
     # As `QueueHolder`
 
     @property
+    def dirty(self) -> bool:
+        """True if anything changed since the last `save`."""
+        return self.wants_base or self._has_gone or bool(self._fresh or self._arrived)
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of the rows that wait."""
-        return int(self._rows.nbytes)
+        return sum(part.rows.nbytes for parts in (self._stored, self._fresh) for part in parts)
 
     @property
     def runs_in_use(self) -> int:
@@ -144,45 +186,60 @@ class Sequencer:
 
     def save(self) -> Run:
         """Return the rows that arrived since the last save and wait."""
-        return self._run(
-            self._rows.slice(self._rows.num_rows - self._fresh), self._times[len(self._times) - self._fresh :]
-        )
+        self._settle()
+        fresh, self._fresh = self._fresh, []
+        for part in fresh:
+            self._store(part.rows)
+        return self._run(fresh)
 
     def save_all(self) -> Run:
         """Return all rows that wait."""
+        self.save()
         self.wants_base = False
         self._runs.clear()
-        return self._run(self._rows, self._times)
+        return self._run(self._stored)
 
     def on_saved(self) -> None:
         """The last save is durable."""
 
     def on_failed(self) -> None:
         """The last save is lost."""
-        self.dirty = self.wants_base = True
+        self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raise `CorruptStateError`."""
+        """Take over a run; raise `CorruptStateError`, or `KindError` for rows with other columns."""
         rows = decode_run(data, self._name)
         passed = (rows.schema.metadata or {}).get(_PASSED)
         rows = rows.replace_schema_metadata()
         if passed is None or not rows.schema.equals(self._schema):
-            raise CorruptStateError(f"expected a run of rows with columns {self._schema.names} that wait in "
-                                    f"{self._name}, was one with {rows.schema.names}")  # fmt: skip
-        self._rows = concat([self._rows, rows], self._schema)
+            raise KindError(f"expected a run of rows with columns {self._schema.names} that wait in {self._name}, was "
+                            f"one with {rows.schema.names}")  # fmt: skip
         times = ticks_of(rows.column(self._time))
-        self._times = np.concatenate([self._times, times])
+        self._store(rows)
+        self._rows += rows.num_rows
         self._passed = int(passed)
         self._runs.append(int(times.max()) if len(times) else _LEAST)
-        self.dirty, self._fresh = False, 0
 
-    def _run(self, rows: pa.RecordBatch, times: Integers) -> Run:
-        self.dirty = self._unsaved_gone = False
-        self._fresh = 0
-        self._runs.append(int(times.max()) if len(times) else _LEAST)
+    def _run(self, parts: Sequence[_Part]) -> Run:
+        self._has_gone = False
+        self._runs.append(max((part.last for part in parts), default=_LEAST))
         schema = self._schema.with_metadata({_PASSED: str(self._passed).encode()})
-        return Run(int(rows.nbytes), partial(_encoded, rows, schema))
+        batches = [part.rows for part in parts]
+        return Run(sum(batch.nbytes for batch in batches), partial(_encoded, batches, schema))
 
 
-def _encoded(rows: pa.RecordBatch, schema: pa.Schema) -> bytes:
-    return encode_run(pa.RecordBatch.from_arrays(rows.columns, schema=schema))
+def _joined(parts: Sequence[_Part], schema: pa.Schema) -> _Part:
+    """Return parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    times = np.concatenate([part.times for part in parts])
+    return _Part(
+        concat([part.rows for part in parts], schema),
+        times,
+        min(part.first for part in parts),
+        max(part.last for part in parts),
+    )
+
+
+def _encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    return encode_run(pa.RecordBatch.from_arrays(concat(batches, schema).columns, schema=schema))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.engine.operators.columns import take, ticks_of, time_array
@@ -21,6 +22,7 @@ class Windows(Operator):
 
     Windows begin at the multiples of ``slide``, are ``size`` long and contain their start, not their end. With a slide
     of ``size`` they are tumbling windows; hopping ones overlap, and a row comes once for each, the latest window first.
+    A batch is expanded piece by piece.
     """
 
     def __init__(
@@ -35,15 +37,20 @@ class Windows(Operator):
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
         times = ticks_of(batch.column(self._time))
         latest = times - times % self._slide
-        arrays, starts = batch.columns, latest
-        if self._size != self._slide:
-            offsets = np.arange(-(-self._size // self._slide)) * self._slide
-            every = latest[:, None] - offsets[None, :]
-            rows, number = np.nonzero(every + self._size > times[:, None])
-            arrays, starts = take(batch.columns, rows), every[rows, number]
+        if self._size == self._slide:
+            yield from pieces(self._made(batch.columns, latest), self.most_rows)
+            return
+        counts = (latest + self._size - times - 1) // self._slide + 1
+        ends = np.cumsum(counts)
+        for begin in range(0, int(ends[-1]) if len(ends) else 0, self.most_rows):
+            places = np.arange(begin, min(begin + self.most_rows, int(ends[-1])))
+            rows = np.searchsorted(ends, places, side="right")
+            number = places - (ends - counts)[rows]
+            yield self._made(take(batch.columns, rows), latest[rows] - number * self._slide)
+
+    def _made(self, columns: Sequence[pa.Array], starts: npt.NDArray[np.int64]) -> pa.RecordBatch:
         kind = self.schema.field(len(self.schema) - 1).type
-        made = pa.RecordBatch.from_arrays([*arrays, time_array(starts, kind)], schema=self.schema)
-        return pieces(made, self.most_rows)
+        return pa.RecordBatch.from_arrays([*columns, time_array(starts, kind)], schema=self.schema)
 
 
 class Sessions(Operator):
@@ -54,6 +61,7 @@ class Sessions(Operator):
     """
 
     keeps = "start and last row of each open session"
+    holds_state = True
 
     def __init__(
         self,
@@ -91,7 +99,7 @@ class Sessions(Operator):
         before = np.empty_like(times)
         before[1:] = times[:-1]
         keys = take(columns, first)
-        _, slots = self._open.find(keys, len(first))
+        slots = self._open.find(keys, len(first))
         known = slots >= 0
         old = self._open.values(np.maximum(slots, 0)) if known.any() else np.zeros((2, len(slots)), np.int64)
         before[heads] = np.where(known, old[1], times[heads])

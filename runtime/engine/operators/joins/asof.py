@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,15 @@ import pyarrow as pa
 from runtime.engine.operators.columns import concat, matched, stacked, take, ticks_of
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes, null_rows
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator
+from runtime.engine.operators.operator import ENDED, MOST_ROWS, Batches, Operator
 from runtime.state import ObjectSpace
 
 __all__ = ["AsofJoin"]
 
 Integers = npt.NDArray[np.int64]
+
+_SWEEP_FACTOR: Final = 4
+"""Rows behind the tolerance are looked for when so many times the new rows are as many as those held."""
 
 
 class AsofJoin(Operator):
@@ -26,11 +30,13 @@ class AsofJoin(Operator):
     rows at the same time the last one counts. ``tolerance`` is how far back a match may lie, in the unit of the times.
     ``outer``: left rows without a match come too, with NULL. Output is in the order of the left input.
 
-    The last right row of each key lies in the object space; one that has fallen behind the tolerance is deleted.
+    The last right row of each key lies in the object space, and a barrier reads those that its left rows need. Rows
+    that have fallen behind the tolerance are looked for, among all, and deleted when a quarter of the rows are new.
     """
 
     ports = 2
     keeps = "the last right row of each key"
+    holds_state = True
     drops = (False, True)
 
     def __init__(
@@ -53,10 +59,11 @@ class AsofJoin(Operator):
         self._by = ([left_name for left_name, _ in by], [right_name for _, right_name in by])
         self._outer = outer
         self._tolerance = tolerance
-        order = [*self._by[1], *(name for name in right.names if name not in self._by[1])]
-        self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(set(self._by[1])), name, space)
+        self._keys = {theirs: mine for mine, theirs in reversed(by)}  # right → left column of each key
+        order = dict.fromkeys((*self._by[1], *right.names))
+        self._kept = KeyedRows(pa.schema([right.field(each) for each in order]), len(self._keys), name, space)
         self._rows: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-        self._past = self._carried()
+        self._fresh = 0  # new rows since rows behind the tolerance were looked for
 
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
         if batch.num_rows:
@@ -68,15 +75,26 @@ class AsofJoin(Operator):
         self._rows = ([], [])
         right = self._with_key(right)
         if left.num_rows:
-            yield from self._answered(left, concat([self._past, right], self._right))
+            yield from self._answered(left, concat([self._past(left), right], self._right))
         self._remember(right, bound)
 
     def held_rows(self) -> int:
-        return int(self._past.num_rows) + sum(int(batch.num_rows) for rows in self._rows for batch in rows)
+        return len(self._kept) + sum(int(batch.num_rows) for rows in self._rows for batch in rows)
 
-    def _carried(self) -> pa.RecordBatch:
-        """Return the last right row of each key, from the object space."""
-        kept = pa.RecordBatch.from_arrays(self._kept.rows(self._kept.live_slots()), schema=self._kept.schema)
+    def _past(self, left: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the last right rows of earlier barriers, those of the keys of these left rows at least."""
+        names = self._kept.schema.names[: len(self._keys)]
+        keys = [left.column(self._keys[name]) for name in names]
+        if any(key.type != self._kept.schema.field(name).type for key, name in zip(keys, names, strict=True)):
+            slots = self._kept.live_slots()  # equal values of other types are other words
+        else:
+            _, first = group_codes(keys, left.num_rows)
+            keys = take(keys, first)
+            if (nulls := null_rows(keys)) is not None:
+                keys = [key.filter(pa.array(~nulls)) for key in keys]
+            slots = self._kept.find(keys, len(keys[0]) if keys else 1)
+            slots = slots[slots >= 0]
+        kept = pa.RecordBatch.from_arrays(self._kept.rows(slots), schema=self._kept.schema)
         return kept.select(self._right.names)
 
     def _with_key(self, right: pa.RecordBatch) -> pa.RecordBatch:
@@ -87,22 +105,17 @@ class AsofJoin(Operator):
     def _remember(self, right: pa.RecordBatch, bound: int) -> None:
         """Keep the last row of each key."""
         if right.num_rows:
-            known = concat([self._past, right], self._right)
-            codes, first = group_codes([known.column(name) for name in self._by[1]], known.num_rows)
+            codes, first = group_codes([right.column(name) for name in self._by[1]], right.num_rows)
             last = np.zeros(len(first), np.int64)
-            last[codes] = np.arange(known.num_rows)
+            last[codes] = np.arange(right.num_rows)
             last.sort()
-            fresh = known.take(pa.array(last[last >= self._past.num_rows]))
-            self._kept.put(fresh.select(self._kept.schema.names))
-            self._past = known.take(pa.array(last))
-        if self._tolerance is None or not self._past.num_rows:
+            self._kept.put(right.take(pa.array(last)).select(self._kept.schema.names))
+            self._fresh += len(last)
+        if self._tolerance is None or bound == ENDED or _SWEEP_FACTOR * self._fresh < len(self._kept):
             return
-        is_behind = ticks_of(self._past.column(self._on[1])) < bound - self._tolerance
-        if is_behind.any():
-            behind = self._past.filter(pa.array(is_behind)).select(self._kept.schema.names[: len(set(self._by[1]))])
-            _, slots = self._kept.find(behind.columns, int(is_behind.sum()))
-            self._kept.delete_at(slots)
-            self._past = self._past.filter(pa.array(~is_behind))
+        self._fresh = 0
+        slots = self._kept.live_slots()
+        self._kept.delete_at(slots[self._kept.integers(self._on[1], slots) < bound - self._tolerance])
 
     def _answered(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Batches:
         matches = self._matches(left, right)

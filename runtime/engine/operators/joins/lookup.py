@@ -28,6 +28,7 @@ class LookupJoin(Operator):
 
     ports = 2
     keeps = "the rows of the table"
+    holds_state = True
 
     def __init__(
         self, schema: pa.Schema, index: TableIndex, keys: Sequence[str], kind: LookupKind, *, most_rows: int = MOST_ROWS

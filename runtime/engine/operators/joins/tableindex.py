@@ -53,7 +53,7 @@ class TableIndex:
         np.add.at(change, codes, weights)
         changed = np.flatnonzero(change)
         rows = rows.take(pa.array(first[changed]))
-        _, slots = self._rows.find(rows.columns, rows.num_rows)
+        slots = self._rows.find(rows.columns, rows.num_rows)
         known = slots >= 0
         counts = change[changed]
         if known.any():

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from runtime.compiler.parse import Query
+from runtime.compiler.parse import Query, check_query
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators.columns import as_schema, canonical, ticks_of
 from runtime.engine.operators.errors import HeldTooMuchError, OperatorError, OtherPlanError, PlanError
@@ -58,9 +58,10 @@ class StreamInput(msgspec.Struct, frozen=True):
 class DerivedQuery:
     """One SELECT over streams and tables, kept up to date over event time. Owned by one thread at a time.
 
-    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. All
-    state lies in the object space, under names that begin with that of the query; the owner of the space commits it
-    after `close`. A query that is made over a restored space resumes after that commit.
+    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut; but
+    what is looked up in a table is as of the end of an epoch. All state lies in the object space, under names that
+    begin with that of the query; the owner of the space commits it after `close`. A query that is made over a restored
+    space resumes after that commit.
     """
 
     def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
@@ -79,6 +80,7 @@ class DerivedQuery:
         """
         space = ObjectSpace(MemoryStore()) if space is None else space
         query = Query(select, dialect=StreamDialect)
+        check_query(query, {}, is_stream=True)
         inputs = {relation.lower(): each for relation, each in inputs.items()}
         used = _names_in(query)
         scans = {relation: _scan(query, relation, each) for relation, each in inputs.items() if relation in used}
@@ -102,7 +104,8 @@ class DerivedQuery:
         self._inputs = {relation: _Input(each, scans[relation]) for relation, each in inputs.items()
                         if relation in self.reads}  # fmt: skip
         self._lateness = lateness
-        self._most_held = most_held
+        self.most_held = most_held
+        """Rows, keys and groups that it may hold in all."""
         self._name = name
         self._step = step
         self._check_plan(space)
@@ -113,10 +116,11 @@ class DerivedQuery:
         self._holders = [node for node in self._nodes if node.may_hold]
         self._output: list[pa.RecordBatch] = []
         self._watermark = -(2**63)
+        self._has_ended = False
         kept = space.get_or_create(PersistedDictionary, f"{name}/watermarks", Schema(int, str))
         self._kept: PersistedDictionary[str, int] = kept
         for relation, watermark in kept.items():
-            if relation in self._inputs:
+            if relation in self._inputs and watermark != ENDED:  # as former releases kept it
                 self._inputs[relation].watermark = watermark
 
     def _check_plan(self, space: ObjectSpace) -> None:
@@ -150,28 +154,36 @@ class DerivedQuery:
                 self._given(node, iter((rows,)))
         self._check_room()
 
-    def close(self, watermarks: Mapping[str, int]) -> list[pa.RecordBatch]:
+    def close(self, watermarks: Mapping[str, int], ended: Collection[str] = ()) -> list[pa.RecordBatch]:
         """Close an epoch at its barrier; return the rows that are complete now, in order of time.
 
-        Raises `HeldTooMuchError` if more rows wait for their watermark than may.
+        An input that has ended holds back nothing in this epoch. Its watermark stays what it is, so that rows which are
+        appended to it later are not late. Raises `HeldTooMuchError` if more rows wait for their watermark than may.
         """
         for relation, watermark in watermarks.items():
             known = self._inputs.get(relation.lower())
             if known is not None and (known.watermark is None or watermark > known.watermark):
                 known.watermark = watermark
                 self._kept[relation.lower()] = watermark
+        over = {relation.lower() for relation in ended}
+        for relation, known in self._inputs.items():
+            known.has_ended = relation in over
         for node in self._nodes:
             self._advance(node)
         last = self._nodes[-1]
-        if last.watermark is not None:
+        self._has_ended = last.watermark == ENDED
+        if last.watermark is not None and not self._has_ended:
             self._watermark = max(self._watermark, earlier(last.watermark, self._lag))
         self._check_room()
         made, self._output = self._output, []
         return made
 
     def watermark(self) -> int:
-        """Return the time before which no further row comes out, as of the last `close`; -2^63 if it is unknown."""
-        return self._watermark
+        """Return the time before which no further row comes out, as of the last `close`.
+
+        It is -2^63 if it is unknown, and 2^63 - 1 if the inputs have ended.
+        """
+        return ENDED if self._has_ended else self._watermark
 
     def take_late(self) -> list[tuple[str, pa.RecordBatch]]:
         """Return rows that were late since the last call, by relation: at most the first 10,000; `late` counts all."""
@@ -184,14 +196,19 @@ class DerivedQuery:
         return drawn(self._step)
 
     def held_rows(self) -> int:
-        """Return rows and groups that are held for later output."""
+        """Return the rows, keys and groups that are held."""
         return sum(node.held_rows() for node in self._holders)
+
+    def state_rows(self) -> int:
+        """Return those of `held_rows` that wait for no output: the rows of tables, and what is known of each key."""
+        operators = [node.operator for node in self._holders if node.operator is not None]
+        return sum(operator.held_rows() for operator in operators if operator.holds_state)
 
     def _check_room(self) -> None:
         rows = self.held_rows()
-        if rows > self._most_held:
+        if rows > self.most_held:
             node = max(self._holders, key=lambda node: node.held_rows())
-            raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {rows}, most of "
+            raise HeldTooMuchError(f"expected at most {self.most_held} rows held by {self._name}, was {rows}, most of "
                                    f"them in: {node.step.label}; an input may be behind, or a key may have too many "
                                    f"values")  # fmt: skip
 
@@ -200,7 +217,7 @@ class DerivedQuery:
         column = rows.column(known.input.time)
         is_late = np.zeros(rows.num_rows, np.bool_)
         if known.watermark is not None:
-            is_late = ticks_of(column) < earlier(known.watermark, self._lateness)
+            is_late = ticks_of(column) < known.watermark - self._lateness
         if column.null_count:
             is_late |= column.is_null().to_numpy(zero_copy_only=False)
         if is_late.any():
@@ -241,8 +258,8 @@ class DerivedQuery:
         if step.kind in ("stream", "table"):
             known = self._inputs[step.label]
             lag = self._lateness
-            node.watermark = None if known.watermark is None else earlier(known.watermark, lag)
-            if step.kind == "table":
+            node.watermark = None if known.watermark is None else known.watermark - lag
+            if step.kind == "table" or known.has_ended:
                 node.watermark = ENDED
             return
         if step.kind == "barrier":
@@ -257,6 +274,7 @@ class DerivedQuery:
         bounds = [None if watermark is None else earlier(watermark, port.lag)
                   for watermark, port in zip(node.input_watermarks, step.ports, strict=True)]  # fmt: skip
         if any(bound is None for bound in bounds):
+            node.watermark = None
             return
         bound = min(bound for bound in bounds if bound is not None)
         for sequencer in [each for port, each in enumerate(node.sequencers) if node.is_useless(port)]:
@@ -283,6 +301,8 @@ class _Input:
     """Schema of the rows that are scanned."""
     watermark: int | None = None
     """Watermark at the last barrier; None before it has one."""
+    has_ended: bool = False
+    """True if no further row came as of the last barrier."""
 
     def __post_init__(self) -> None:
         self.scan = self.step.schema
@@ -389,6 +409,8 @@ def _read(scan: Step, used: frozenset[str]) -> Step:
 def _names_in(query: Query) -> frozenset[str]:
     """Return the names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
     tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
+    if any(node.alias_column_names for node in query.tree.find_all(exp.Table)):
+        return frozenset((*tables, "*"))  # names that go by the place of the columns
     aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
     return frozenset(tables).union(_names(query.tree, tables | aliases))
 

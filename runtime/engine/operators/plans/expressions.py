@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from runtime.engine.operators.columns import field_of, type_of
 from runtime.engine.operators.errors import PlanError
 from runtime.plan import Col
 
-__all__ = ["about", "column_of", "condition", "lowered", "schema_of"]
+__all__ = ["about", "column_of", "condition", "first_free", "lowered", "numbered_names", "schema_of"]
 
 
 @contextmanager
@@ -33,6 +34,17 @@ def column_of(schema: pa.Schema, name: str) -> Lowered:
     if match is None:
         raise PlanError(f"expected one of the columns {', '.join(schema.names)}, was {name}")
     return Lowered(Col(match.name), type_of(match))
+
+
+def first_free(candidates: Iterable[str], taken: Collection[str]) -> str:
+    """Return the first of these names that is not taken."""
+    return next(name for name in candidates if name not in taken)
+
+
+def numbered_names(name: str) -> Iterator[str]:
+    """Yield a name, then the name with the numbers from 1."""
+    yield name
+    yield from (f"{name}_{number}" for number in itertools.count(1))
 
 
 def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:

@@ -17,11 +17,12 @@ from runtime.engine.operators.aggregation.cells import Kind
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.expressions import condition, lowered
+from runtime.engine.operators.plans.expressions import condition, first_free, lowered, numbered_names
+from runtime.engine.operators.plans.sqlscope import HIDDEN
 from runtime.engine.operators.plans.steps import Step
 from runtime.plan import Col, Lit
 
-__all__ = ["WINDOW_END", "WINDOW_START", "Grouping", "aggregates_of", "grouped"]
+__all__ = ["WINDOW_END", "WINDOW_START", "Grouping", "aggregates_of", "grouped", "window_bound"]
 
 WINDOW_START: Final = "window_start"
 WINDOW_END: Final = "window_end"
@@ -61,6 +62,11 @@ class Grouping:
     """Description for people."""
 
 
+def window_bound(name: str) -> exp.Column:
+    """Return the start or end of the window of GROUP BY, whatever columns of its name the rows have."""
+    return exp.column(name, table=HIDDEN, quoted=True)
+
+
 def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
     """Yield the aggregates in expressions, each with its FILTER."""
     for node in nodes:
@@ -82,9 +88,10 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
     for name, node in grouping.keys:
         known[node.unnest().sql()] = _placed(inner, lowered(node, leaf), name)
     names = [name for name in dict.fromkeys(known.values()) if name != start]
-    known[exp.column(WINDOW_START).sql()] = start
-    end = _free(WINDOW_END, {name for name, _ in inner})
-    known[exp.column(WINDOW_END).sql()] = end
+    end = first_free(numbered_names(WINDOW_END), {name for name, _ in inner})
+    for bound, column in ((WINDOW_START, start), (WINDOW_END, end)):
+        known[window_bound(bound).sql()] = column
+        known.setdefault(exp.column(bound).sql(), column)  # unless a key is called like it
     called = {
         node.unnest().sql(): name for name, node in reversed(grouping.outputs) if name not in (*names, start, end)
     }
@@ -124,15 +131,8 @@ def _placed(columns: list[tuple[str, Lowered]], value: Lowered, name: str) -> st
         if other == value:
             return known
     wanted = value.expr.name if isinstance(value.expr, Col) else name
-    free = _free(wanted, {known for known, _ in columns})
+    free = first_free(numbered_names(wanted), {known for known, _ in columns})
     columns.append((free, value))
-    return free
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    free, number = wanted, 1
-    while free in taken:
-        free, number = f"{wanted}_{number}", number + 1
     return free
 
 
@@ -154,6 +154,8 @@ def _argument(node: exp.Expr, leaf: Leaf, time: exp.Column) -> tuple[Kind, Lower
     if where is not None and kind in ("first", "last"):
         raise PlanError(f"expected no FILTER with FIRST and LAST, was {node.sql('duckdb')}: write a WHERE in a "
                         f"subquery in FROM")  # fmt: skip
+    if node.expressions:
+        raise PlanError(f"expected one argument in {node.sql('duckdb')}, were more")
     if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
         if where is None:
             return "count_rows", None

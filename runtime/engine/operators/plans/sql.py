@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -15,10 +16,24 @@ from runtime.compiler.parse import Query
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.expressions import about, column_of, condition, lowered
-from runtime.engine.operators.plans.grouping import WINDOW_END, WINDOW_START, Grouping, aggregates_of, grouped
+from runtime.engine.operators.plans.expressions import (
+    about,
+    column_of,
+    condition,
+    first_free,
+    lowered,
+    numbered_names,
+)
+from runtime.engine.operators.plans.grouping import (
+    WINDOW_END,
+    WINDOW_START,
+    Grouping,
+    aggregates_of,
+    grouped,
+    window_bound,
+)
 from runtime.engine.operators.plans.spans import WindowCall, span_of, window_call
-from runtime.engine.operators.plans.sqlscope import HIDDEN
+from runtime.engine.operators.plans.sqlscope import HIDDEN, column_names
 from runtime.engine.operators.plans.sqlsources import Sources
 from runtime.engine.operators.plans.steps import Step
 from runtime.plan import Col
@@ -31,6 +46,8 @@ _CLAUSES: Final = frozenset(
 )  # fmt: skip
 """Clauses that a SELECT may have; ORDER BY is refused with a reason of its own."""
 _WINDOWS: Final = "TUMBLE(t, INTERVAL '1' SECOND), HOP(t, slide, size) or SESSION(t, gap)"
+_MOST_WINDOWS: Final = 10_000
+"""Greatest number of hopping windows that a row is in: each of them is a row for the aggregation."""
 _STARTS: Final = frozenset(("window_start", "tumble_start", "hop_start", "session_start"))
 _ENDS: Final = frozenset(("window_end", "tumble_end", "hop_end", "session_end"))
 
@@ -60,7 +77,7 @@ class _Planner:
         if with_ is not None and with_.args.get("recursive"):
             raise self._query.error("WITH RECURSIVE is not supported", with_)
         for table in [] if with_ is None else with_.expressions:
-            self._tables[table.alias.lower()] = self.query(table.this)
+            self._tables[table.alias.lower()] = self._named(self.query(table.this), table)
         try:
             if isinstance(node, exp.Subquery):
                 step = self.query(node.this)
@@ -75,6 +92,14 @@ class _Planner:
             raise self._query.error(str(error), node) from None
         finally:
             self._tables = before
+
+    def _named(self, step: Step, table: exp.Expr) -> Step:
+        """Return a query of WITH with the names that it gives to its columns."""
+        names = column_names(self._query, step, table)
+        if names == [name.lower() for name in step.schema.names]:
+            return step
+        outputs = [(name, column_of(step.schema, own)) for name, own in zip(names, step.schema.names, strict=True)]
+        return building.projected(step, outputs, ", ".join(names))
 
     def _union(self, node: exp.Union) -> Step:
         if node.args.get("distinct") or node.args.get("by_name"):
@@ -154,12 +179,15 @@ class _Selection:
     def planned(self, node: exp.Select) -> Step:
         """Return the rows that it gives out."""
         node = node.copy()
+        self._check_windows(node)
         qualify = [] if node.args.get("qualify") is None else conjuncts(node.args["qualify"].this)
         self._with_previous(node, qualify := [exp.Paren(this=part) for part in qualify])
         qualify = [part.this for part in qualify]
-        for part in list(qualify):
-            if self._deduplicated(part):
-                qualify.remove(part)
+        firsts = [part for part in qualify if self._deduplicated(part)]
+        if len(firsts) > 1:  # the second would be of the rows that the first leaves
+            raise self._query.error("expected one ROW_NUMBER() = 1 in QUALIFY, were more: write a subquery in FROM "
+                                    "with one of them", firsts[1])  # fmt: skip
+        qualify = [part for part in qualify if part not in firsts]
         for part in qualify:
             with about(self._query, part):
                 expr = condition(part, self._scope.leaf).expr
@@ -172,6 +200,19 @@ class _Selection:
         else:
             step = self._projected(node, outputs)
         return self._distinct(node, step)
+
+    def _check_windows(self, node: exp.Select) -> None:
+        """Refuse window functions and QUALIFY where they are of other rows in SQL than in the plan."""
+        qualify = node.args.get("qualify")
+        parts = [*node.expressions, *([] if qualify is None else [qualify])]
+        windows = [window for part in parts for window in part.find_all(exp.Window)]
+        if (node.args.get("group") or node.args.get("having")) and (qualify is not None or windows):
+            raise self._query.error("expected no window function and no QUALIFY beside GROUP BY, where SQL applies "
+                                    "them to the groups: write a subquery in FROM", qualify or windows[0])  # fmt: skip
+        numbers = [part for part in node.expressions if _is_row_number(part.unalias())]
+        if qualify is not None and numbers:
+            raise self._query.error("expected no ROW_NUMBER() OVER () beside QUALIFY, as SQL numbers all rows before "
+                                    "it: write a subquery in FROM", numbers[0])  # fmt: skip
 
     def _aggregates(self, nodes: Sequence[exp.Expr]) -> bool:
         return any(_is_time_weighted(part) for node in nodes for part in node.walk()) or any(
@@ -209,19 +250,14 @@ class _Selection:
             name = part.alias_or_name if isinstance(part, (exp.Alias, exp.Column)) else f"column_{len(outputs) + 1}"
             outputs.append((name.lower(), part.unalias()))
         taken: list[str] = []
-        for place, (name, part) in enumerate(outputs):
-            free, number = name, 1
-            while free in taken:
-                free, number = f"{name}_{number}", number + 1
-            taken.append(free)
-            outputs[place] = (free, part)
-        return outputs
+        for name, _ in outputs:
+            taken.append(first_free(numbered_names(name), taken))
+        return [(name, part) for name, (_, part) in zip(taken, outputs, strict=True)]
 
     # --- rows before, duplicates
 
     def _hidden_name(self, what: str) -> str:
-        taken = self._scope.step.schema.names
-        return next(name for name in (f"{what} {number}" for number in range(1, len(taken) + 2)) if name not in taken)
+        return first_free((f"{what} {number}" for number in itertools.count(1)), self._scope.step.schema.names)
 
     def _hidden(self, name: str) -> exp.Column:
         """Return a column that no SQL can name."""
@@ -253,7 +289,7 @@ class _Selection:
                     continue
                 lag = window.this
                 offset = lag.args.get("offset")
-                if lag.args.get("default") is not None or (offset is not None and offset.name != "1"):
+                if lag.args.get("default") is not None or not (offset is None or _is_one(offset)):
                     raise self._query.error("expected LAG(x), the value of the row before, without offset and default",
                                             window)  # fmt: skip
                 hidden = self._previous(window, [lag.this])[0]
@@ -271,7 +307,7 @@ class _Selection:
             if (time, *keys, "", column) in self._known_before:
                 continue
             taken = {*self._scope.step.schema.names, *(new for _, new in named)}
-            new = next(name for name in (f"previous {number}" for number in range(len(taken) + 1)) if name not in taken)
+            new = first_free((f"previous {number}" for number in itertools.count()), taken)
             named.append((column, new))
             self._known_before[(time, *keys, "", column)] = new
         if named:
@@ -284,24 +320,25 @@ class _Selection:
         window = node.find(exp.Window)
         if window is None:
             return False
-        is_first = isinstance(node, (exp.EQ, exp.LTE)) and node.left is window and node.right.name == "1"
+        is_first = isinstance(node, (exp.EQ, exp.LTE)) and node.left is window and _is_one(node.right)
         if not is_first or not isinstance(window.this, exp.RowNumber):
             raise self._query.error("expected ROW_NUMBER() OVER (PARTITION BY … ORDER BY time) = 1, or a condition on "
                                     "LAG, in QUALIFY", node)  # fmt: skip
         time = self._time_of(window)
+        lags = dict(self._scope.step.times)
         bound, span = "", 0
         keys = []
         for part in window.args.get("partition_by") or []:
             call = window_call(part, self._query)
             if call is not None:
                 bound, span = self._deduplication_window(call, part)
+                span += max(0, lags[self._column(call.time)] - lags[time])
                 keys.append(bound)
             else:
                 keys.append(self._column(part))
         if not bound:
-            lags = dict(self._scope.step.times)
             bound = next((key for key in keys if key in lags), "")
-            span = 1
+            span = 1 + max(0, lags.get(bound, 0) - lags[time])
         if not bound:
             raise self._query.error("expected a bound by time, so that keys need not be kept for ever: add the time, "
                                     "or TUMBLE(time, INTERVAL '1' HOUR), to PARTITION BY", window)  # fmt: skip
@@ -312,7 +349,7 @@ class _Selection:
     def _deduplication_window(self, call: WindowCall, node: exp.Expr) -> tuple[str, int]:
         if call.kind != "tumble":
             raise self._query.error(f"expected TUMBLE in PARTITION BY, was {call.kind.upper()}", node)
-        time = self._column(call.time)
+        time = self._window_time(call, node)
         size = span_of(call.spans[0], self._scope.step.schema.field(time).type, self._query, node)
         start = self._hidden_name("window")
         self._scope.step = building.in_windows(self._scope.step, time, start, size, size)
@@ -334,6 +371,13 @@ class _Selection:
 
     # --- windows
 
+    def _window_time(self, call: WindowCall, clause: exp.Expr) -> str:
+        """Return the time of a window."""
+        time = self._column(call.time)
+        if time not in dict(self._scope.step.times):
+            raise self._query.error(f"expected an event time in a window, was {call.time.sql('duckdb')}", clause)
+        return time
+
     def _grouped(self, node: exp.Select, outputs: list[tuple[str, exp.Expr]]) -> Step:
         group, having = node.args.get("group"), node.args.get("having")
         condition_ = None if having is None else having.this
@@ -346,9 +390,7 @@ class _Selection:
                                     f"one a group of a stream never ends; what changes for ever is a view",
                                     group or node)  # fmt: skip
         ((clause, call),) = calls
-        time = self._column(call.time)
-        if time not in dict(self._scope.step.times):
-            raise self._query.error(f"expected an event time in a window, was {call.time.sql('duckdb')}", clause)
+        time = self._window_time(call, clause)
         kind = self._scope.step.schema.field(time).type
         spans = [span_of(span, kind, self._query, clause) for span in call.spans]
         names = [self._column(part) for _, part in keys]
@@ -364,6 +406,9 @@ class _Selection:
             slide, size = spans[0], spans[-1]
             if slide > size:
                 raise self._query.error("expected a slide of at most the size: HOP(time, slide, size)", clause)
+            if -(-size // slide) > _MOST_WINDOWS:
+                raise self._query.error(f"expected at most {_MOST_WINDOWS} windows over a row, were "
+                                        f"{-(-size // slide)}: write a longer slide", clause)  # fmt: skip
             self._scope.step = building.in_windows(self._scope.step, time, start, slide, size)
         hidden = self._hidden(start)
         self._scope.tables[HIDDEN][WINDOW_START] = start
@@ -425,8 +470,8 @@ class _Selection:
                 self._scope.tables[HIDDEN][name] = name
             at = exp.column(time, table=HIDDEN, quoted=True)
             last = exp.column(value, table=HIDDEN, quoted=True)
-            length = f"{at.sql()} - GREATEST({since.sql()}, {WINDOW_START})"
-            rest = f"{WINDOW_END} - LAST({at.sql()})"
+            length = f"{at.sql()} - GREATEST({since.sql()}, {window_bound(WINDOW_START).sql()})"
+            rest = f"{window_bound(WINDOW_END).sql()} - LAST({at.sql()})"
             text = (
                 f"(SUM(CASE WHEN {before.sql()} IS NULL THEN 0 ELSE {before.sql()} * ({length}) END)"
                 f" + COALESCE(LAST({last.sql()}) * ({rest}), 0))"
@@ -445,9 +490,9 @@ def _with_window_names(root: exp.Expr, clause: exp.Expr) -> None:
     for node in list(root.walk()):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if node == clause or name in _STARTS:
-            node.replace(exp.column(WINDOW_START))
+            node.replace(window_bound(WINDOW_START))
         elif name in _ENDS:
-            node.replace(exp.column(WINDOW_END))
+            node.replace(window_bound(WINDOW_END))
 
 
 def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]]) -> Step:
@@ -456,6 +501,11 @@ def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]]) -> Step:
         if value.expr != Col(field.name) or value.type.with_null(False) != type_of(field).with_null(False):
             return building.projected(step, outputs, "as the other part of the union")
     return step
+
+
+def _is_one(node: exp.Expr) -> bool:
+    """Return True for the literal 1."""
+    return isinstance(node, exp.Literal) and node.is_int and int(node.name) == 1
 
 
 def _is_row_number(node: exp.Expr) -> bool:

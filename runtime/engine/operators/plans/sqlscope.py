@@ -12,10 +12,10 @@ from sqlglot import exp
 from runtime.compiler.operands import Lowered
 from runtime.compiler.parse import Query
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.expressions import column_of
+from runtime.engine.operators.plans.expressions import column_of, first_free, numbered_names
 from runtime.engine.operators.plans.steps import Step
 
-__all__ = ["HIDDEN", "SqlScope"]
+__all__ = ["HIDDEN", "SqlScope", "column_names"]
 
 HIDDEN: Final = " "
 """No name that SQL can have."""
@@ -37,12 +37,13 @@ class SqlScope:
         self._query = query
 
     @classmethod
-    def of(cls, query: Query, step: Step, alias: str) -> SqlScope:
-        """Return the rows of one table."""
+    def of(cls, query: Query, step: Step, source: exp.Expr) -> SqlScope:
+        """Return the rows of one table or subquery of FROM."""
         scope = cls(query, step)
-        if not alias:
+        if not source.alias_or_name:
             raise query.error("expected a name for every subquery in FROM")
-        scope.tables[alias.lower()] = {name.lower(): name for name in step.schema.names}
+        names = zip(column_names(query, step, source), step.schema.names, strict=True)
+        scope.tables[source.alias_or_name.lower()] = dict(names)
         return scope
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
@@ -55,7 +56,8 @@ class SqlScope:
         columns = self.find(node)
         if not columns:
             shown = ", ".join(f"{alias}({', '.join(names)})" for alias, names in self.tables.items() if alias != HIDDEN)
-            raise self._query.error(f"unknown column {node.sql()!r}; the columns in scope are: {shown}", node)
+            name = node.name if node.table == HIDDEN else node.sql()
+            raise self._query.error(f"unknown column {name!r}; the columns in scope are: {shown}", node)
         if len(columns) > 1:
             raise self._query.error(f"expected one column called {node.sql()}, was one of {len(columns)} tables", node)
         return column_of(self.step.schema, columns[0])
@@ -63,7 +65,9 @@ class SqlScope:
     def find(self, node: exp.Column) -> list[str]:
         """Return the possible names of a column in the rows; ``a.b.c`` may be a field of a struct."""
         parts = [part.name.lower() for part in node.parts]
-        names = self._of_tables(list(self.tables), ".".join(parts))
+        names = self._of_tables([table for table in self.tables if table != HIDDEN], ".".join(parts))
+        if len(parts) == 1 and not names:
+            names = self._of_tables([HIDDEN], parts[0])
         if len(parts) == 1 and parts[0] in self.shared:
             return names[:1]
         if len(parts) > 1:
@@ -77,10 +81,7 @@ class SqlScope:
         """Give the columns other names than these."""
         called: dict[str, str] = {}
         for name in self.step.schema.names:
-            free, number = name, 1
-            while free in taken or free in called.values():
-                free, number = f"{name}_{number}", number + 1
-            called[name] = free
+            called[name] = first_free(numbered_names(name), {*taken, *called.values()})
         if all(old == new for old, new in called.items()):
             return
         if self.step.kind == "table":
@@ -102,12 +103,26 @@ class SqlScope:
         for name in names:
             if column_of(self.step.schema, name).expr == value.expr:
                 return name
-        free, number = "key", 1
-        while free in taken or free in names:
-            free, number = f"key_{number}", number + 1
+        free = first_free(numbered_names("key"), {*taken, *names})
         outputs = [(name, column_of(self.step.schema, name)) for name in names]
         self.step = building.projected(self.step, [*outputs, (free, value)], f"*, {free}")
         return free
+
+
+def column_names(query: Query, step: Step, source: exp.Expr) -> list[str]:
+    """Return the names of a source's columns in lower case: those that its alias gives to the first, then their own.
+
+    Raise `SqlError` for more names than columns, and for names that are equal.
+    """
+    given = [name.lower() for name in source.alias_column_names]
+    own = [name.lower() for name in step.schema.names]
+    names = given + own[len(given) :]
+    if given and any("." in name for name in own):
+        raise query.error("expected no names for columns of a relation with structs: select their fields", source)
+    if given and (len(given) > len(own) or len(set(names)) < len(names)):
+        raise query.error(f"expected {len(own)} names at most for the columns of {source.alias_or_name}, all of them "
+                          f"different, were {', '.join(names)}", source)  # fmt: skip
+    return names
 
 
 def _struct_path(node: exp.Expr) -> exp.Column | None:

@@ -13,7 +13,14 @@ from runtime.compiler.parse import Query
 from runtime.engine.operators.joins.lookup import LOOKUP_KINDS, LookupKind
 from runtime.engine.operators.joins.merge import JoinKind
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.expressions import about, column_of, condition, lowered
+from runtime.engine.operators.plans.expressions import (
+    about,
+    column_of,
+    condition,
+    first_free,
+    lowered,
+    numbered_names,
+)
 from runtime.engine.operators.plans.spans import span_of
 from runtime.engine.operators.plans.sqlscope import HIDDEN, SqlScope
 from runtime.engine.operators.plans.steps import Step
@@ -74,7 +81,7 @@ class Sources:
 
     def _source(self, node: exp.Expr, *, is_right: bool = False) -> SqlScope:
         if isinstance(node, exp.Subquery):
-            return SqlScope.of(self._query, self._plan(node), node.alias_or_name)
+            return SqlScope.of(self._query, self._plan(node), node)
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.db:
             step = self._tables.get(node.name.lower())
             if step is None:
@@ -83,7 +90,7 @@ class Sources:
             if step.kind == "table" and not is_right:
                 raise self._query.error(f"expected a stream in FROM, was the table {node.name}: its rows have no time; "
                                         f"write it on the right side of a JOIN", node)  # fmt: skip
-            return SqlScope.of(self._query, step, node.alias_or_name)
+            return SqlScope.of(self._query, step, node)
         raise self._query.error("expected a relation or a subquery in FROM", node)
 
     # --- joins
@@ -254,7 +261,7 @@ class Sources:
             raise self._query.error(f"expected a name for each of {len(lists)} lists, was {len(names)}", join)
         called = self._lists(lists, names, select)
         step = self.scope.step
-        free = _free(numbered, step.schema.names) if numbered else ""
+        free = first_free(numbered_names(numbered), step.schema.names) if numbered else ""
         self.scope.step = building.unnested(step, list(called.values()), outer=is_outer, ordinality=free)
         columns = {numbered.lower(): free} if numbered else {}
         for name in names:  # of a struct, its fields
@@ -274,7 +281,7 @@ class Sources:
             value = self.scope.leaf(node)
             if value is None:
                 raise self._query.error("expected a column of lists in UNNEST", node)
-            copied[name] = _free(name, [*schema.names, *copied.values()])
+            copied[name] = first_free(numbered_names(name), [*schema.names, *copied.values()])
             outputs.append((copied[name], value))
             reads = sum(column.name.lower() == node.name.lower() for column in select.find_all(exp.Column))
             if reads == 1 and not has_star:
@@ -283,10 +290,3 @@ class Sources:
         text = ", ".join(column for column, _ in (*kept, *outputs))
         self.scope.step = building.projected(self.scope.step, [*kept, *outputs], text)
         return copied
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    free, number = name, 1
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free

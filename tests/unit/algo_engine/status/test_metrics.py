@@ -30,6 +30,7 @@ def test_every_figure_is_that_of_the_status() -> None:
         "orders_rejected_total": line.orders_rejected,
         "orders_refused_total": line.orders_refused,
         "fills_total": line.fills,
+        "void_trades_total": line.void_trades,
         "orders_open": line.orders_open,
         "realised_tick_lots": line.realised,
         "unrealised_tick_lots": line.unrealised,

@@ -12,7 +12,7 @@ import pytest
 from algo_engine.journal import JOURNAL, FileJournal, read_journal
 from algo_engine.order import Side
 from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Received, Record, Reserved
 from algo_engine.trades import SPOOL
 from deltabook.audit import AuditError, audit
 from tests.generators.audit_floor import FEES, AuditFloor
@@ -52,6 +52,33 @@ def test_journals_that_were_compacted_again_and_again_agree_too(tmp_path: Path, 
     floor.trade(150)
     floor.close()
     assert problems(tmp_path) == []
+
+
+@pytest.mark.parametrize("compact_bytes", [2_000, 1 << 30])
+def test_a_void_trade_is_reversed_for_both_of_its_owners(tmp_path: Path, compact_bytes: int) -> None:
+    """One of them may be both: then both of its trades are void."""
+    floor = AuditFloor(tmp_path, seed=5, compact_bytes=compact_bytes)
+    floor.trade(150)
+    for match in (3, 9, 9, 20):
+        floor.declare_void(match)
+    floor.trade(50)
+    floor.close()
+    found = audit(tmp_path / "algo", tmp_path / "exchange", FEES)
+    assert problems(tmp_path) == []
+    assert sum(strategy.void_trades for strategy in found.strategies) == 6
+    first, second = found.strategies
+    for symbol in ("ACME", "GLOBEX"):
+        assert first.accounts[symbol].position_lots + second.accounts[symbol].position_lots == 0
+        assert first.accounts[symbol].cash + second.accounts[symbol].cash == 0
+
+
+def test_a_void_trade_that_a_strategy_has_not_reversed_is_found(tmp_path: Path) -> None:
+    floor = AuditFloor(tmp_path, seed=5)
+    floor.trade(150)
+    floor.declare_void(9)
+    floor.close()
+    rewrite(tmp_path, lambda held: changed(Received, "B", held, void=None))
+    assert any("void trades: expected 1, was 0" in problem for problem in problems(tmp_path))
 
 
 def test_what_was_not_heard_is_a_problem_unless_they_still_run(tmp_path: Path) -> None:
@@ -109,7 +136,10 @@ def other_session(records: list[Record]) -> list[Record]:
 RECORDS: dict[str, tuple[Callable[[list[Record]], list[Record]], str]] = {
     "an order of another size": (lambda held: changed(Intent, "B", held, volume_lots=77), "first: order "),
     "an order that was never written down": (lambda held: changed(Intent, "B", held), "expected a request in the jour"),
-    "a fill at another price": (lambda held: changed(Told, "EF", held, price_ticks=7), "position, profit, cost and"),
+    "a fill at another price": (
+        lambda held: changed(Received, "EF", held, price_ticks=7),
+        "position, profit, cost and",
+    ),
     "a profit from nowhere": (other_holding, "position, profit, cost and fees of ACME"),
     "another session": (other_session, "session: expected SESSION1, was ANOTHER"),
     "a journal that is cut": (lambda held: held[:-5], "messages heard: expected"),

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from deltabook.cli._options import ConfigurationError
-from deltabook.cli._ports import is_other_port
 from deltabook.cli._results import ResultsPort
 from tests.generators.certificates import make_certificate
 
@@ -82,10 +81,3 @@ def test_the_token_is_in_no_message(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as raised:
         ResultsPort("127.0.0.1:1", tmp_path / "token")
     assert "short" not in str(raised.value).replace(str(tmp_path), "")
-
-
-@pytest.mark.parametrize("code", [404, 409])
-@pytest.mark.parametrize("said", ["expected one of /v1/a, was /v1/b", "expected to get one of /a, /b, was /v1/b"])
-def test_another_port_of_ours_is_known_by_the_paths_that_it_names(code: int, said: str) -> None:
-    assert is_other_port(code, said) == (code == 404)
-    assert not is_other_port(404, "expected one of the views a, b, was 'c'")

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from deltabook.cli._options import ConfigurationError
 from deltabook.cli._spark_options import parse_settings, spark_options
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 
 found: list[SparkConfig] = []
 

@@ -11,7 +11,8 @@ import pytest
 
 from deltabook.cluster.daemons import AUTO, DaemonConfig, DaemonRole, Launch, executor_launch, prepare, take_directory
 from deltabook.cluster.errors import ClusterError
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
+from runtime.spark.java import find_java, java_options
 
 SECRET = "0123456789abcdef-a-secret"
 MASTER = "spark://127.0.0.1:1"
@@ -54,6 +55,15 @@ def test_the_secret_is_in_the_environment_alone(tmp_path: Path, secret: str, rol
         assert path.is_dir() or SECRET not in path.read_text(), path
     found = settings(launch)
     assert (found["spark.authenticate"], found["spark.network.crypto.enabled"]) == ("true", "true")
+
+
+@pytest.mark.parametrize("role", ["master", "worker", "history"])
+def test_a_daemon_starts_quickly(tmp_path: Path, role: DaemonRole) -> None:
+    """It maps the archive of classes, which needs a class path of jars alone, and looks up no name of its address."""
+    environ = launched(tmp_path, role, interface="127.0.0.2", secret_file="").environ
+    assert not Path(environ["SPARK_CONF_DIR"]).exists()
+    assert java_options(find_java(os.environ)) in environ["SPARK_DAEMON_JAVA_OPTS"]
+    assert environ["SPARK_LOCAL_HOSTNAME"] == "127.0.0.2"
 
 
 def test_a_secret_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:

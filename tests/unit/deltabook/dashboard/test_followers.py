@@ -12,9 +12,10 @@ from twisted.internet.task import Clock
 
 from deltabook.dashboard.followers import Algos, Exchange, Results
 from deltabook.dashboard.market import VIEWS, Market
-from deltabook.dashboard.peers import Link, Peer, Refused
+from deltabook.dashboard.peers import Link, Peer
 from deltabook.dashboard.scales import Scales
 from deltabook.wire.admin import Book, Statistics, SymbolLine
+from deltabook.wire.http.peer import RefusedError
 from deltabook.wire.results import FrameHeader, encode_frame
 from deltabook.wire.strategies import FillLine, Fills, OrderLine, Orders, Strategies
 from tests.unit.deltabook.dashboard.test_market import frame
@@ -36,7 +37,7 @@ class Saying:
             raise ConnectionRefusedError("nobody there")
         answer = self.answers.get(path)
         if answer is None:
-            raise Refused(404, f"expected something else, was {path}")
+            raise RefusedError(404, f"expected something else, was {path}")
         return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
 
     async def listen(self, path: str, listener: Protocol) -> None:

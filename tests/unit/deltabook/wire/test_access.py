@@ -16,7 +16,7 @@ from twisted.web.server import Site
 
 from deltabook.wire.access import Access, PortSecurity, check_way_of_token, is_loopback, misuse_of_trusted, read_token
 from deltabook.wire.errors import AccessError
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.settings import read_secret
 from tests.generators.certificates import make_certificate
 

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from deltabook.wire.catalogue import Changed
+from deltabook.wire.http.blocking import BlockingPort
+from deltabook.wire.http.peer import HttpPeer
 from deltabook.wire.results import FrameHeader, encode_frame
 from deltabook.wire.service import ColumnLine, Cursor, ViewLine
 from runtime.client import (
@@ -27,7 +29,6 @@ from runtime.client import (
     connect,
 )
 from runtime.client.changes import ChangeStream
-from runtime.client.port import Port
 
 LINE = ViewLine("v", "linear", "express", "why", (ColumnLine("a", "int64"),), 2, 7, 1, 1, None)
 QUICK = Patience(silence_s=20, reconnect_s=1, first_s=0.001, most_s=0.002)
@@ -303,7 +304,7 @@ def test_a_change_is_not_sent_where_the_runtime_has_hung_up_long_ago(server: Ser
 def test_a_stream_that_is_ended_at_once_each_time_rests_before_it_connects_again(server: Server) -> None:
     rests: list[float] = []
     server.answers = [*[streams()] * 5, streams(frame("snapshot", 0, 3, (1, 1)), frame("error", 3, 4))]
-    port = Port(server.address, "", None, 20)
+    port = BlockingPort(HttpPeer.of("a runtime", server.address), 20)
     patience = Patience(silence_s=20, first_s=1, most_s=4)
     told = list(ChangeStream(port, ["v"], None, "epoch", patience=patience, sleep=rests.append))
     assert [change.kind for change in told] == ["snapshot", "ended"]
@@ -320,7 +321,7 @@ def test_a_token_is_not_shown_to_everybody_on_the_way(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":80", "ftp://a:1", "a:99999", "a:b"])
 def test_an_address_is_checked_before_anything_is_sent(address: str) -> None:
-    with pytest.raises(ValueError, match="expected the address of a runtime as HOST:PORT"):
+    with pytest.raises(ValueError, match="expected HOST:PORT, was"):
         connect(address)
 
 

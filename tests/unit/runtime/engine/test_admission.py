@@ -69,6 +69,24 @@ def test_the_total_is_bounded_and_room_is_given_in_turn() -> None:
     assert room.resumed == [1, 0, 2]
 
 
+def test_nothing_enters_while_all_is_held_and_who_was_refused_is_resumed_once() -> None:
+    room = Room(total=2, sources=4)
+    assert [room.enter(source=n) for n in (0, 0, 1)] == [True, True, False]
+    room.admission.hold(True)
+    assert not any(room.enter(source=n) for n in (0, 2, 3))
+    room.leave(0, 1)
+    assert room.resumed == [1], "there is room"
+    assert not room.enter(source=1)
+    room.admission.withdraw(room.windows[3])
+    room.admission.resume_held()
+    assert room.resumed == [1], "it is still held"
+    room.admission.hold(False)
+    room.admission.resume_held()
+    room.admission.resume_held()
+    assert sorted(room.resumed) == [0, 1, 1, 2]
+    assert [room.enter(source=n) for n in (1, 2)] == [True, True]
+
+
 def test_the_total_is_bounded_in_number_too() -> None:
     room = Room(total=3, sources=3)
     assert [room.enter(source=n) for n in (0, 0, 0, 1, 2)] == [True, True, True, False, False]

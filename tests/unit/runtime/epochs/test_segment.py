@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -110,6 +111,18 @@ def test_a_footer_of_something_else_is_torn(tmp_path: Path) -> None:
     path.write_bytes(body + tail)
     with pytest.raises(TornSegmentError, match=r"x\.segment"):
         read_segment(path)
+
+
+def test_a_footer_of_an_earlier_release_has_no_watermarks(tmp_path: Path) -> None:
+    """All other fields are read."""
+    path = tmp_path / "x.segment"
+    fields = msgspec.structs.asdict(FOOTER)
+    del fields["watermarks"]
+    body = msgspec.msgpack.encode(fields)
+    path.write_bytes(body + len(body).to_bytes(4, "little") + zlib.crc32(body).to_bytes(4, "little") + b"DBKSEG01")
+    footer = read_segment(path).footer
+    assert footer.watermarks is None
+    assert footer.cuts == FOOTER.cuts
 
 
 def test_no_file_is_not_a_torn_one(tmp_path: Path) -> None:

@@ -10,7 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.epochs import EpochLog, Footer, SnapshotDirectory, add_up, has_snapshot_of, read_segment, snapshots
+from runtime.epochs import (
+    EpochLog,
+    Footer,
+    SnapshotDirectory,
+    add_up,
+    has_snapshot_of,
+    read_segment,
+    rows_at,
+    snapshots,
+)
 
 SCHEMA = pa.schema([("a", pa.int64()), ("weight_", pa.string()), ("weight", pa.int64())])
 
@@ -76,9 +85,7 @@ def test_a_snapshot_and_the_segments_since_are_what_the_log_says(log: Log, every
     for epoch in range(every, 30, every):
         log.take(epoch)
     for end in range(30):
-        base = log.snapshots.newest(end)
-        begin = base.footer.to_epoch if base else 0
-        assert counted(add_up(log.log, "r", begin, end, base=base)) == log.at[end], end
+        assert counted(rows_at(log.log, log.snapshots.newest(end), "r", end)) == log.at[end], end
 
 
 def test_columns_that_nobody_wants_are_left_out(log: Log) -> None:
@@ -98,6 +105,9 @@ def test_a_relation_that_only_grows_is_left_out_and_this_is_said(log: Log) -> No
     assert base is not None
     assert [section.name for section in base.footer.sections] == ["r"]
     assert [has_snapshot_of(base, name) for name in ("r", "g", "other")] == [True, False, True]
+    whole = rows_at(log.log, None, "g", 25)
+    assert whole is not None
+    assert counted(rows_at(log.log, base, "g", 25)) == counted(whole), "the log is read from its beginning"
 
 
 def test_what_is_not_kept_is_removed_up_to_an_epoch(log: Log) -> None:

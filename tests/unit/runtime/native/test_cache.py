@@ -240,6 +240,23 @@ def test_an_absent_kernel_is_looked_for_again_after_a_while(own: Path) -> None:
 
 
 @pytest.mark.process
+def test_a_shipped_kernel_needs_no_compiler(compiled: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    kernels = KernelCache(mine, command=DEAD, shipped=compiled)
+    assert kernels.wait([HASH], 0)
+    assert called(kernels, [0, 3, 4, 0, 0]) == called(KernelCache(compiled), [0, 3, 4, 0, 0])
+    assert not mine.exists()
+    assert kernels.environment()["DELTABOOK_SHIPPED_KERNELS"] == str(compiled)
+
+
+def test_a_shipped_folder_that_others_can_write_is_not_used(own: Path, tmp_path: Path) -> None:
+    own.chmod(0o777)
+    kernels = KernelCache(tmp_path / "mine", command=DEAD, shipped=own)
+    assert kernels.get(HASH) is None
+    assert not kernels.wait([HASH], 60)
+    kernels.close()
+
+
 def test_linked_kernels_are_bounded(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_LINKED", 1)
     (path,) = own.glob("*/*.o")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.native.cache_folder import CacheFolder, compiler_key
-from runtime.native.errors import KernelFileError, UnsafeCacheError
+from runtime.native.tiers import KernelFileError, UnsafeCacheError
 
 A, B, C = (f"k_{letter * 32}" for letter in "abc")
 

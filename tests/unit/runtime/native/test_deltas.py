@@ -8,9 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from runtime.native.library import ahead, deltas, entries, hashing, ordered
-from runtime.native.ordered import OrderedIndex
+from runtime.native.ordered import Deltas, OrderedIndex
 from runtime.native.plain import store_wide
-from runtime.native.rooms import Deltas
 
 SUMS = 1
 WIDTH = 1 + 2 * SUMS

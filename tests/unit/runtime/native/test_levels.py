@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runtime.native import structures
 from runtime.native.cache import KernelCache
-from runtime.native.levels import Levels
+from runtime.native.indexes import Levels
 from runtime.native.library import levels as kernel
 from runtime.native.structures import Structure
 from runtime.native.tiers import plain_kernel

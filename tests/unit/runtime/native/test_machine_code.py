@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from runtime.native import machine, plain
-from runtime.native.errors import KernelSourceError
 from runtime.native.library import btree, dense, entries, hashing
 from runtime.native.machine_code import compile_source, literal_places
 from runtime.native.object_code import link, pack
-from runtime.native.tiers import plain_kernel
+from runtime.native.tiers import KernelSourceError, plain_kernel
 
 HEADER = """
 from math import sqrt

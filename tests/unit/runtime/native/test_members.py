@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from runtime.native import structures
+from runtime.native.indexes import Members
 from runtime.native.library import hashing, members
-from runtime.native.members import Members
 
 Key = tuple[int, ...]
 

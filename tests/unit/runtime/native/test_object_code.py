@@ -7,8 +7,8 @@ import ctypes
 import llvmlite.binding as llvm
 import pytest
 
-from runtime.native.errors import KernelFileError
 from runtime.native.object_code import link, pack, target_machine
+from runtime.native.tiers import KernelFileError
 
 TWICE = "define i64 @kernel(i64 %p) {\n %r = shl i64 %p, 1\n ret i64 %r\n}\n"
 UNKNOWN = "declare i64 @no_such_function(i64)\n" + TWICE.replace("shl i64 %p, 1", "call i64 @no_such_function(i64 %p)")

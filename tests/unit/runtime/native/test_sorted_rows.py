@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from runtime.native.cache import KernelCache
+from runtime.native.indexes import SortedRows
 from runtime.native.library import sorted_rows as kernel
-from runtime.native.sorted_rows import SortedRows
 from tests.generators.sorted_rows_rig import Change, SortedRowsRig, small_nodes
 
 LEAST, GREATEST = -(2**63), 2**63 - 1

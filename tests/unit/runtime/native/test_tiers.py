@@ -8,8 +8,7 @@ import traceback
 
 import pytest
 
-from runtime.native.errors import KernelSourceError
-from runtime.native.tiers import kernel_name, plain_kernel
+from runtime.native.tiers import KernelSourceError, kernel_name, plain_kernel
 
 ADD = """
 from runtime.native.plain import array, jit, root

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from deltabook.wire.results import FrameDecoder, encode_rows
 from runtime.compiler import NamedSelect
@@ -29,18 +30,30 @@ VIEWS = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP
 
 
 class Pool:
-    """Runs each call at once."""
+    """Runs each call at once, or never."""
+
+    def __init__(self, *, hangs: bool) -> None:
+        self._hangs = hangs
 
     def callInThreadWithCallback(self, on_result: Any, call: Any, *args: Any, **named: Any) -> None:
-        on_result(True, call(*args, **named))
+        if self._hangs:
+            return
+        try:
+            result = call(*args, **named)
+        except Exception:  # noqa: BLE001 (as a thread pool does)
+            on_result(False, Failure())  # type: ignore[no-untyped-call, unused-ignore]  # as below
+        else:
+            on_result(True, result)
 
 
 class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
+    hangs = False
+
     def callFromThread(self, call: Any, *args: Any) -> None:
         call(*args)
 
     def getThreadPool(self) -> Pool:
-        return Pool()
+        return Pool(hangs=self.hangs)
 
 
 class Source:
@@ -127,6 +140,23 @@ def test_a_claim_that_cannot_be_read_for_once_ends_nothing(tmp_path: Path, monke
     assert not (tmp_path / "beat").exists()
 
 
+def test_a_disk_that_hangs_holds_up_no_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim is looked at on another thread."""
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    reasons: list[str] = []
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, reasons.append)
+    monkeypatch.setattr(runtime.parts.spark, "_is_up", True)
+    connection = Connection()
+    runtime.parts.hub.subscribe(["volumes"], connection).catch_up()  # type: ignore[union-attr]  # there is room
+    connection.heard()
+    reactor.hangs = True
+    (tmp_path / "claim").unlink()
+    for _ in range(3):
+        runtime.beat()
+    assert (connection.heard(), reasons) == (["heartbeat"] * 3, [])
+
+
 def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By origin, with the figures that status lines carry."""
     monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
@@ -186,15 +216,29 @@ def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: p
     values = {"symbol": ["ACME"], "v": [1], "weight": [1]}
     row = pa.table([pa.array(values[each.name]).cast(each.type) for each in table.schema], schema=table.schema)
     runtime.on_update(Update(1, 1, {}, {"fast": row, "other": row}, {}))
-    ((shown, update, bodies),) = calls
-    assert bodies == {"fast": encode_rows(row)}
-    shown(update, bodies)
+    ((call, *arguments),) = calls
+    assert arguments[-1] == {"fast": encode_rows(row)}
+    call(*arguments)
     (frame,) = FrameDecoder().feed(b"".join(written))
     assert frame.rows is not None
     assert frame.rows.equals(row)
     runtime.parts.hub.unsubscribe(subscription)
     runtime.on_update(Update(2, 1, {}, {"fast": row}, {}))
-    assert calls[1][2] == {}, "nobody follows it any more"
+    assert calls[1][-1] == {}, "nobody follows it any more"
+
+
+def test_a_version_reaches_the_hub_before_it_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is durable: Spark does not give it again if the comparison takes long, or the process is ending."""
+    monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
+    versions: list[int] = []
+    monkeypatch.setattr(runtime.parts.agreement, "published", lambda _: versions.append(runtime.parts.hub.version))
+    published: Any = SimpleNamespace(
+        from_epoch=0, to_epoch=1, changes={}, failed={}, footer=Footer(0, 1), program=None, seconds=0.1
+    )
+    runtime.on_published(published)
+    assert versions == [1]
 
 
 @pytest.mark.parametrize("is_taken", [True, False])

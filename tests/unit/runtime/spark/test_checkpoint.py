@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.spark.beginning import committed_epoch
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 
 def batch(checkpoint: Path, number: int, epoch: int, *, committed: bool = True) -> Path:

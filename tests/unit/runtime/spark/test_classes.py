@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.spark.classes import QUICK_JAVA, archive_path, java_options
-from runtime.spark.java import JavaHome
+from runtime.spark.java import QUICK_JAVA, JavaHome, archive_path, java_options
 
 
 def _java(folder: Path, release: str) -> JavaHome:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.spark.interpreter import quick_python
+from runtime.spark.session import quick_python
 
 SAYS = "import os, sys; print(sys.executable, os.environ.get('PYTHONPATH'), *sys.argv[1:], sep='|')"
 

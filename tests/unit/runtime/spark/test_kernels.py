@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.native.cache import KernelCache, KernelStatus
-from runtime.native.kernels import Kernels
+from runtime.native.tiers import Kernels
 from runtime.spark.kernels import LoadedKernels, request_kernels, worker_kernels
 from runtime.views.routing import payload_sources
 from runtime.views.shard import ShardState

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from runtime.epochs import Segment
 from runtime.spark import processor
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.planning import Span, shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.reading import BROKEN, TICK

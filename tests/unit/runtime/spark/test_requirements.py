@@ -11,7 +11,7 @@ from runtime.compiler import NamedSelect
 from runtime.service.config import LiveConfig
 from runtime.service.live import LiveRuntime
 from runtime.spark import requirements
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.java import JavaNotFoundError
 from tests.generators.reader_lab import FeedInHand, QueueReactor
 

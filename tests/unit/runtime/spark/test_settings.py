@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 from runtime.spark.settings import SILENT_SECONDS, check_config, spark_settings
 
 LOCAL = SparkConfig()
@@ -64,6 +63,14 @@ def test_executors_have_the_kernel_cache_of_the_driver() -> None:
     assert found["spark.executorEnv.DELTABOOK_KERNEL_CACHE"] == "/var/lib/deltabook/kernels"
     assert found["spark.executorEnv.DELTABOOK_NATIVE"] == "on"
     assert not any(name.startswith("spark.executorEnv.") for name in spark_settings(LOCAL, PLACE, kernels))
+
+
+def test_executors_start_like_the_driver() -> None:
+    """With the archive of classes, and with a Python that reads no zip archives."""
+    found = spark_settings(CLUSTER, PLACE, java_options="-XX:SharedArchiveFile=/a.jsa", python="/run/python")
+    assert found["spark.driver.defaultJavaOptions"] == "-XX:SharedArchiveFile=/a.jsa"
+    assert found["spark.executor.defaultJavaOptions"] == "-XX:SharedArchiveFile=/a.jsa"
+    assert found["spark.pyspark.python"] == "/run/python"
 
 
 def test_nothing_listens_beyond_loopback_unless_it_is_told_to() -> None:

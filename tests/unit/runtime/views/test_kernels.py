@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
-from runtime.native.kernels import await_kernels
+from runtime.native.tiers import await_kernels
 from runtime.plan import Col, Key, Map, Sum
 from runtime.views.code import kernel_code
 from runtime.views.preaggregate import Preaggregation

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from runtime.engine.ingest import CommitterThread, EpochWriter, Sections
-from runtime.epochs import LOCAL_DISK, Cut, Disk, EpochLogReader, LocalDisk
+from runtime.epochs import LOCAL_DISK, Cut, Disk, EpochLogReader, Footer, LocalDisk
 from runtime.state import MemoryStore, PersistedList, SqliteStore, Store
 from runtime.state.stores import Edit
 from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, footers, trace_adaptor
@@ -97,6 +97,28 @@ def test_sections_are_made_by_the_committer(tmp_path: Path) -> None:
     segment = EpochLogReader(tmp_path / "epochs").read(0)
     assert seen == ["committer"]
     assert [section.name for section in segment.footer.sections] == ["view/v"]
+
+
+def test_the_rows_of_an_epoch_are_handed_on_once_it_is_durable(tmp_path: Path) -> None:
+    writer = opened(tmp_path, SqliteStore(tmp_path / "state.db"))
+    log = EpochLogReader(tmp_path / "epochs")
+    seen: list[tuple[int, dict[str, pa.Table]]] = []
+
+    def on_rows(footer: Footer, sections: Mapping[str, Sequence[pa.RecordBatch]]) -> None:
+        assert log.latest() == footer.to_epoch
+        seen.append((footer.to_epoch, {name: pa.Table.from_batches(batches) for name, batches in sections.items()}))
+
+    writer.on_rows = on_rows
+    writer.add(rows(3), 1)
+    writer.add_sections(Sections(0, lambda: {"view/v": tuple(rows(7).values()), "view/none": ()}))
+    writer.seal({})
+    writer.seal({})
+    writer.close()
+    segment = log.read(0)
+    assert [epoch for epoch, _ in seen] == [0, 1]
+    assert seen[0][1] == {section.name: segment.rows(section.name) for section in segment.footer.sections}
+    assert "view/v" in seen[0][1]
+    assert seen[1][1] == {}
 
 
 def test_edits_are_encoded_while_the_segment_is_written(tmp_path: Path) -> None:

@@ -206,6 +206,13 @@ def test_the_end_of_a_feed_ends_its_last_request(tmp_path: Path) -> None:
     assert [f.messages for f in footers(tmp_path)] == [7]
 
 
+def test_epochs_seal_how_far_the_feed_is(tmp_path: Path) -> None:
+    """By its last message of any kind; its end is not sealed."""
+    lab = IngestLab(tmp_path, [(ListSource(0, feed(6, per_request=2)), feed_adaptor)], epoch_messages=2)
+    assert lab.run() == "finished"
+    assert [f.watermarks for f in footers(tmp_path)] == [{"trades": 0}, {"trades": 1}, {"trades": 2}]
+
+
 def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     lab = IngestLab(tmp_path, [(ListSource(0, trace(20), range(10, 200, 10), ends=False), trace_adaptor)], workers=4)

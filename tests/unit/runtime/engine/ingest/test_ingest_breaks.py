@@ -141,10 +141,11 @@ def test_a_control_record_closes_the_epoch_whatever_is_in_it(tmp_path: Path) -> 
     lab = IngestLab(tmp_path, [(ListSource(0, data, ends=False, at=at_sequence(data)), feed_adaptor)])
     lab.start()
     lab.settle()
-    sealed: queue.SimpleQueue[int] = queue.SimpleQueue()
+    sealed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     for record in (b"one", b"two"):
         lab.ingest.seal_control(record, sealed.put)
     first, second = (sealed.get(timeout=WAIT_SECONDS) for _ in range(2))
+    assert first is not None
     assert second == first + 1
     lab.close()
     found = footers(tmp_path)
@@ -159,7 +160,9 @@ def test_a_control_record_closes_the_epoch_whatever_is_in_it(tmp_path: Path) -> 
 def test_after_the_end_there_are_no_control_records(tmp_path: Path) -> None:
     lab = IngestLab(tmp_path, [(ListSource(0, trace(5)), trace_adaptor)])
     assert lab.run() == "finished"
-    lab.ingest.seal_control(b"late", lambda _: pytest.fail("sealed"))
+    answers: list[int | None] = []
+    lab.ingest.seal_control(b"late", answers.append)
+    assert answers == [None]
     assert not any(footer.control for footer in footers(tmp_path))
 
 

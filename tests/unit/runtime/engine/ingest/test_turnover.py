@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.engine.ingest import Ingest, IngestConfig, Origin
+from runtime.engine.ingest import Ingest, IngestConfig, InlineCommitter, OnSealed, Origin
 from runtime.engine.ingest.formatting import Formatting
 from runtime.formats import InputFormatter, RawBuffer
 from runtime.plan import Column, Relation
@@ -69,6 +69,7 @@ class Turning:
         )
         self.kept = self.lab.writer.space.get_or_create(PersistedDictionary, "extras", KEPT)
         self.sealed: list[tuple[str, int]] = []
+        self.refused: list[str] = []
 
     def begin(self, number: int) -> None:
         self.lab.ingest.begin_origin(
@@ -82,8 +83,8 @@ class Turning:
             f"extra-{number}", self.at_cut(lambda: self.kept.pop(str(number), None)), self.told(f"{told} {number}")
         )
 
-    def told(self, what: str) -> Callable[[int], None]:
-        return lambda epoch: self.sealed.append((what, epoch))
+    def told(self, what: str) -> OnSealed:
+        return lambda epoch: self.refused.append(what) if epoch is None else self.sealed.append((what, epoch))
 
     @staticmethod
     def at_cut(change: Callable[[], object]) -> Callable[[], Mapping[str, pa.RecordBatch]]:
@@ -174,6 +175,63 @@ def test_each_change_is_made_once_at_an_epoch_of_its_own(tmp_path: Path, seed: i
     assert [int(what) for what, _ in turning.sealed] == made
     epochs = [epoch for _, epoch in turning.sealed]
     assert epochs == sorted(set(epochs))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_change_is_answered_once_whenever_the_input_ends(tmp_path: Path, seed: int) -> None:
+    """With its epoch if it was made, otherwise with none: its caller waits for either."""
+    turning = Turning(tmp_path, seed, ends=True)
+    made: list[int] = []
+    wanted = 0
+
+    def ask() -> None:
+        nonlocal wanted
+        turning.lab.ingest.at_cut(turning.at_cut(partial(made.append, wanted)), turning.told(str(wanted)))
+        wanted += 1
+
+    turning.lab.ingest.start()
+    while turning.stepper.step():
+        if wanted < 30 and turning.chance.random() < (0.2 if turning.source.delivered.is_set() else 0.02):
+            ask()
+    assert turning.lab.listener.outcomes.get_nowait() == "finished"
+    ask()
+    turning.lab.close()
+    ask()
+    assert [int(what) for what, _ in turning.sealed] == made
+    assert sorted([*made, *map(int, turning.refused)]) == list(range(wanted))
+    assert turning.refused[-2:] == [str(wanted - 2), str(wanted - 1)]
+
+
+class LateCommitter(InlineCommitter):
+    """Makes a commit only when it is waited for."""
+
+    def __init__(self) -> None:
+        self._commits: list[Callable[[], None]] = []
+
+    def begin(self, commit: Callable[[], None]) -> None:
+        self._commits.append(commit)
+
+    def settle(self) -> None:
+        while self._commits:
+            self._commits.pop()()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_change_is_of_the_epoch_behind_the_newest_however_late_that_is_committed(tmp_path: Path, seed: int) -> None:
+    """A reader keeps this number as its first epoch."""
+    turning = Turning(tmp_path, seed, ends=False, epoch_messages=3)
+    turning.lab.writer._committer = LateCommitter()
+    expected: list[int] = []
+    turning.lab.ingest.start()
+    wanted = 0
+    while turning.stepper.step():
+        if turning.source.opened.is_set() and wanted < 8 and turning.chance.random() < 0.1:
+            change = turning.at_cut(lambda: expected.append(turning.lab.writer.epoch + 1))
+            turning.lab.ingest.at_cut(change, turning.told(""))
+            wanted += 1
+    turning.finish()
+    assert [epoch for _, epoch in turning.sealed] == expected
+    assert len(expected) == wanted == 8
 
 
 @pytest.mark.parametrize("seed", range(25))

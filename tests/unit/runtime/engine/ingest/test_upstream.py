@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from runtime.upstreams import Symbols
-from tests.generators.upstream_lab import MainRuntime, UpstreamRun, bid
+from tests.generators.streams_lab import program_of, stream_rows
+from tests.generators.upstream_lab import MainRuntime, UpstreamRun, bid, trade
 
 
 def rows(*given: tuple[object, ...]) -> Counter[tuple[object, ...]]:
@@ -119,3 +120,58 @@ def test_a_tree_names_every_feed(tmp_path: Path) -> None:
     assert top.rows() == rows(bid(1))
     top.stop()
     middle.stop()
+
+
+STREAM = program_of("CREATE STREAM s AS SELECT t, match_id FROM trades;")
+
+
+def test_streams_wait_for_the_slowest_feed_of_an_upstream(tmp_path: Path) -> None:
+    """The upstream seals how far it is: its newest trade may be of its fastest feed."""
+    up = UpstreamRun(tmp_path / "a")
+    main = MainRuntime(tmp_path / "m", [("a", tmp_path / "a")], streams=STREAM)
+    up.seal(trade(1, t=20), watermarks={"trades": 10})
+    main.cut()
+    up.seal(trade(2, t=12), watermarks={"trades": 15})
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == [(12, 2)]
+    up.seal(bid(1), watermarks={"trades": 30})  # no trade, and yet it is further
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == [(12, 2), (20, 1)]
+    assert main.writer.dead_letters == 0
+    main.stop()
+
+
+def test_an_upstream_that_does_not_know_how_far_it_is_is_waited_for(tmp_path: Path) -> None:
+    """As before the first message of one of its feeds."""
+    up = UpstreamRun(tmp_path / "a")
+    main = MainRuntime(tmp_path / "m", [("a", tmp_path / "a")], streams=STREAM)
+    up.seal(trade(1, t=20), watermarks={})
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == []
+    main.stop()
+
+
+def test_an_upstream_of_an_earlier_release_is_as_far_as_its_newest_trade(tmp_path: Path) -> None:
+    up = UpstreamRun(tmp_path / "a")
+    main = MainRuntime(tmp_path / "m", [("a", tmp_path / "a")], streams=STREAM)
+    up.seal(trade(1, t=20))
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == [(20, 1)]
+    up.seal(trade(2, t=30), watermarks={"trades": 25})  # it was upgraded
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == [(20, 1)]
+    main.stop()
+
+
+def test_a_snapshot_has_the_watermarks_of_its_epoch(tmp_path: Path) -> None:
+    up = UpstreamRun(tmp_path / "a")
+    up.seal(trade(1, t=20), watermarks={"trades": 10})
+    up.seal(bid(1), watermarks={"trades": 11})
+    up.retire()
+    main = MainRuntime(tmp_path / "m", [("a", tmp_path / "a")], streams=STREAM)
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == []
+    up.seal(bid(2), watermarks={"trades": 20})
+    main.cut()
+    assert stream_rows(tmp_path / "m", "s") == [(20, 1)]
+    main.stop()

@@ -122,6 +122,20 @@ def test_late_rows_are_dead_letters(tmp_path: Path) -> None:
     assert lab.streams.figures["s"].late == lab.writer.dead_letters == 1
 
 
+def test_rows_appended_to_a_source_are_read_by_the_next_start(tmp_path: Path) -> None:
+    """The end of a source completes what waits; it is no watermark behind which all later rows are late."""
+    text = (
+        "CREATE STREAM s AS SELECT window_end AS t, SUM(n) AS n FROM ticks GROUP BY TUMBLE(t, INTERVAL 10 NANOSECONDS)"
+    )
+    program = program_of(text, [TICK_INPUT])
+    first, rest = ticks((3, 1), (12, 2)), ticks((14, 4), (25, 8))
+    for data, expected in ((first, [(10, 1), (20, 2)]), (first + rest, [(10, 1), (20, 2), (20, 4), (30, 8)])):
+        lab = StreamsLab(tmp_path, {"ticks": (ListSource(0, data), tick_adaptor)}, program)
+        assert lab.run() == "finished"
+        assert [(t, int(n)) for t, n in stream_rows(tmp_path, "s")] == expected
+    assert lab.writer.dead_letters == 0
+
+
 def test_lateness_lets_rows_come_later(tmp_path: Path) -> None:
     program = program_of("CREATE STREAM s LATENESS INTERVAL 20 NANOSECONDS AS SELECT t, n FROM ticks", [TICK_INPUT])
     data = ticks((10, 1), (20, 2), (5, 3), (30, 4))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
-from deltabook.wire.catalogue import AddViews, NewView
+from deltabook.wire.catalogue import AddViews, NewStream, NewView
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, AskLimits, CostlyError, GoneError, TooManyError, asker
+from runtime.service.asking import GoneError, TooManyError
 from runtime.service.errors import CatalogueError
+from runtime.service.sandbox import AskError, AskLimits, CostlyError, Worker
 from tests.generators.reader_lab import ReaderLab
 
 FEED = (
@@ -117,8 +121,16 @@ def test_no_more_questions_than_may_be_asked_at_a_time(lab: ReaderLab) -> None:
 class Slow(ReaderLab):
     """A runtime whose questions run on threads, and whose clock moves."""
 
-    def __init__(self, *given: Any, **config: Any) -> None:
-        super().__init__(*given, **config)
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, files: Path, **config: Any) -> None:
+        super().__init__(directory, monkeypatch, files, **config)
+        self.answering: list[Worker] = []
+        answer = Worker.answer
+
+        def noted(worker: Worker, *given: Any) -> Any:
+            self.answering.append(worker)
+            return answer(worker, *given)
+
+        monkeypatch.setattr(Worker, "answer", noted)
         from twisted.internet import threads
         from twisted.python.threadpool import ThreadPool
 
@@ -127,51 +139,114 @@ class Slow(ReaderLab):
         asker: Any = self.runtime.parts.asker
         asker._in_thread = lambda call: threads.deferToThreadPool(self.reactor, self.pool, call)
 
-    def refused(self, sql: str, gone: Deferred[Any] | None = None) -> BaseException:
-        """Why a question is not answered, which takes some turns of the clock."""
+    def asked(self, sql: str, gone: Deferred[Any] | None = None) -> list[Any]:
+        """Ask a question; what comes of it is put into the list."""
         found: list[Any] = []
         asked: Deferred[Any] = Deferred.fromCoroutine(self.runtime.parts.asker.ask(sql, None, gone))
         asked.addBoth(found.append)
-        if gone is not None:
-            gone.callback(None)
+        return found
+
+    def until_ended(self, found: list[Any], turn_s: float = 0.05) -> Any:
+        """What a question has ended with, which takes some turns of the clock."""
         until = time.monotonic() + 30
         while not found and time.monotonic() < until:
             self.reactor.turn(0.01)
-            self.reactor.advance(0.05)
+            self.reactor.advance(turn_s)
+        return found[0].value if isinstance(found[0], Failure) else found[0]
+
+    def stop(self) -> None:
+        super().stop()
         self.pool.stop()
-        error: BaseException = found[0].value
-        return error
 
 
 LONG = "SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range % 7 = b.range % 5"
 
 
-def test_a_question_that_takes_too_long_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=1.0))
-    error = lab.refused(LONG)
+    found = lab.asked(LONG)
+    lab.until(lambda: bool(lab.answering))
+    (killed,) = lab.answering
+    error = lab.until_ended(found)
     assert isinstance(error, CostlyError)
     assert str(error) == "expected an answer within 1 s, was a question that takes longer"
+    assert killed._process.returncode == -signal.SIGKILL
     assert lab.runtime.parts.asker.running == 0
+    assert [column.to_pylist() for column in lab.until_ended(lab.asked("SELECT 1"), 0.0)[1].table.columns] == [[1]]
     lab.stop()
 
 
-def test_a_question_nobody_waits_for_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
-    assert str(lab.refused(LONG, Deferred())) == "nobody waits for the answer any more"
+    gone: Deferred[Any] = Deferred()
+    found = lab.asked(LONG, gone)
+    lab.until(lambda: bool(lab.answering))
+    gone.callback(None)
+    assert str(lab.until_ended(found)) == "nobody waits for the answer any more"
     lab.stop()
 
 
-def test_a_question_for_which_the_process_grows_too_much_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DuckDB's own limit does not count what an expression makes."""
-    sizes = iter((1 << 30, 2 << 30, 4 << 30))
-    monkeypatch.setattr(asker, "resident_bytes", lambda: next(sizes, 5 << 30))
-    lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0, growth_bytes=2 << 30))
-    error = lab.refused(LONG)
+def test_a_killed_process_costs_its_question_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
+    found, other = lab.asked(LONG), list[Any]()
+    lab.until(lambda: bool(lab.answering))
+    (killed,) = lab.answering
+    other = lab.asked("SELECT COUNT(*) FROM range(5)")
+    os.kill(killed.pid, signal.SIGKILL)
+    error = lab.until_ended(found, 0.0)
     assert isinstance(error, CostlyError)
-    assert str(error) == "expected a question for which the process grows by at most 2048 MiB, was one that needs more"
+    assert "was its end by SIGKILL" in str(error)
+    assert lab.until_ended(other, 0.0)[1].table.num_rows == 1
+    say(lab, *FEED[0], lots=5)
+    assert lab.until_ended(lab.asked("SELECT SUM(volume) AS v FROM bids"), 0.0)[1].table.to_pylist() == [{"v": 5}]
     lab.stop()
+
+
+def test_a_stop_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
+    found = [lab.asked(LONG) for _ in range(2)]
+    lab.until(lambda: len(lab.answering) == 2)
+    workers = lab.answering
+    lab.runtime.parts.asker.stop()
+    assert [str(lab.until_ended(each)) for each in found] == ["the runtime stops"] * 2
+    assert not any(worker.is_ready for worker in workers)
+    assert all(worker._process.returncode is not None for worker in workers)
+    lab.stop()
+
+
+def test_the_time_of_a_question_is_that_of_its_epoch(lab: ReaderLab) -> None:
+    """A question about an epoch has the same answer whenever it is asked."""
+    times = {}
+    assert ask(lab, "SELECT now()")[1] == [(None,)]
+    for lines, lots in zip(FEED[:2], (5, 8), strict=True):
+        say(lab, *lines, lots=lots)
+        epoch, rows = ask(lab, "SELECT epoch_us(now())")
+        times[epoch] = rows
+    assert len(times) == 2
+    assert {epoch: ask(lab, "SELECT epoch_us(now())", epoch)[1] for epoch in times} == times
+    lab.stop()
+
+
+def test_a_name_of_with_hides_a_relation_in_its_scope_alone(lab: ReaderLab) -> None:
+    say(lab, *FEED[0], lots=5)
+    sql = "SELECT volume, y FROM bids, (WITH bids AS (SELECT 7 AS y) SELECT * FROM bids) AS z"
+    assert ask(lab, sql)[1] == [(5, 7)]
+    lab.stop()
+
+
+def test_a_stream_at_an_epoch_before_a_restart(lab: ReaderLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = NewStream("large", "SELECT t, volume FROM trades WHERE volume >= 5")
+    lab.wait(lab.control.add(AddViews(streams=(large,))))
+    lab.feed.say(*[f"{number},{number * 10},0,0,T,{number},100,ACME" for number in range(1, 9)])
+    lab.until(lambda: bool(lab.rows("large")))
+    epoch, rows = ask(lab, "SELECT * FROM large")
+    assert rows
+    lab.feed.say(*[f"{number},{number * 10},0,0,T,{number},100,ACME" for number in range(9, 12)])
+    lab.until(lambda: len(ask(lab, "SELECT * FROM large")[1]) > len(rows))
+    lab.stop()
+    again = ReaderLab(tmp_path / "run", monkeypatch, tmp_path)
+    assert ask(again, "SELECT * FROM large", epoch) == (epoch, rows)
+    again.stop()
 
 
 def test_so_much_is_read_for_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

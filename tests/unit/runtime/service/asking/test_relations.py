@@ -12,9 +12,9 @@ import pytest
 
 from runtime.compiler import Column, Relation
 from runtime.epochs.retention import retire_epochs
-from runtime.service.asking.errors import CostlyError, GoneError
+from runtime.service.asking import GoneError
 from runtime.service.asking.relations import RelationsAtEpochs
-from runtime.service.asking.sandbox import Cancel
+from runtime.service.sandbox import Cancel, CostlyError
 from tests.unit.runtime.epochs.test_snapshots import Log
 
 R = Relation("r", (Column("a", "int64"), Column("weight_", "string", nullable=True)))

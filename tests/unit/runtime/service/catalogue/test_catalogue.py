@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.task import Clock
 
 from runtime.compiler import Column, Linear, NamedSelect, Program, Relation, SqlError, compile_program, decode_program
+from runtime.engine.ingest import OnSealed
 from runtime.service.catalogue.catalogue import Catalogue
 from runtime.service.errors import CatalogueError, UnknownViewError
 from runtime.views.registry import LOWERING
@@ -27,7 +27,7 @@ class Lab:
 
     def __init__(self, most_views: int = 4, **options: Any) -> None:
         self.reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
-        self.records: list[tuple[bytes, Callable[[int], None]]] = []
+        self.records: list[tuple[bytes, OnSealed]] = []
         self.catalogue = Catalogue(
             self.reactor,
             compile_program([view("first")], [R]),
@@ -99,6 +99,18 @@ def test_what_is_refused_leaves_everything_as_it_was() -> None:
     added = outcome(lab.catalogue.add([view("second")]))
     lab.seal(2)
     assert added == [2]
+
+
+def test_a_change_that_is_not_sealed_any_more_fails_and_so_do_those_behind_it() -> None:
+    """The input has ended: none may wait for the other's lock for ever."""
+    lab = Lab()
+    found = [outcome(lab.catalogue.add([view("second")])), outcome(lab.catalogue.drop("first"))]
+    for _ in found:
+        lab.records.pop(0)[1](None)
+    for (failed,) in found:
+        assert isinstance(failed.value, CatalogueError)
+        assert "expected a feed that is being read" in str(failed.value)
+    assert names(lab.catalogue.program) == ["first"]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a,b", "Upper", "a" * 101, 'a"b'])

@@ -12,7 +12,8 @@ import pytest
 
 from deltabook.wire.service import Answered, AnsweredColumn
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, CostlyError, GoneError, Rows, TooManyError
+from runtime.service.asking import GoneError, TooManyError
+from runtime.service.sandbox import AskError, CostlyError, Rows
 from tests.generators.results_lab import Answered as Reply
 from tests.generators.results_lab import ResultsLab
 

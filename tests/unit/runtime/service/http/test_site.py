@@ -4,13 +4,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionLost
+from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from deltabook.wire.access import Access
+from deltabook.wire.access import Access, PortSecurity
 from deltabook.wire.service import RuntimeStatus, Statistics
 from runtime.service.http import SiteLimits
+from tests.generators.certificates import make_certificate
 from tests.generators.results_lab import ResultsLab, parsed
 
 PATHS = (
@@ -19,6 +26,10 @@ PATHS = (
 )
 TOKEN = "0123456789abcdef"
 BEARER = f"Authorization: Bearer {TOKEN}\r\n"
+
+
+class Transport(StringTransport):
+    def setTcpNoDelay(self, enabled: bool) -> None: ...
 
 
 def test_the_status_is_what_the_runtime_says() -> None:
@@ -289,6 +300,40 @@ def test_no_clock_of_a_request_runs_between_two_of_them() -> None:
         lab.clock.advance(29)
     assert transport.value().count(b"HTTP/1.1 200 OK") == 3
     assert not transport.disconnecting
+
+
+def test_a_connection_that_is_kept_alive_rests_longer_than_a_request_may_take() -> None:
+    """Requests of one piece are answered within the call: no clock may remain of them."""
+    lab = ResultsLab(limits=SiteLimits(idle_s=99, request_s=30))
+    protocol, transport = lab.connect()
+    for _ in range(3):
+        protocol.dataReceived(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        lab.clock.advance(31)
+    assert transport.value().count(b"HTTP/1.1 ") == transport.value().count(b"HTTP/1.1 200 OK") == 3
+    assert not transport.disconnecting
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_connection_without_a_handshake_ends_once(tmp_path: Path, is_refused: bool, is_closed: bool) -> None:
+    """A probe of the port closes its connection, or says nothing: then TLS has no state left for a later abort."""
+    certificate, key = make_certificate(tmp_path)
+    tls = PortSecurity(tls_cert=str(certificate), tls_key=str(key)).context_factory()
+    lab = ResultsLab(limits=SiteLimits(connections=1, idle_s=10))
+    if is_refused:
+        lab.connect()
+    address: Any = IPv4Address("TCP", "127.0.0.1", 1)
+    transport: Any = Transport(peerAddress=address)
+    protocol = TLSMemoryBIOFactory(tls, False, lab.site, lab.clock).buildProtocol(address)
+    protocol.makeConnection(transport)
+    lost = Failure(ConnectionLost())
+    if is_closed:
+        protocol.connectionLost(lost)
+    lab.clock.pump([1] * 11)
+    assert transport.disconnected is not is_closed
+    if not is_closed:
+        protocol.connectionLost(lost)
+    lab.clock.pump([1] * 100)
 
 
 def test_bytes_behind_an_endless_request_end_nothing() -> None:

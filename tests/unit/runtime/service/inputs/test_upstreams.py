@@ -92,6 +92,23 @@ def test_a_quiet_market_is_told_from_an_upstream_that_is_gone(tmp_path: Path) ->
     assert lab.state(time_ns=1) == "reading", "whatever its clock says"
 
 
+def test_an_upstream_whose_disk_hangs_is_silent_and_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    lab.take()
+    assert lab.state(time_ns=1) == "reading"
+    hanging: list[Callable[[], Any]] = []
+
+    def hang(call: Callable[[], Any]) -> Deferred[Any]:
+        hanging.append(call)
+        return Deferred()
+
+    monkeypatch.setattr(lab.upstreams, "_in_thread", hang)
+    assert [lab.state(time_ns=second) for second in range(2, 13)][-2:] == ["reading", "silent"]
+    assert len(hanging) == 1, "one read at a time"
+
+
 @pytest.mark.parametrize(
     ("given", "kept", "said"),
     [

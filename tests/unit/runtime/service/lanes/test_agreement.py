@@ -118,6 +118,20 @@ def test_views_of_one_lane_are_not_compared(tmp_path: Path) -> None:
     assert lab.agreement.comparisons == 0
 
 
+def test_an_error_of_a_comparison_ends_neither_the_version_nor_later_comparisons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    lab.publish({"v": rows(1)}, {"v": checksum(1)})
+    with monkeypatch.context() as patched:
+        patched.setattr("runtime.service.lanes.agreement.changes_checksum", lambda *_: 1 // 0)
+        lab.publish({"v": rows(2)}, {"v": checksum(1, 2)})
+    assert lab.agreement.of("v") == ViewAgreement("equal", 1)
+    lab.publish({"v": rows(3)}, {"v": checksum(1, 2, 3)})
+    lab.publish({"v": rows(4)}, {"v": checksum(1, 2, 3, 4)})
+    assert (lab.agreement.of("v"), lab.agreement.differences) == (ViewAgreement("equal", 4), 0)
+
+
 def test_a_restart_sums_up_what_is_published(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.publish({"v": rows(1, 2)}, {"v": checksum(1, 2)})

@@ -13,8 +13,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from runtime.epochs import ResultLog
 from runtime.service.lanes.spark import SparkHost
-from runtime.spark.config import SparkConfig
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkConfig, SparkLaneError
 
 CLUSTER = SparkConfig(master="spark://127.0.0.1:1")
 waits: list[float] = []

@@ -20,7 +20,7 @@ from runtime.service.http.routes import Refusal
 from runtime.service.http.views import shown_view
 from runtime.service.live import LiveRuntime
 from runtime.service.subscriptions import Listener, Message, Start
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 from runtime.spark.lane import Published
 from tests.generators.reader_lab import FeedInHand, QueueReactor
 

@@ -86,6 +86,8 @@ def test_rows_of_readers_are_streams(tmp_path: Path, files: Path, monkeypatch: p
         lab.drop("b")
     with pytest.raises(SqlError, match="expected a new name for the stream, was 'b', which is taken"):
         add(lab, NewStream("b", "SELECT t FROM trades"))
+    with pytest.raises(SqlError, match="was 'epoch_time', which is taken"):  # every epoch has rows of it
+        add(lab, NewStream("epoch_time", "SELECT t FROM trades"))
     lab.stop()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runtime.compiler import SqlError
-from runtime.service.asking import AskError, CostlyError, GoneError, TooManyError
+from runtime.service.asking import GoneError, TooManyError
 from runtime.service.errors import ServiceError
 from runtime.service.postgres.errors import PostgresError, explained
+from runtime.service.sandbox import AskError, CostlyError
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from twisted.internet.defer import Deferred
 
 from deltabook.wire.readers import FileConnection, NewColumn, NewReader, RowsKept, SocketConnection
 from runtime.compiler import SqlError
@@ -110,6 +111,22 @@ def test_dropping_takes_the_rows_away_and_the_name_can_be_given_again(begin: Beg
     again.until(lambda: again.state("prices").state == "ended" and again.rows("totals") == totals(ROWS))
 
 
+def test_very_many_rows_leave_in_several_epochs(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.service.readers.readers._MOST_LEAVING_ROWS", ROWS // 3)
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.until(lambda: lab.state("prices").state == "ended")
+    lab.seal()
+    before = lab.runtime.epoch
+    _, changed = lab.drop("prices")
+    assert changed.epoch == before + 1 + 4, "one in which it stops, and four for a third and the rest"
+    assert lab.state("prices") is None
+    again = begin()
+    again.add(file_reader("prices", "prices.csv"))
+    again.view("totals", PRICES)
+    again.until(lambda: again.state("prices").state == "ended" and again.rows("totals") == totals(ROWS))
+
+
 def test_rows_may_stay(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
@@ -195,6 +212,8 @@ def test_one_that_fails_says_why_and_others_go_on(begin: Begin, files: Path) -> 
         (file_reader("a\n", "prices.csv"), "lower-case"),
         (file_reader("feed", "prices.csv"), "taken"),
         (file_reader("x", "prices.csv", relation="bids"), "'bids', which is taken"),
+        (file_reader("epoch_time", "prices.csv"), "'epoch_time', which is taken"),
+        (file_reader("x", "prices.csv", relation="touches"), "'touches', which is taken"),
         (file_reader("x", "prices.csv", columns=()), "columns of x"),
         (file_reader("x", "prices.csv", columns=(*COLUMNS, COLUMNS[0])), "differ"),
         (file_reader("x", "prices.csv", columns=(NewColumn("a b", "int64"),)), "columns of x"),
@@ -216,9 +235,9 @@ def test_one_that_fails_says_why_and_others_go_on(begin: Begin, files: Path) -> 
         (NewReader("x", SocketConnection("h", 1), "orderbook", options={"tick_units": "0"}), "at least 1"),
     ],
     ids=[
-        "capital", "newline", "feed", "market", "none", "twice", "blank", "above", "outside", "link", "missing",
-        "directory", "nul", "format", "option", "adaptor", "time", "both", "plain", "feed-format", "feed-columns",
-        "feed-option", "tick",
+        "capital", "newline", "feed", "market", "epochs", "touches", "none", "twice", "blank", "above", "outside",
+        "link", "missing", "directory", "nul", "format", "option", "adaptor", "time", "both", "plain", "feed-format",
+        "feed-columns", "feed-option", "tick",
     ],
 )  # fmt: skip
 def test_what_is_refused_changes_nothing(begin: Begin, files: Path, tmp_path: Path, wanted: Any, said: str) -> None:
@@ -278,6 +297,65 @@ def test_a_full_disk_holds_readers_back(begin: Begin) -> None:
     assert lab.rows("totals") == Counter()
     lab.runtime.on_full(False)
     lab.until(lambda: lab.rows("totals") == totals(ROWS))
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_reader_is_paused_as_all_others_whatever_changes_while_it_is_added(begin: Begin, is_full: bool) -> None:
+    lab = begin()
+    while lab.reactor.turn(0.0):
+        pass
+    readers = lab.runtime.parts.readers
+    lab.runtime.on_full(not is_full)
+    added = Deferred.fromCoroutine(readers.add(file_reader("prices", "prices.csv")))
+    assert lab.reactor.turn(), "it has been tried out"
+    assert lab.reactor.turn(), "its epoch has been cut, so that its gate has been made"
+    assert "prices" not in readers.gates()
+    lab.runtime.on_full(is_full)
+    lab.wait(added)
+    assert readers.gates()["prices"]._is_shut is is_full
+    lab.runtime.on_full(False)
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+
+
+def test_a_clean_stop_is_not_undone_when_there_is_room_again(
+    tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is read after its last epoch is lost with the process, or delays it."""
+    lab = ReaderLab(tmp_path / "run", monkeypatch, files)
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.runtime.on_full(True)
+    stopped = lab.runtime.stop()
+    lab.runtime.on_full(False)
+    assert lab.runtime.parts.inputs.is_paused
+    assert lab.runtime.parts.readers.gates()["prices"]._is_shut
+    lab.runtime.hurry()
+    lab.wait(stopped)
+
+
+def test_after_the_end_of_the_feed_changes_are_refused_and_results_are_served(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+    lab.feed.say(*FEED)
+    lab.feed.finish()
+    lab.until(lambda: lab.runtime.figures()["feed_ended"] == 1)
+    for change in (
+        lambda: lab.view("other", PRICES),
+        lambda: lab.add(file_reader("more", "prices.csv", relation="more")),
+        lambda: lab.wait(lab.control.drop("totals", 1.0)),
+        lambda: lab.drop("prices", rows="stay"),
+    ):
+        with pytest.raises(CatalogueError, match="expected a feed that is being read, was one that has ended"):
+            change()
+    assert (lab.rows("bid_volume"), lab.rows("totals")) == (Counter({("ACME", 5): 1}), totals(ROWS))
+    assert lab.runtime.figures()["disconnected"] == 0
+    lab.runtime.beat()
+    assert lab.runtime.parts.hub.held_lanes == frozenset(), "subscribers get the last changes"
+    again = begin()
+    assert again.state("prices").views == ("totals",)
+    again.drop("prices", rows="stay")
 
 
 def test_what_is_said_of_readers_is_json(begin: Begin) -> None:

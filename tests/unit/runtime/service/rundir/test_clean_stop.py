@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from runtime.service.rundir.clean_stop import CleanStop, StopParts
-from runtime.spark.errors import SparkLaneError
+from runtime.spark.config import SparkLaneError
 
 
 class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
@@ -146,6 +146,21 @@ def test_a_barrier_that_does_not_come_ends_the_stop() -> None:
     stop.pass_time(3.1)
     assert (stop.is_over(), parts.calls[-1]) == (True, "seal")
     assert "stopped before everything accepted was sealed: it took longer than 3.0 s" in stop.said[0]
+
+
+def test_a_commit_that_hangs_ends_the_stop() -> None:
+    """The disk may be slow: all steps have one timeout."""
+    parts = Parts()
+    stop = Stop(parts, 3.0)
+    settled: Deferred[int] = Deferred()
+    stop.stop._in_thread = lambda call: settled
+    stop.pass_time(2.9)
+    assert not stop.is_over()
+    stop.pass_time(0.2)
+    assert stop.is_over()
+    assert "stopped while the last epoch was committed: it took longer than 3.0 s" in stop.said[0]
+    settled.callback(7)
+    assert not any(call.startswith("spark") for call in parts.calls)
 
 
 def test_what_spark_has_not_published_is_said() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runtime.compiler import extend_program
+from runtime.epochs import Footer
 from runtime.epochs.retention import retire_epochs
 from runtime.plan import without_view
 from tests.generators.epochs_lab import RELATION, Connection, EpochsLab, select
@@ -44,6 +46,24 @@ def test_changes_of_an_epoch_come_when_it_is_committed_and_not_before(lab: Epoch
     assert frame.header.feed == {"feed": ("s", 10)}
     assert frame.rows is not None
     assert frame.rows.to_pylist() == [{"a": 6, "weight": 1}]
+
+
+def test_changes_of_an_epoch_are_handed_on_and_not_read_from_the_disk(
+    lab: EpochsLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who publishes them is the reactor."""
+    follower = lab.follow("one")
+    assert held(follower) == [("snapshot", 0, 0, [])]
+    seal = lab._seal
+
+    def sealed(*given: Any, **named: Any) -> Footer:
+        footer = seal(*given, **named)
+        lab.log.path(footer.to_epoch).unlink()
+        return footer
+
+    monkeypatch.setattr(lab, "_seal", sealed)
+    lab.epoch_of("one", 5)
+    assert held(follower) == [("changes", 0, 1, [(5, 1)])]
 
 
 def test_a_snapshot_in_an_open_epoch_waits_for_its_end_and_its_commit(lab: EpochsLab) -> None:

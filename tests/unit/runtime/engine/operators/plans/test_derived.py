@@ -57,6 +57,37 @@ REFUSED = {
         1, 30, "expected a bound by time"),
     "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY symbol ORDER BY price) = 1": (
         1, 78, "expected ORDER BY an event time"),
+    "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY TUMBLE(price, 9) ORDER BY t) = 1": (
+        1, 62, "expected an event time in a window, was price"),
+    "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY t ORDER BY t) = -1": (1, 30, "OVER (PARTITION BY"),
+    "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY t ORDER BY t) = '1'": (1, 30, "OVER (PARTITION BY"),
+    "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY t, price ORDER BY t) = 1\n"
+    "AND ROW_NUMBER() OVER (PARTITION BY t, symbol ORDER BY t) = 1": (2, 5, "expected one ROW_NUMBER() = 1"),
+    "SELECT t, ROW_NUMBER() OVER () AS n FROM trades QUALIFY LAG(price) OVER (ORDER BY t) > 1": (
+        1, 11, "as SQL numbers all rows before it"),
+    "SELECT window_start AS t FROM trades GROUP BY TUMBLE(t, 9) QUALIFY LAG(price) OVER (ORDER BY t) > 1": (
+        1, 68, "no QUALIFY beside GROUP BY"),
+    "SELECT window_start AS t, MAX(LAG(price) OVER (ORDER BY t)) AS m FROM trades GROUP BY TUMBLE(t, 9)": (
+        1, 31, "no window function"),
+    "SELECT t, LAG(price, -1) OVER (ORDER BY t) AS p FROM trades": (1, 11, "without offset and default"),
+    "SELECT t, LAG(price, '1') OVER (ORDER BY t) AS p FROM trades": (1, 11, "without offset and default"),
+    "SELECT t, LAG(price IGNORE NULLS) OVER (ORDER BY t) AS p FROM trades": (1, 11, "expected LAG(x) OVER"),
+    "SELECT window_start AS t FROM trades GROUP BY HOP(t, 1, 10001)": (1, 47, "at most 10000 windows over a row"),
+    "SELECT t FROM trades TABLESAMPLE 10%": (1, 15, "SAMPLE in TABLE"),
+    "SELECT t FROM trades LIMIT 50%": (1, 28, "PERCENT or WITH TIES"),
+    "SELECT window_start AS t, MIN(price, 2) AS m FROM trades GROUP BY TUMBLE(t, 9)": (1, 31, "rows in MIN"),
+    "SELECT window_start AS t, LAST(price, 2) AS m FROM trades GROUP BY TUMBLE(t, 9)": (1, 27, "in LAST"),
+    "SELECT window_start AS t, COUNT(price, 2) AS m FROM trades GROUP BY TUMBLE(t, 9)": (1, 8, "expected one argument"),
+    "SELECT y.t FROM (SELECT t, price FROM trades) AS y(t, a, b)": (1, 25, "expected 2 names at most"),
+    "SELECT y.b FROM quotes AS y(a, b, b)": (1, 17, "all of them different"),
+    "SELECT a FROM trades AS y(a)": (1, 15, "a relation with structs"),
+    "SELECT t, CURRENT_DATE AS d FROM trades": (1, 1, "was current_date()"),
+    "SELECT t, now() AS d FROM trades": (1, 11, "was now()"),
+    "SELECT t, random() AS d FROM trades": (1, 11, "was rand()"),
+    "SELECT t, uuid() AS d FROM trades": (1, 11, "was uuid()"),
+    "SELECT t, current_setting('memory_limit') AS d FROM trades": (1, 11, "was current_setting()"),
+    "SELECT t, printf('%100001d', 1) AS d FROM trades": (1, 11, "at most 100000 characters"),
+    "SELECT t, array_to_string(range(100000), ',') AS d FROM trades": (1, 27, "at most 100000 characters"),
     "SELECT t, RANK() OVER (PARTITION BY symbol ORDER BY t) AS r FROM trades": (1, 11, "expected LAG(x) OVER"),
     "SELECT t, LAG(price, 2) OVER (ORDER BY t) AS p FROM trades": (1, 11, "without offset and default"),
     "SELECT DISTINCT ON (symbol) t FROM trades": (1, 21, "DISTINCT ON is not supported"),
@@ -123,7 +154,7 @@ def test_idle_input_holds_back_until_it_ends() -> None:
     made.add("quotes", pa.RecordBatch.from_pylist([{"t": 1, "symbol": "A", "bid": 1}], schema=QUOTES.schema))
     assert made.close({"quotes": 5}) == []
     assert made.watermark() == -(2**63)
-    assert [batch.num_rows for batch in made.close({"trades": 2**63 - 1})] == [1]
+    assert [batch.num_rows for batch in made.close({}, ["trades"])] == [1]
     assert made.watermark() == 5
 
 

@@ -1,0 +1,51 @@
+"""Hand-over of versions and epochs from the threads that make them to the reactor, with a bound on what waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["Handover"]
+
+_MOST_ROWS: Final = 1 << 20
+"""Rows that wait above which no input is taken, until half of them are handed over."""
+_LEAST_ROWS: Final = 1 << 10
+"""Each call counts as this many rows at least: it has a cost of its own."""
+
+
+class Handover:
+    """Makes calls with rows on the reactor's thread, in order, and holds all inputs while too many rows wait for it.
+
+    A feed of the reactor's own sockets is not read while the reactor is busy, but files and upstreams are read on
+    other threads, and what they bring leaves the engine's admission as soon as its step is made. `put` may be called on
+    any thread. The lock guards the rows that wait, and whether inputs are held.
+    """
+
+    def __init__(self, reactor: Any, hold: Callable[[bool], None]) -> None:
+        """``hold`` stops all inputs of the ingest, or resumes them; it is called with the lock held."""
+        self._reactor = reactor
+        self._hold = hold
+        self._lock = threading.Lock()
+        self._rows = 0
+        self._is_held = False
+
+    def put(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Make a call whose arguments have this many rows on the reactor's thread; never blocks."""
+        rows = max(_LEAST_ROWS, rows)
+        with self._lock:
+            self._rows += rows
+            if not self._is_held and self._rows > _MOST_ROWS:
+                self._is_held = True
+                self._hold(True)
+        self._reactor.callFromThread(self._pass_on, rows, call, *arguments)
+
+    def _pass_on(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        finally:
+            with self._lock:
+                self._rows -= rows
+                if self._is_held and self._rows <= _MOST_ROWS // 2:
+                    self._is_held = False
+                    self._hold(False)

@@ -1,0 +1,21 @@
+"""SQL of clients in processes of their own: nothing that a question does can stop or stall the runtime.
+
+```
+runtime                                              process
+  Workers ─take─▶ Worker ──messages over pipes──▶ process ──▶ question    DuckDB's own parser: one SELECT, which names
+     ▲             │   └───numbers to interrupt──▶                        relations and views alone
+     └───give──────┘                                     └──▶ database    a DuckDB for each question: no files, no
+                                                                          settings, limits
+```
+
+A process is started by the first question that needs it and then kept, as many as questions may run at a time. It has
+no secrets in its environment, an end to its address space, and ends with its runtime. This package imports little, as
+each process has to import it.
+"""
+
+from runtime.service.sandbox.errors import AskError, CostlyError
+from runtime.service.sandbox.limits import AskLimits
+from runtime.service.sandbox.messages import Beside, Rows
+from runtime.service.sandbox.worker import Cancel, Worker, Workers
+
+__all__ = ["AskError", "AskLimits", "Beside", "Cancel", "CostlyError", "Rows", "Worker", "Workers"]

@@ -1,0 +1,42 @@
+"""Limits of questions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from runtime.service.sandbox.errors import CostlyError
+
+__all__ = ["AskLimits"]
+
+
+class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Bounds of each question, and of all of them together."""
+
+    at_once: int = 2
+    """Questions that are answered at a time, each in a process of its own; 0: the service has no such route."""
+    waiting: int = 256
+    """Questions that wait for their turn, see `Asker.ask`."""
+    seconds: float = 10.0
+    """Time from a question's arrival to its answer; the process of a question that takes longer is killed."""
+    memory_bytes: int = 512 * 1024 * 1024
+    """DuckDB's memory for a question; nothing is written to disk."""
+    growth_bytes: int = 3 * 1024 * 1024 * 1024
+    """Growth of the address space of a question's process, above that of one that has answered nothing.
+
+    It holds what the question reads, DuckDB's memory, and what expressions make, which DuckDB does not count.
+    """
+    read_bytes: int = 1024 * 1024 * 1024
+    """Size in memory of the relations and views that a question reads."""
+    answer_rows: int = 100_000
+    """Rows of an answer."""
+    answer_bytes: int = 256 * 1024 * 1024
+    """Size in memory of the rows of an answer."""
+    kept_bytes: int = 512 * 1024 * 1024
+    """Size of the relations that are kept for the next question."""
+
+    def growth_error(self) -> CostlyError:
+        """Return the error of a question whose process grows by more than `growth_bytes`."""
+        most = self.growth_bytes >> 20
+        return CostlyError(
+            f"expected a question for which the process grows by at most {most} MiB, was one that needs more"
+        )

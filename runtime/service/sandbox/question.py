@@ -1,0 +1,216 @@
+"""Check of questions: one SELECT that names only relations and views.
+
+The text is parsed by DuckDB's own parser, so that no second interpretation of it can differ. Names are checked in the
+parser's tree; when the question runs, the sandbox also refuses access to files, extensions and settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from runtime.compiler.describe import is_outside
+from runtime.compiler.errors import SqlError
+from runtime.compiler.expansion import expansion, is_expanding
+from runtime.compiler.tokens import Text
+from runtime.service.sandbox.errors import AskError
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
+
+_NAME: Final = "question"
+"""Name of the text in messages."""
+_CLOCK: Final = frozenset(
+    ("age", "current_date", "current_localtime", "current_localtimestamp", "current_time", "current_timestamp",
+     "get_current_time", "get_current_timestamp", "localtime", "localtimestamp", "now", "today",
+     "transaction_timestamp")
+)  # fmt: skip
+"""Functions of the clock, with the names that call one without brackets."""
+_TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
+_BEHIND_OWN_NAME: Final = ("right", "child")
+"""Parts of a node with a name of its own that see this name: the recursive side, and the query after MATERIALIZED."""
+_NO_PLACE: Final = 2**63
+_AS_OF: Final = ("AS", "OF", "EPOCH")
+
+
+class CheckedQuestion(msgspec.Struct, frozen=True):
+    """A question that has passed the check."""
+
+    sql: str
+    """Its SELECT."""
+    names: tuple[tuple[str, int], ...]
+    """Names of its relations and views in lower case, each with its first offset in bytes; without tables of WITH."""
+    reads_clock: bool = False
+    """True if it may call a function of the clock."""
+
+
+def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
+    """Return the SELECT, and the epoch of its ``AS OF EPOCH n`` or the given one; raises `AskError` if they differ.
+
+    >>> with_epoch("SELECT 1 AS OF EPOCH 12;", None)
+    ('SELECT 1 ', 12)
+    """
+    try:
+        tokens = [token for token in sqlglot.tokenize(sql, read="duckdb") if token.text != ";"]
+    except SqlglotError:
+        return sql, epoch  # DuckDB reports the error
+    last = tokens[-4:]
+    if tuple(token.text.upper() for token in last[:3]) != _AS_OF or not last[-1].text.isdigit():
+        return sql, epoch
+    named = int(last[-1].text)
+    if epoch is not None and epoch != named:
+        raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {named}")
+    return sql[: last[0].start], named
+
+
+def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
+    """Check a question; raises `SqlError` with the place for anything but one SELECT over relations and views.
+
+    ``connection`` is an empty database, which parses the question without running it.
+    """
+    import duckdb
+
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise located(sql, error) from None
+    if len(statements) != 1:
+        raise SqlError(f"expected one SELECT, was {len(statements) or 'no'} statements", file=_NAME)
+    kind = statements[0].type.name
+    if kind != "SELECT":
+        raise _error(sql, f"expected a SELECT, was {kind}", 0)
+    ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
+    tree = msgspec.json.decode(text)
+    if tree.get("error"):
+        raise _error(sql, f"expected a SELECT, was {tree.get('error_message', kind)}", 0)
+    places, total, reads_clock = dict[str, int](), 1, False
+    for node, local in _nodes(tree):
+        place = node.get("query_location", 0)
+        place = place if isinstance(place, int) and place < _NO_PLACE else 0
+        _check(sql, node, place)
+        total = _expanded(sql, node, place, total)
+        reads_clock = reads_clock or _reads_clock(node)
+        if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
+            places.setdefault(name, place)
+    return CheckedQuestion(sql, tuple(places.items()), reads_clock)
+
+
+def located(sql: str, error: duckdb.Error) -> SqlError:
+    """Return DuckDB's error at the place that its message shows."""
+    reason, _, shown = str(error).partition("\nLINE ")
+    reason = " ".join(reason.split())
+    match = re.match(r"(\d+): (.*)\n( *)\^", shown)
+    if match is None:
+        return SqlError(reason, file=_NAME)
+    number, line, indent = int(match[1]), match[2], len(match[3])
+    at = indent - len(f"LINE {number}: ")
+    lines = sql.split("\n")
+    text = lines[number - 1] if 0 < number <= len(lines) else ""
+    shown_line = line.removesuffix("...")
+    if shown_line.startswith("...") and not text.startswith("..."):  # DuckDB cuts long lines
+        at -= 3
+        shown_line = shown_line[3:]
+    return SqlError(reason, file=_NAME, line=number, column=max(text.find(shown_line), 0) + max(at, 0) + 1)
+
+
+def unknown(question: CheckedQuestion, name: str, place: int, relations: list[str], views: list[str]) -> SqlError:
+    """Return the error for a name that is neither a relation nor a view."""
+    known = f"the relations are: {', '.join(sorted(relations)) or 'none'}; the views are: {', '.join(views) or 'none'}"
+    return _error(question.sql, f"unknown relation or view {name!r}; {known}", place)
+
+
+def _check(sql: str, node: dict[str, Any], place: int) -> None:
+    kind = node.get("type")
+    if kind == "BASE_TABLE":
+        path = node.get("qualified_name", {}).get("path", [])
+        if node.get("schema_name") or node.get("catalog_name") or len(path) > 1:
+            raise _error(sql, f"expected a relation or a view, was {'.'.join(map(str, path))!r}", place)
+    elif kind == "SHOW_REF":
+        raise _error(sql, "expected a SELECT, was DESCRIBE, SHOW or SUMMARIZE", place)
+    elif kind == "TABLE_FUNCTION":
+        name = str(node.get("function", {}).get("function_name", "")).lower()
+        if name not in _TABLE_FUNCTIONS:
+            allowed = ", ".join(sorted(_TABLE_FUNCTIONS))
+            raise _error(
+                sql, f"expected a relation, a view or one of the functions {allowed} in FROM, was {name}()", place
+            )
+        node["function"]["is_in_from"] = True
+    elif node.get("class") == "FUNCTION":
+        name = str(node.get("function_name", "")).lower()
+        if node.get("schema") or node.get("catalog"):
+            if is_expanding(name):
+                raise _error(sql, f"expected {name}() without a schema, which has a bound", place)
+            if name in _CLOCK:
+                raise _error(sql, f"expected {name}() without a schema, which has the time of the epoch", place)
+        if is_outside(name):
+            raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
+
+
+def _expanded(sql: str, node: dict[str, Any], place: int, before: int) -> int:
+    """Return the total `expansion` of values by calls up to this one; calls in FROM yield their rows one by one."""
+    name = str(node.get("function_name", "")).lower()
+    if node.get("class") != "FUNCTION" or not is_expanding(name) or node.get("is_in_from"):
+        return before
+    try:
+        return expansion(name, [_constant(part.get("expression", {})) for part in node.get("arguments", [])], before)
+    except ValueError as error:
+        raise _error(sql, str(error), place) from None
+
+
+def _constant(node: dict[str, Any]) -> int | str | None:
+    """Return the value of a constant; None for any other node."""
+    literal = node.get("literal", {})
+    kind, text = literal.get("kind"), str(literal.get("text", ""))
+    if kind == "INTEGER" and text.removeprefix("-").isdigit():
+        return int(text)
+    return text if kind == "STRING" else None
+
+
+def _reads_clock(node: dict[str, Any]) -> bool:
+    if node.get("class") == "FUNCTION":
+        return str(node.get("function_name", "")).lower() in _CLOCK
+    names = node.get("column_names") or [""]
+    return node.get("class") == "COLUMN_REF" and str(names[-1]).lower() in _CLOCK
+
+
+def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Yield all nodes of the tree, each before its parts, with the names of the tables of WITH that it can see."""
+    pending: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
+    while pending:
+        node, local = pending.pop()
+        if isinstance(node, list):
+            pending += [(part, local) for part in reversed(node)]
+        elif isinstance(node, dict):
+            yield node, local
+            pending += reversed(_parts(node, local))
+
+
+def _parts(node: dict[str, Any], local: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
+    """Return the parts of a node, each with the tables of WITH that it can see.
+
+    A table of WITH sees those before it, and itself where it is recursive: in the right side of its UNION. Everything
+    else in the query, and in the queries inside it, sees all of them.
+    """
+    parts: list[tuple[Any, frozenset[str]]] = []
+    tables = node.get("cte_map")
+    for entry in (tables.get("map") or []) if isinstance(tables, dict) else []:
+        parts.append((entry.get("value"), local))
+        local |= {str(entry.get("key")).lower()}
+    own = {str(name).lower()} if (name := node.get("cte_name")) else set()
+    for key, part in node.items():
+        if key != "cte_map":
+            parts.append((part, local | own if key in _BEHIND_OWN_NAME else local))
+    return parts
+
+
+def _error(sql: str, reason: str, place: int) -> SqlError:
+    text = Text(sql, _NAME)
+    line, column = text.position(len(sql.encode()[:place].decode("utf-8", "ignore")))
+    return SqlError(reason, file=_NAME, line=line, column=column)

@@ -1,0 +1,322 @@
+"""Processes in which questions run, as the runtime sees them: start, questions, interrupts, end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NoReturn
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler import SqlError
+from runtime.service.sandbox.errors import AskError, CostlyError
+from runtime.service.sandbox.limits import AskLimits
+from runtime.service.sandbox.messages import (
+    Answered,
+    Asked,
+    Checked,
+    Ended,
+    Given,
+    Refused,
+    Rows,
+    Started,
+    arrow_stream,
+    is_readable,
+    receive,
+    send,
+)
+
+__all__ = ["NUMBER_BYTES", "TOO_LARGE", "Cancel", "Worker", "Workers"]
+
+NUMBER_BYTES: Final = 8
+"""Size of the number of a question on the pipe of interrupts."""
+TOO_LARGE: Final = 77
+"""Exit code of a process that has grown too much, where the system does not limit the address space."""
+_KEPT_VARIABLES: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "TZ")
+"""Variables of the environment that reach the process: nothing else does, as it may be secret."""
+_LOOK_S: Final = 0.05
+_EXIT_S: Final = 1.0
+_STDERR_CHARACTERS: Final = 300
+_SLACK: Final = 2
+"""Factor between the size of an answer in memory and that of its stream, which has padding and metadata."""
+_SLACK_BYTES: Final = 1024 * 1024
+
+
+class Worker:
+    """One process. A question takes `check` and then `answer`; other threads may interrupt it and kill the process."""
+
+    def __init__(self, limits: AskLimits, *, limits_addresses: bool = sys.platform == "linux") -> None:
+        """Start the process, see `await_start`.
+
+        With ``limits_addresses`` the system limits its address space, else it watches its memory itself. Raises
+        `AskError` if it cannot be started.
+        """
+        self._limits = limits
+        self._lock = threading.Lock()  # of the pipe of interrupts, which is not to be closed in the middle of one
+        self._number = 0
+        self._is_ready = True
+        self._is_started = self._is_killed = self._is_closed = False
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        interrupts, self._interrupts = os.pipe()
+        os.set_blocking(self._interrupts, False)
+        arguments = (str(interrupts), "addresses" if limits_addresses else "memory", msgspec.json.encode(limits))
+        try:
+            self._process = subprocess.Popen(
+                (sys.executable, "-P", "-m", "runtime.service.sandbox.process", *arguments),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                cwd="/",
+                env=_environ(os.environ),
+                pass_fds=(interrupts,),
+                # Not interrupted from the keyboard with its parent, which ends it.
+                process_group=0,
+            )
+        except OSError as error:
+            os.close(self._interrupts)
+            self._stderr.close()
+            raise AskError(f"expected a process for the question, was {error}") from None
+        finally:
+            os.close(interrupts)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests: BinaryIO = self._process.stdin  # type: ignore[assignment]
+        self._replies: BinaryIO = self._process.stdout  # type: ignore[assignment]
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """True if it runs and waits for a question."""
+        return self._is_ready and not self._is_killed and self._process.poll() is None
+
+    def await_start(self, check: Callable[[], None] = lambda: None) -> None:
+        """Wait until the process takes questions; ``check`` is called now and then, and may raise an error.
+
+        A process that is not waited for any more goes on to start, so that a busy machine has one at last.
+        """
+        while not self._is_started:
+            if is_readable(self._replies.fileno(), _LOOK_S):
+                with self._conversing():
+                    self._receive(Started)
+                self._is_started = True
+            else:
+                check()
+
+    def check(self, sql: str, epoch: int | None) -> Checked:
+        """Return the checked question; raises `SqlError`, `AskError`, `CostlyError`."""
+        with self._lock:
+            self._number += 1
+        with self._conversing():
+            self._send(Asked(self._number, sql, epoch))
+            return self._receive(Checked | Refused)  # type: ignore[no-any-return]
+
+    def answer(self, given: Given, tables: Sequence[tuple[pa.Schema, Iterator[pa.RecordBatch]]]) -> Rows:
+        """Return the answer to the checked question; raises `SqlError`, `AskError`, `CostlyError`.
+
+        ``tables`` are the rows of those of ``given``; errors of their iterators are raised, too.
+        """
+        with self._conversing():
+            with suppress(BrokenPipeError):  # then it has replied why, or has ended
+                self._send(given)
+                for schema, batches in tables:
+                    with pa.ipc.new_stream(pa.PythonFile(self._requests, "w"), schema) as writer:
+                        for batch in batches:
+                            writer.write_batch(batch)
+                self._requests.flush()
+            answered: Answered = self._receive(Answered | Refused)
+            most_bytes = _SLACK * self._limits.answer_bytes + _SLACK_BYTES
+            with arrow_stream(self._replies, most_bytes) as reader:
+                table = reader.read_all()
+            self._receive(Ended | Refused)
+            return Rows(answered.columns, table)
+
+    def interrupt(self) -> None:
+        """Interrupt the question that runs, or the one that was sent last if that has not begun yet."""
+        with self._lock, suppress(OSError):
+            if not self._is_closed:
+                os.write(self._interrupts, self._number.to_bytes(NUMBER_BYTES, "big"))
+
+    def kill(self) -> None:
+        """End the process now: the thread that waits for it gets an error."""
+        self._is_killed = True
+        self._process.kill()
+
+    def end(self) -> None:
+        """End the process, and release what belongs to it; no other thread may wait for it."""
+        self._process.kill()
+        self._process.wait()
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            os.close(self._interrupts)
+        for stream in (self._requests, self._replies, self._stderr):
+            with suppress(OSError):  # what was not written yet has nobody to read it
+                stream.close()
+
+    @contextmanager
+    def _conversing(self) -> Iterator[None]:
+        """Context manager of a turn of the question, after which the process is ready only if the turn is whole."""
+        self._is_ready = False
+        try:
+            yield
+        except SqlError:  # a ValueError
+            raise
+        except (EOFError, OSError, ValueError, pa.ArrowException, msgspec.MsgspecError) as error:
+            self._raise_end(error)
+
+    def _send(self, message: Asked | Given) -> None:
+        send(self._requests, message)
+
+    def _receive(self, kind: Any) -> Any:
+        """Return the next message; raises the error of a refusal."""
+        message = receive(self._replies, kind)
+        refused = message.refused if isinstance(message, Ended) else message
+        is_spent = getattr(message, "is_spent", False) or getattr(refused, "is_spent", False)
+        self._is_ready = not isinstance(message, Answered) and not is_spent
+        if not isinstance(refused, Refused):
+            return message
+        if refused.kind == "sql":
+            raise SqlError(refused.reason, file=refused.file, line=refused.line, column=refused.column)
+        raise (CostlyError if refused.kind == "costly" else AskError)(refused.reason)
+
+    def _raise_end(self, error: Exception) -> NoReturn:
+        """Raise the reason for which the process has ended; one that has sent something else than messages is ended."""
+        try:
+            code = self._process.wait(_EXIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise AskError(f"expected an answer from the question's process, was {error}") from None
+        if code == TOO_LARGE:
+            raise self._limits.growth_error()
+        if code < 0:
+            raise CostlyError(
+                f"expected an answer from the question's process, was its end by {signal.Signals(-code).name}: "
+                "it may need too much memory"
+            )
+        self._stderr.seek(0)
+        text = " ".join(self._stderr.read().decode(errors="replace").split())[-_STDERR_CHARACTERS:]
+        raise AskError(f"expected an answer from the question's process, was its end with code {code}: {text}")
+
+
+class Cancel:
+    """Cancellation of a question, from any thread; the question ends at its next check, or with its process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reason = ""
+        self._worker: Worker | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._reason)
+
+    def stop(self, reason: str) -> None:
+        """Cancel the question, and interrupt it if it runs."""
+        with self._lock:
+            self._reason = self._reason or reason
+            if self._worker is not None:
+                self._worker.interrupt()
+
+    def kill(self) -> None:
+        """End the process that works on the question, if there is one; to be called after `stop`."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.kill()
+
+    def check(self) -> None:
+        """Raise `CostlyError` if the question is cancelled."""
+        if self._reason:
+            raise CostlyError(self._reason)
+
+    @contextmanager
+    def stopping(self, worker: Worker) -> Iterator[None]:
+        """Context manager within which a cancellation reaches a worker, and explains its errors."""
+        with self._lock:
+            self._worker = worker
+        try:
+            self.check()
+            yield
+        except (AskError, SqlError):
+            self.check()
+            raise
+        finally:
+            with self._lock:
+                self._worker = None
+
+
+class Workers:
+    """Pool of processes, started when they are needed and then kept. May be called from any thread.
+
+    Its owner bounds the number that are taken at a time, and so that of all of them.
+    """
+
+    def __init__(self, limits: AskLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._taken: set[Worker] = set()
+        self._is_closed = False
+
+    def take(self) -> Worker:
+        """Return a process that waits for a question; raises `AskError` if none can be started."""
+        with self._lock:
+            while self._idle and not self._is_closed:
+                worker = self._idle.pop()
+                if worker.is_ready:
+                    self._taken.add(worker)
+                    return worker
+                worker.end()
+        return self._started(self._taken.add)
+
+    def give(self, worker: Worker) -> None:
+        """Return a process; one that is of no use any more is replaced, so that the next question finds one."""
+        with self._lock:
+            self._taken.discard(worker)
+            if worker.is_ready and not self._is_closed:
+                self._idle.append(worker)
+                return
+        worker.end()
+        with suppress(AskError):
+            self._started(self._idle.append)
+
+    def close(self) -> None:
+        """End all processes; those that are taken when they are returned, though their questions end now."""
+        with self._lock:
+            self._is_closed = True
+            for worker in self._taken:
+                worker.kill()
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.end()
+
+    def _started(self, put: Callable[[Worker], None]) -> Worker:
+        """Start a process outside the lock, for which the reactor may wait, and ``put`` it under the lock."""
+        worker = Worker(self._limits)
+        with self._lock:
+            if not self._is_closed:
+                put(worker)
+                return worker
+        worker.end()
+        raise CostlyError("the runtime stops")
+
+
+def _environ(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process, out of that of the runtime."""
+    root = str(Path(__file__).parents[3])
+    path = os.pathsep.join(part for part in (root, own.get("PYTHONPATH", "")) if part)
+    # Arrow's and the C library's own pools reserve addresses that they do not use, which the limit would count.
+    pools = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
+    kept = {name: own[name] for name in _KEPT_VARIABLES if name in own}
+    return {**kept, "PYTHONPATH": path, **pools}
