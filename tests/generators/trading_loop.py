@@ -43,6 +43,7 @@ from runtime.plan import lane_program
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.results.hub import Hub
 from runtime.service.subscriptions.message import Message, arrow_frame
+from runtime.service.subscriptions.subscription import Listener
 from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["TradingLoop"]
@@ -60,8 +61,10 @@ class _Wire(StringTransport):
         return data
 
 
-class _Frames:
+class _Frames(Listener):
     """A subscriber of the hub: frames as bytes, and out of them again."""
+
+    reads_arrow = True
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._decoder = engine, FrameDecoder()
@@ -113,7 +116,7 @@ class _Runtime:
                 self._views.take([Deltas(relations, batch.rows.num_rows, {"feed": cut})], self._publish)
 
     def _publish(self, update: Update) -> None:
-        self.hub.publish_express(update)
+        self.hub.publish_update(update)
 
 
 def _express(program: Program) -> Program:

@@ -277,7 +277,7 @@ class Process(IngestListener):
 
     def _updated(self, update: Update) -> None:
         self._trace.say("express: step {} behind epoch {}", update.step, update.epoch)
-        self.hub.publish_express(update)
+        self.hub.publish_update(update)
         self.on_update(update)
 
     def _now_ns(self) -> int:

@@ -167,7 +167,7 @@ class ExpressViews:
             if (changes := self._changes.get(name)) is None:
                 changes = self._changes[name] = PendingChanges(change_schema(self._state.results.views[name].columns))
             changes.add(table)
-        for pending in overdue(self._changes.values()):
+        for pending in overdue([self._changes[name] for name in step.changes], len(self._changes)):
             pending.join()
         return Update(
             self._step,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,6 +15,9 @@ __all__ = ["Listener", "Source", "Subscription", "VersionSource", "VersionSubscr
 
 class Listener(Protocol):
     """A connection to a subscriber."""
+
+    reads_arrow: bool = False
+    """True if it sends messages as Arrow streams, which are encoded for it before they are published."""
 
     def write(self, message: Message) -> None:
         """Send a message; never blocks."""
@@ -37,6 +41,9 @@ class Source(Protocol):
 
 class VersionSource(Source, Protocol):
     """Views whose versions are sent as they are published."""
+
+    arrow_followers: Counter[str]
+    """View → number of subscribers that follow it and read Arrow."""
 
     def snapshot(self, name: str) -> Message:
         """Return a view's full result."""
@@ -133,13 +140,17 @@ class Subscription(ABC):
     def _due(self, name: str) -> list[Message]:
         """Return the pending messages of a view that waits, and follow it; sending them may pause it again."""
 
-    def _wait(self, name: str) -> None:
+    def _unfollow(self, name: str) -> None:
+        """Stop sending a view's messages at once."""
         self._followed.discard(name)
+
+    def _wait(self, name: str) -> None:
+        self._unfollow(name)
         stream = self._waiting[name] = self._source.stream(name)
         stream.wait(self)
 
     def _forget(self, name: str) -> None:
-        self._followed.discard(name)
+        self._unfollow(name)
         if (stream := self._waiting.pop(name, None)) is not None:
             stream.leave(self)
 
@@ -156,4 +167,13 @@ class VersionSubscription(Subscription):
         stream = self._waiting.pop(name, None)
         changes = stream.take(self) if stream is not None else None
         self._followed.add(name)
+        if self._listener.reads_arrow:
+            self._source.arrow_followers[name] += 1
         return [self._source.snapshot(name)] if changes is None else changes
+
+    def _unfollow(self, name: str) -> None:
+        if name in self._followed and self._listener.reads_arrow:
+            self._source.arrow_followers[name] -= 1
+            if not self._source.arrow_followers[name]:
+                del self._source.arrow_followers[name]
+        super()._unfollow(name)
