@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
-from runtime.engine.ingest import EpochWriter, Ingest, Origin
+from runtime.engine.ingest import EpochWriter, Ingest, Inlet, Origin
 from runtime.epochs import Cut, SnapshotDirectory
 from runtime.service.catalogue.catalogue import Catalogue
 from runtime.service.catalogue.readers_of_views import needed_by
@@ -33,7 +33,6 @@ from runtime.service.readers.kinds import Surroundings, check_name, make_origin,
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
 from runtime.service.readers.waiting import epoch_of, in_time
-from runtime.sources import Gate
 
 __all__ = ["ReaderService"]
 
@@ -67,7 +66,7 @@ class ReaderService:
         self._in_thread = in_thread
         self._around = Surroundings(reactor, config.reader_directories, config.retention)
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
-        self._origins: dict[str, tuple[Origin, Gate]] = {}
+        self._origins: dict[str, tuple[Origin, Inlet]] = {}
         self._is_paused = False
         self.losses: Counter[str] = Counter()
         """Number of lost connections of each origin, by its name, including the feed."""
@@ -97,7 +96,7 @@ class ReaderService:
             if reader.is_leaving:
                 self._empty(reader, self._writer.epoch)
 
-    def gates(self) -> dict[str, Gate]:
+    def gates(self) -> dict[str, Inlet]:
         """Return the gates of all origins, by name, including the feed's."""
         own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
         return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
@@ -114,7 +113,7 @@ class ReaderService:
             if origin.source.replays:
                 gate.shut()
 
-    def unrepeatable(self) -> list[Gate]:
+    def unrepeatable(self) -> list[Inlet]:
         """Return the gates of the readers whose sources cannot be read again."""
         return [gate for origin, gate in self._origins.values() if not origin.source.replays]
 
@@ -163,7 +162,7 @@ class ReaderService:
         self._check(wanted)
         foreign = await self._in_thread(lambda: try_out(wanted, self._around))
         number, writer = self.kept.next, self._writer
-        made: list[tuple[Origin, Gate]] = []
+        made: list[tuple[Origin, Inlet]] = []
 
         def make() -> Origin:
             reader = KeptReader(number, wanted, 0)
