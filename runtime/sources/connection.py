@@ -1,4 +1,4 @@
-"""Receiving end of a connection: gathers the bytes of a turn of the reactor and pauses while the sink is full."""
+"""Receiving end of a connection: makes raw buffers of bytes that arrive, and pauses while the sink is full."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from runtime.formats import RawBuffer
+from runtime.sources.base import BufferSink
 
 __all__ = ["BUFFER_BYTES", "Connection", "ConnectionOwner", "Turn"]
 
@@ -50,8 +51,10 @@ class Turn:
 class ConnectionOwner(Protocol):
     """Source that owns a connection."""
 
-    def offer(self, raw: RawBuffer) -> bool:
-        """Offer a buffer to the sink."""
+    sink: BufferSink | None
+    """Sink of the raw buffers."""
+    is_closed: bool
+    """True once the sink must not be called any more."""
 
     def broken(self, connection: Any, reason: str, *, is_clean: bool) -> None:
         """Note that the connection has ended and all its bytes have been taken."""
@@ -61,8 +64,9 @@ class ConnectionOwner(Protocol):
 class Connection:
     """Receiver of the bytes of one origin from one transport, as raw buffers.
 
-    Bytes that arrive in one turn of the reactor become one raw buffer; a small message is offered at the turn's end.
-    While the sink refuses, the transport is paused and the bytes already on their way are gathered, up to about
+    Bytes become a raw buffer as they arrive, since a transport reads once a turn of the reactor. With a ``turn``, which
+    many connections share, they wait for its end: a worker that wakes up then finds the buffers of all of them. While
+    the sink refuses, the transport is paused and the bytes already on their way are gathered, up to about
     ``buffer_bytes`` a buffer. The class has slots and not `Protocol` as its base, since there may be ten thousand.
     """
 
@@ -84,7 +88,9 @@ class Connection:
         "transport",
     )
 
-    def __init__(self, owner: ConnectionOwner, origin_id: int, turn: Turn, offset: int, buffer_bytes: int) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, origin_id: int, offset: int, buffer_bytes: int, turn: Turn | None = None
+    ) -> None:
         self.transport: Any = None
         self._owner = owner
         self._origin_id = origin_id
@@ -127,11 +133,18 @@ class Connection:
     # For subclasses and the owner
 
     def gather(self, data: bytes) -> None:
-        """Append bytes to those that wait to be offered."""
-        if data and not self._is_abandoned:
-            self._chunks.append(data)
-            self._gathered_bytes += len(data)
-            self._plan_flush()
+        """Append bytes to those that wait, and offer them now or at the end of the turn."""
+        if not data or self._is_abandoned:
+            return
+        self._chunks.append(data)
+        self._gathered_bytes += len(data)
+        if self._refused is not None:
+            return
+        if self._turn is None or self._gathered_bytes >= self._buffer_bytes:
+            self.flush()
+        elif not self._is_planned:
+            self._is_planned = True
+            self._turn.plan(self._flush_turn)
 
     def gone(self, reason: str, *, is_clean: bool = False) -> None:
         """Notify the owner of the end, after everything received has been taken."""
@@ -164,23 +177,14 @@ class Connection:
             raw = self._refused or self._next_buffer()
             if raw is None:
                 break
-            if not self._owner.offer(raw):
+            owner = self._owner
+            if owner.is_closed or owner.sink is None or not owner.sink.offer(raw):
                 self._refused = raw
                 self._pause()
                 return
             self._refused = None
         if not self._is_abandoned:
             self._go_on()
-
-    def _plan_flush(self) -> None:
-        """Flush at once when a buffer is full, else at the end of this turn of the reactor."""
-        if self._refused is not None:
-            return
-        if self._gathered_bytes >= self._buffer_bytes:
-            self.flush()
-        elif not self._is_planned:
-            self._is_planned = True
-            self._turn.plan(self._flush_turn)
 
     def _flush_turn(self) -> None:
         self._is_planned = False
