@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from runtime.engine.running.calls import start, stop
+from runtime.engine.running.calls import perform, start, stop
 
 if TYPE_CHECKING:
     from runtime.engine.lifetime import CallbackReference
@@ -182,7 +182,7 @@ class WorkTask:
         if not self.is_prepared:
             self.prepare()
         if self._call is not None:
-            self._call.node.make(self._call)
+            perform(self._call.node, self._call)
 
 
 class PendingPipelineStopTask(EngineTask):

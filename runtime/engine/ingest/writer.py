@@ -192,7 +192,7 @@ class EpochWriter:
         self._now_s, self._took = now_s, Durations()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
-        """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
+        """Called by the committer when a commit has failed; `settle`, and what closes an epoch, raise the reason."""
 
     @property
     def epoch(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
-from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard, perform
+from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard
 from runtime.engine.running.gate import Edge, Gate
 from runtime.engine.running.inbox import Entry, Inbox
 from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WorkTask
@@ -224,10 +224,6 @@ class RunningNode:
         call.port = call.entries[0][0]
         call.has_turn = self._is_turn_taken = self._takes_turns
         return call
-
-    def make(self, call: Call) -> None:
-        """Make a call that was taken."""
-        perform(self, call)
 
     def give_turn(self, call: Call) -> None:
         """Another worker may take the next inputs."""
