@@ -124,8 +124,8 @@ class Applying(Pipeline):
                 return
             self._work.popleft()
             if self._open.is_large:
-                self._emit(context)
-        self._emit(context)
+                self._emit(self._open.take(), context)
+        self._emit(self._open.take(), context)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
         """Cut here; an epoch that holds nothing is not closed, unless it is to have a control record."""
@@ -145,13 +145,10 @@ class Applying(Pipeline):
         if self._failures and not self._left:
             raise EngineError("; ".join(self._failures))
 
-    def _emit(self, context: Context) -> None:
-        deltas = self._open.take()
-        if deltas is not None:
-            self._send(deltas, context)
-
-    def _send(self, deltas: Deltas, context: Context) -> None:
+    def _emit(self, deltas: Deltas | None, context: Context) -> None:
         """Give deltas to views and the epoch, and to derived streams what of it concerns them."""
+        if deltas is None:
+            return
         if self._streams is None:
             context.emit(deltas, size=deltas.messages)
             return
@@ -193,7 +190,7 @@ class Applying(Pipeline):
             upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
             marks = self._times.watermarks(origins, upstreams, self._streams.times)
             deltas = msgspec.structs.replace(deltas, watermarks=marks)
-        self._send(deltas, context)
+        self._emit(deltas, context)
 
     def _turn_over(self, turnover: Turnover) -> None:
         self._given = None
@@ -213,8 +210,19 @@ class Applying(Pipeline):
         for batch in completed.batches:
             by_origin.setdefault(batch.origin_id, []).append(batch)
         for origin_id, batches in by_origin.items():
-            if (origin := self._table.origins.get(origin_id)) is not None:
-                yield from self._accept(origin, batches)
+            if (origin := self._table.origins.get(origin_id)) is None:
+                continue  # it was read no more while they were formatted
+            try:
+                for part in _parts(origin.in_order(batches)):
+                    if origin.ended:
+                        break
+                    origin.take(part)
+                    yield from self._drain(origin)
+                    failure = part[-1].failure
+                    if failure is not None and not origin.ended:
+                        self._fail(origin, str(origin.counted_on(failure)))
+            except (AdaptorError, EngineError) as error:
+                self._fail_alone(origin, error)
         for origin_id, reason in completed.failed:
             if (origin := self._table.origins.get(origin_id)) is not None:
                 origin.failure = reason
@@ -238,20 +246,6 @@ class Applying(Pipeline):
             self._open.moved(name, cut)
         if self._open.messages >= self._config.most_messages:
             yield
-
-    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> Iterator[None]:
-        """Apply the batches that are next in the stream to the epoch."""
-        try:
-            for part in _parts(origin.in_order(batches)):
-                if origin.ended:
-                    return
-                origin.take(part)
-                yield from self._drain(origin)
-                failure = part[-1].failure
-                if failure is not None and not origin.ended:
-                    self._fail(origin, str(origin.counted_on(failure)))
-        except (AdaptorError, EngineError) as error:
-            self._fail_alone(origin, error)
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:
         try:

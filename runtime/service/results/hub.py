@@ -117,6 +117,7 @@ class Hub:
         self._queue = queues(config.tuple_queues, config.queue_kilobytes * 1024)
         self._streams: dict[str, ViewStream] = {}
         self._subscriptions: dict[Subscription, None] = {}
+        self._followers: dict[str, dict[Subscription, Listener]] = {}
         self.arrow_followers: Counter[str] = Counter()
         """View → number of subscribers to whom its versions are sent as Arrow now; any thread may look up a view."""
         self.committed: CommittedViews | None = None
@@ -349,6 +350,18 @@ class Hub:
             return Message(self._header("error", name, lane, 0, self._failed[name]))
         return Message(self._header("snapshot", name, lane, 0), self._results[name].rows())
 
+    def follow(self, name: str, subscription: VersionSubscription, listener: Listener) -> None:
+        """Write a view's messages to a listener as they are published."""
+        self._followers.setdefault(name, {})[subscription] = listener
+        self.arrow_followers[name] += listener.reads_arrow
+
+    def unfollow(self, name: str, subscription: VersionSubscription) -> None:
+        """Write no more of a view's messages."""
+        followers = self._followers[name]
+        self.arrow_followers[name] -= followers.pop(subscription).reads_arrow
+        if not followers:
+            del self._followers[name], self.arrow_followers[name]
+
     def is_held(self, name: str) -> bool:
         """Return True while a view is held back."""
         view = self._views.get(name)
@@ -425,8 +438,10 @@ class Hub:
         notified: dict[Subscription, None] = {}
         for name, message in messages.items():
             self._streams[name].add(message)
-            for subscription in tuple(self._subscriptions):
-                if subscription.changed(name, message):
+            followers = self._followers.get(name, {})
+            for subscription, listener in tuple(followers.items()):
+                if subscription in followers:  # a connection that another one has closed is none any more
+                    listener.write(message)
                     notified[subscription] = None
         for subscription in notified:
             subscription.flush()

@@ -13,7 +13,7 @@ import msgspec
 
 from runtime.compiler import NamedSelect, StreamDeclaration, StreamSelect
 from runtime.engine import EngineError
-from runtime.engine.express import ExpressPipeline
+from runtime.engine.express import ExpressViews
 from runtime.engine.ingest import (
     CommitterThread,
     EpochWriter,
@@ -306,7 +306,7 @@ class ScriptRun:
             return ""
         return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
-    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
+    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressViews]:
         """Return the writer after the epoch of the program, the origins and the express lane; raises `ServiceError`."""
         writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
         try:

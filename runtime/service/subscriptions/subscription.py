@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -42,11 +41,14 @@ class Source(Protocol):
 class VersionSource(Source, Protocol):
     """Views whose versions are sent as they are published."""
 
-    arrow_followers: Counter[str]
-    """View → number of subscribers that follow it and read Arrow."""
-
     def snapshot(self, name: str) -> Message:
         """Return a view's full result."""
+
+    def follow(self, name: str, subscription: VersionSubscription, listener: Listener) -> None:
+        """Write a view's messages to a listener as they are published; `Subscription.flush` follows."""
+
+    def unfollow(self, name: str, subscription: VersionSubscription) -> None:
+        """Write no more of a view's messages."""
 
 
 class Subscription(ABC):
@@ -167,13 +169,10 @@ class VersionSubscription(Subscription):
         stream = self._waiting.pop(name, None)
         changes = stream.take(self) if stream is not None else None
         self._followed.add(name)
-        if self._listener.reads_arrow:
-            self._source.arrow_followers[name] += 1
+        self._source.follow(name, self, self._listener)
         return [self._source.snapshot(name)] if changes is None else changes
 
     def _unfollow(self, name: str) -> None:
-        if name in self._followed and self._listener.reads_arrow:
-            self._source.arrow_followers[name] -= 1
-            if not self._source.arrow_followers[name]:
-                del self._source.arrow_followers[name]
+        if name in self._followed:
+            self._source.unfollow(name, self)
         super()._unfollow(name)

@@ -98,22 +98,38 @@ def test_only_subscribers_that_read_arrow_now_count() -> None:
     page_subscription = hub.subscribe(["plain"], page)
     assert page_subscription is not None
     page_subscription.catch_up()
-    assert not hub.arrow_followers
+    assert hub.arrow_followers["plain"] == 0
     (_, first), (_, second) = subscribed(hub, "plain", "other"), subscribed(hub, "plain")
-    assert hub.arrow_followers == {"plain": 2, "other": 1}
+    assert +hub.arrow_followers == {"plain": 2, "other": 1}
     first.pause()
-    assert hub.arrow_followers == {"plain": 1}
+    assert +hub.arrow_followers == {"plain": 1}
     hub.hold()
-    assert not hub.arrow_followers
+    assert not any(hub.arrow_followers.values())
     hub.release()
-    assert hub.arrow_followers == {"plain": 1}
+    assert +hub.arrow_followers == {"plain": 1}
     first.resume()
     hub.unsubscribe(second)
-    assert hub.arrow_followers == {"plain": 1, "other": 1}
+    assert +hub.arrow_followers == {"plain": 1, "other": 1}
     hub.publish(footer(1), {}, {}, without_view(PROGRAM, "plain"))
-    assert hub.arrow_followers == {"other": 1}
+    assert +hub.arrow_followers == {"other": 1}
     hub.unsubscribe(first)
-    assert not hub.arrow_followers
+    hub.unsubscribe(page_subscription)
+    assert not any(hub.arrow_followers.values())
+
+
+def test_a_connection_that_another_one_closes_is_written_to_no_more() -> None:
+    hub = new_hub()
+    (first, _), (second, closed) = subscribed(hub, "plain"), subscribed(hub, "plain")
+    first.frames(), second.frames()
+    write = first.write
+
+    def closing(message: Message) -> None:
+        write(message)
+        hub.unsubscribe(closed)
+
+    first.write = closing  # type: ignore[method-assign]
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    assert (first.seen(), second.seen()) == ([("changes", "plain", 0, 1)], [])
 
 
 def test_a_version_looks_only_at_views_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
