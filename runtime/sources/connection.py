@@ -83,7 +83,7 @@ class Connection:
         "_offset",
         "_origin_id",
         "_owner",
-        "_refused",
+        "_pending",
         "_turn",
         "transport",
     )
@@ -100,7 +100,7 @@ class Connection:
         self._number = 1
         self._chunks: list[bytes] = []
         self._gathered_bytes = 0
-        self._refused: RawBuffer | None = None
+        self._pending: RawBuffer | None = None
         self._end_reason: str | None = None
         self._is_clean = False
         self._is_planned = False
@@ -136,11 +136,15 @@ class Connection:
         """Append bytes to those that wait, and offer them now or at the end of the turn."""
         if not data or self._is_abandoned:
             return
+        if self._turn is None and self._pending is None:  # nothing waits in front of these bytes
+            self._pending = self._buffer(data)
+            self.flush()
+            return
         self._chunks.append(data)
         self._gathered_bytes += len(data)
-        if self._refused is not None:
+        if self._pending is not None or self._turn is None:
             return
-        if self._turn is None or self._gathered_bytes >= self._buffer_bytes:
+        if self._gathered_bytes >= self._buffer_bytes:
             self.flush()
         elif not self._is_planned:
             self._is_planned = True
@@ -149,14 +153,14 @@ class Connection:
     def gone(self, reason: str, *, is_clean: bool = False) -> None:
         """Notify the owner of the end, after everything received has been taken."""
         self._end_reason, self._is_clean = reason, is_clean
-        if self._refused is None:  # else the refused buffer is offered first, after resume
+        if self._pending is None:  # else the refused buffer is offered first, after resume
             self.flush()
 
     def abandon(self) -> None:
         """Close without notifying the owner."""
         self._is_abandoned = True
         self._chunks.clear()
-        self._refused = None
+        self._pending = None
         if self.transport is not None:
             self.transport.abortConnection()
 
@@ -172,23 +176,23 @@ class Connection:
         """Called when the transport reads again; for subclasses."""
 
     def flush(self) -> None:
-        """Offer the gathered bytes, the refused buffer first, until the sink refuses or nothing is left."""
+        """Offer the pending buffer, which may have been refused, then the gathered bytes, until the sink refuses."""
         while not self._is_abandoned:
-            raw = self._refused or self._next_buffer()
+            raw = self._pending or self._next_buffer()
             if raw is None:
                 break
             owner = self._owner
             if owner.is_closed or owner.sink is None or not owner.sink.offer(raw):
-                self._refused = raw
+                self._pending = raw
                 self._pause()
                 return
-            self._refused = None
+            self._pending = None
         if not self._is_abandoned:
             self._go_on()
 
     def _flush_turn(self) -> None:
         self._is_planned = False
-        if self._refused is None:
+        if self._pending is None:
             self.flush()
 
     def _next_buffer(self) -> RawBuffer | None:
@@ -198,6 +202,9 @@ class Connection:
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self._gathered_bytes = 0
+        return self._buffer(data)
+
+    def _buffer(self, data: bytes) -> RawBuffer:
         raw = RawBuffer(self._origin_id, self._number, data, self._offset)
         self._number += 1
         if self._offset >= 0:

@@ -33,7 +33,7 @@ _JOINED_TUPLES: Final = 1 << 14
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
 _DONE: Final = object()
-"""Stands for the end of an input's steps."""
+"""Result of the steps of an input at their end; else they have stopped where the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _UNASKED: Final = frozenset(relation.name for relation in (*MARKET_RELATIONS, EPOCH_TIME))
 """Relations that derived streams are given only if one reads them."""
@@ -118,7 +118,8 @@ class Applying(Pipeline):
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])
         while self._work:
-            if _runs_to_cut(self._work[0]):
+            is_full = next(self._work[0], _DONE) is not _DONE
+            if is_full:
                 self._cut(context, context.begin_barrier())
                 context.repeat([_GO_ON])
                 return
@@ -316,11 +317,6 @@ class Applying(Pipeline):
         if not origin.source.replays:  # what no epoch holds yet would be forgotten
             self._open.set_aside(*origin.cut_at_end())
         origin.reconnect()
-
-
-def _runs_to_cut(steps: Iterator[None]) -> bool:
-    """Run the steps of an input: True if they stop where the epoch is full, to be called again; False at their end."""
-    return next(steps, _DONE) is not _DONE
 
 
 def _joined(inputs: Sequence[Completed]) -> Iterator[Completed]:
