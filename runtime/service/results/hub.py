@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Final, Literal
 
 import msgspec
@@ -48,7 +49,7 @@ _READ_NS: Final = 5_000_000_000
 """Time after a read during which the lane counts as listened to."""
 
 
-class _Version(msgspec.Struct, frozen=True):
+class _Version(msgspec.Struct, frozen=True, dict=True):
     """Version of a lane, or of a view of it."""
 
     epoch: int = 0
@@ -57,6 +58,11 @@ class _Version(msgspec.Struct, frozen=True):
     """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
     """Origin → the last message that is covered."""
+
+    @cached_property
+    def feed(self) -> dict[str, tuple[str, int]]:
+        """The same as frames have it: origin → session and sequence."""
+        return {origin: (cut.session, cut.sequence) for origin, cut in self.cuts.items()}
 
 
 class _Begun(msgspec.Struct, frozen=True, eq=False):
@@ -448,5 +454,4 @@ class Hub:
 
     def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:
         version = self._versions[self._views[name].lane if name in self._views else lane]
-        feed = {origin: (cut.session, cut.sequence) for origin, cut in version.cuts.items()}
-        return FrameHeader(kind, name, from_epoch, version.epoch, feed, self._now_ns(), reason, version.step)
+        return FrameHeader(kind, name, from_epoch, version.epoch, version.feed, self._now_ns(), reason, version.step)
