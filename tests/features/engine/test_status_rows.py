@@ -191,7 +191,12 @@ def test_row_18_no_start_is_made_for_a_listener_without_a_use_for_it() -> None:
     engine = QueryEngine(EngineConfig(workers=1), StatusListener(), statistics, now_s=clock, workers=stepper)
     made: list[Event] = []
     publish = engine._publisher.event
-    engine._publisher.event = lambda event: (made.append(event), publish(event))[1]  # type: ignore[method-assign]
+
+    def noted(event: Event) -> None:
+        made.append(event)
+        publish(event)
+
+    engine._publisher.event = noted  # type: ignore[method-assign]
     query = QueryBuilder("query", SteppedWatch(stepper, engine.check))
     query.sink("sink", [query.source()])
     engine.start(query.plan)

@@ -71,12 +71,13 @@ class _Trace:
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if self.is_on and event == "call" and frame.f_code.co_qualname in HANDS_OVER:
-            stack, up = [], frame
+            stack: list[str] = []
+            up: FrameType | None = frame
             while up is not None:
                 name = up.f_code.co_qualname
                 if up.f_code.co_filename.startswith(PACKAGES) and not name.endswith("comp>"):
                     stack.append(name)
-                up = up.f_back  # type: ignore[assignment]
+                up = up.f_back
             self.names |= dict.fromkeys(reversed(stack))
 
 
@@ -87,7 +88,7 @@ def trace() -> Any:
     sys.setprofile(made)
     yield made
     sys.setprofile(None)
-    threading.setprofile(None)  # type: ignore[arg-type]
+    threading.setprofile(None)
 
 
 def way_of_a_buffer(directory: Path, trace: _Trace) -> list[str]:
