@@ -325,11 +325,13 @@ def test_close_is_silent(when: str) -> None:
     if when == "reading":
         feed.login()
         feed.protocol.dataReceived(b"one\n")
-    attempts = feed.attempts
+    attempts, texts = feed.attempts, feed.sink.texts
     feed.source.close()
     feed.source.close()
+    if when == "reading":
+        feed.protocol.dataReceived(b"two\n")  # before the reactor has dropped the connection
     feed.reactor.advance(100)
-    assert (feed.sink.texts, feed.sink.events, feed.attempts) == ([], [], attempts)
+    assert (feed.sink.texts, feed.sink.events, feed.attempts) == (texts, [], attempts)
     assert not feed.reactor.getDelayedCalls()
 
 
