@@ -57,6 +57,8 @@ class Source:
 
 
 class Taking:
+    in_flight = 0
+
     def offer(self, raw: RawBuffer, size: int = 1) -> bool:
         return bool(raw)
 
