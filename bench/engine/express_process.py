@@ -39,6 +39,8 @@ _header = msgspec.json.Decoder(FrameHeader)
 class _Subscriber(Listener):
     """Keeps the heads of frames, and when they came."""
 
+    reads_arrow = True
+
     def __init__(self) -> None:
         self.heard: list[tuple[int, int, int]] = []
 

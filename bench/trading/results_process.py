@@ -102,7 +102,7 @@ class _Orders(LineOnlyReceiver):
         if self._version > 1:
             tables.insert(0, _touch(self._version - 1, -1))
         changes = {"touch": pa.concat_tables(tables)}
-        self._hub.publish_express(Update(self._version, self._version, {}, changes, {}, closes=True))
+        self._hub.publish_update(Update(self._version, self._version, {}, changes, {}, closes=True))
         self._reactor.callLater(0, self._turn, left - 1, begun_s)
 
 

@@ -115,8 +115,9 @@ class FrameDecoder:
             end = _PREFIX.size + head_bytes + body_bytes
             if len(self._buffer) < end:
                 return
-            head = bytes(self._buffer[_PREFIX.size : _PREFIX.size + head_bytes])
-            body = bytes(self._buffer[_PREFIX.size + head_bytes : end])
+            with memoryview(self._buffer) as whole:  # a slice of the array itself would be one more copy
+                head = bytes(whole[_PREFIX.size : _PREFIX.size + head_bytes])
+                body = bytes(whole[_PREFIX.size + head_bytes : end])
             del self._buffer[:end]
             yield _decode(head, body)
 

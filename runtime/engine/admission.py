@@ -26,11 +26,13 @@ class Ticket:
 class Window:
     """Inputs of one source in flight, in the order in which they came; accessed with the admission's lock held."""
 
-    __slots__ = ("is_gone", "is_granted", "is_refused", "resume", "size", "tickets")
+    __slots__ = ("is_gone", "is_granted", "is_refused", "on_empty", "resume", "size", "tickets")
 
     def __init__(self, resume: Callable[[], None]) -> None:
         self.resume = resume
         self.tickets: deque[Ticket] = deque()
+        self.on_empty: list[Callable[[], None]] = []
+        """Calls to be made once nothing of the source is in flight."""
         self.size = 0
         self.is_refused = False
         """True if an input was refused by the source's own bounds."""
@@ -152,6 +154,14 @@ class Admission:
         for call in calls:
             call()
 
+    def when_empty(self, window: Window, call: Callable[[], None]) -> None:
+        """Make a call, without a lock, once nothing of a source is in flight any more; at once if that is so now."""
+        with self._lock:
+            if window.tickets:
+                window.on_empty.append(call)
+                return
+        call()
+
     def withdraw(self, window: Window) -> None:
         """The source does not come any more; what is on its way stays so."""
         calls: list[Callable[[], None]] = []
@@ -192,6 +202,9 @@ class Admission:
             window.size -= size
             self._size -= size
             self._inputs -= 1
+        if window.on_empty and not tickets:
+            calls += window.on_empty
+            window.on_empty = []
         if window.is_refused:
             window.is_refused = False
             calls.append(window.resume)
@@ -226,6 +239,7 @@ class Admission:
                 assert window.size == sum(ticket.size for ticket in window.tickets)
                 assert len(window.tickets) <= self._source_inputs
                 assert not window.tickets or window.tickets[0].window is window, "the oldest one has left"
+                assert window.tickets or not window.on_empty, "a call waits for what has left"
             assert windows.issuperset(self._refused)
             assert windows.issuperset(self._waiting)
             if self._refused and not self._inputs:

@@ -1,4 +1,4 @@
-"""Barriers: a consistent cut through a running query, who waits for it, and how long it took."""
+"""Barriers: a consistent cut through a running query, the futures of its requests, and how long it took."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class BarrierFuture:
             try:
                 call(self)
             except Exception:  # noqa: BLE001 (a waiting call never harms the engine, nor other calls)
-                self._log.failure("who waited for a barrier failed at its end: {outcome}", outcome=outcome.value)
+                self._log.failure("a call at the end of a barrier failed: {outcome}", outcome=outcome.value)
 
 
 class _Round:

@@ -144,14 +144,17 @@ class QueryFailed(Event, frozen=True):
 
 
 class StatisticsListener:
-    """Hears events: ten kinds, see this module. Without a listener the engine makes none."""
+    """Listener to the ten kinds of events of this module. Without a listener the engine makes none."""
+
+    reads_starts: bool = True
+    """False if it has no use for `TaskStarted`, which then is not made: one event fewer for each call of a pipeline."""
 
     def on_event(self, event: Event) -> None:
-        """Something happened; called often, so it should be quick."""
+        """Called with each event; often, so it should be quick."""
 
 
 class Publisher:
-    """Tells listeners; what they raise is logged. Never changed once it is made; called without locks."""
+    """Publishes to listeners; what they raise is logged. Never changed once it is made; called without locks."""
 
     _log = Logger()
 
@@ -160,6 +163,8 @@ class Publisher:
         self._statistics = statistics
         self.has_statistics = statistics is not None
         """True if it is worth making events."""
+        self.has_starts = statistics is not None and statistics.reads_starts
+        """True if it is worth making events of tasks that start."""
 
     def status(self, query_id: str, status: QueryStatus, reason: str = "") -> None:
         """See `StatusListener.on_status`."""

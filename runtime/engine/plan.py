@@ -9,7 +9,7 @@ Plan:  Source ──▶ Pipeline ──▶ Pipeline (sink: no successors)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from runtime.engine.errors import PlanError
@@ -39,6 +39,13 @@ class Emitter(Protocol):
 
         For sources with a thread of their own, never on a reactor or in `Source.open`.
         """
+
+    @property
+    def in_flight(self) -> int:
+        """Number of inputs that were admitted and are not executed yet, with all that came of them."""
+
+    def when_drained(self, call: Callable[[], None]) -> None:
+        """Make a call once no input is in flight any more: at once, or on the worker that executes the last one."""
 
     def end_of_stream(self) -> None:
         """End the input; earlier input reaches the sinks. The source is closed afterwards, on a worker."""

@@ -123,6 +123,8 @@ class Statistics(StatisticsListener):
     at its end.
     """
 
+    reads_starts = False
+
     def __init__(self, window_s: float = 4.0, most_queries: int = 1000) -> None:
         """Rates are over the last ``window_s``."""
         self._lock = threading.Lock()

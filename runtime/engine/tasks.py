@@ -1,4 +1,5 @@
-"""The eight tasks of the engine. Workers run them; every change of a query's state is made by one of them.
+"""The eight tasks of the engine, and the wake-up of a node. Workers run them; each change of a query's state is made by
+one of the eight, a wake-up only has a node look which delayed inputs are due.
 
 | task | what it does |
 |---|---|
@@ -19,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from runtime.engine.running.calls import start, stop
+from runtime.engine.running.calls import perform, start, stop
 
 if TYPE_CHECKING:
     from runtime.engine.lifetime import CallbackReference
@@ -38,6 +39,7 @@ __all__ = [
     "StopQueryTask",
     "StopSourceTask",
     "TaskCallbacks",
+    "WakeTask",
     "WorkTask",
 ]
 
@@ -157,12 +159,10 @@ class WorkTask:
     pipeline: it has no callbacks, as the node handles errors itself.
     """
 
-    __slots__ = ("_call", "_is_wake", "_node", "is_prepared")
+    __slots__ = ("_call", "_node", "is_prepared")
 
-    def __init__(self, node: weakref.ref[RunningNode], *, is_wake: bool = False) -> None:
-        """``is_wake``: only to look which delayed inputs are due."""
+    def __init__(self, node: weakref.ref[RunningNode]) -> None:
         self._node = node
-        self._is_wake = is_wake
         self.is_prepared = False
         self._call: Call | None = None
 
@@ -170,19 +170,30 @@ class WorkTask:
         """Take the inputs; the call itself may follow later, as if the worker had been interrupted in between."""
         self.is_prepared = True
         node = self._node()
-        if node is None:
-            return
-        if self._is_wake:
-            node.wake()
-        else:
-            self._call = node.take()
+        self._call = None if node is None else node.take()
 
     def __call__(self) -> None:
-        """Run it."""
-        if not self.is_prepared:
-            self.prepare()
-        if self._call is not None:
-            self._call.node.make(self._call)
+        """Take the inputs, unless that was done, and make the call."""
+        call = self._call
+        if not self.is_prepared and (node := self._node()) is not None:
+            call = node.take()
+        if call is not None:
+            perform(call.node, call)
+
+
+class WakeTask:
+    """Has a node look which of its delayed inputs are due; skipped if the node has gone."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: weakref.ref[RunningNode]) -> None:
+        self._node = node
+
+    def __call__(self) -> None:
+        """Wake the node."""
+        node = self._node()
+        if node is not None:
+            node.wake()
 
 
 class PendingPipelineStopTask(EngineTask):

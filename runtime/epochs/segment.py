@@ -24,7 +24,10 @@ __all__ = ["Cut", "Footer", "Section", "Segment", "read_segment", "write_segment
 _MAGIC: Final = b"DBKSEG01"
 _TAIL: Final = struct.Struct("<II8s")
 _ALIGNMENT: Final = 64
+_WHOLE_ROWS: Final = 1 << 14
+"""Rows of a batch from which on it is written as it is: to copy it takes longer than to write one more batch."""
 _JOINED_ROWS: Final = 1 << 16
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
@@ -101,20 +104,22 @@ def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.Rec
 def _pieces(
     sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer, on_checksum: Callable[[int], None]
 ) -> Iterator[bytes | pa.Buffer]:
-    """Yield the bytes of the file from its beginning; no more than one section is in memory."""
+    """Yield the bytes of the file from its beginning; of the encoded rows only one batch is in memory."""
     written: list[Section] = []
     position = 0
     for name, table in sections.items():
         batches = list(table)
         if not batches:
             continue
-        data = _stream(batches)
         padding = -position % _ALIGNMENT
         yield b"\0" * padding
-        yield data
-        start = position + padding
-        written.append(Section(name, start, data.size, sum(b.num_rows for b in batches), zlib.crc32(data)))
-        position = start + data.size
+        start = position = position + padding
+        checksum = 0
+        for message in _stream(batches):
+            yield message
+            position += len(message)
+            checksum = zlib.crc32(message, checksum)
+        written.append(Section(name, start, position - start, sum(b.num_rows for b in batches), checksum))
     body = msgspec.msgpack.encode(msgspec.structs.replace(footer, sections=tuple(written)))
     checksum = zlib.crc32(body)
     on_checksum(checksum)
@@ -122,12 +127,12 @@ def _pieces(
     yield _TAIL.pack(len(body), checksum, _MAGIC)
 
 
-def _stream(batches: list[pa.RecordBatch]) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for group in _joined(batches):
-            writer.write_batch(pa.concat_batches(group) if len(group) > 1 else group[0])
-    return sink.getvalue()
+def _stream(batches: list[pa.RecordBatch]) -> Iterator[pa.Buffer | bytes]:
+    """Yield the messages of an Arrow stream, each of which is encoded into a buffer of its size."""
+    yield batches[0].schema.serialize()
+    for group in _joined(batches):
+        yield (pa.concat_batches(group) if len(group) > 1 else group[0]).serialize()
+    yield _END_OF_STREAM
 
 
 def _joined(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -135,12 +140,17 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     group: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        if group and rows + batch.num_rows > _JOINED_ROWS:
+        is_whole = batch.num_rows >= _WHOLE_ROWS
+        if group and (is_whole or rows + batch.num_rows > _JOINED_ROWS):
             yield group
             group, rows = [], 0
+        if is_whole:
+            yield [batch]
+            continue
         group.append(batch)
         rows += batch.num_rows
-    yield group
+    if group:
+        yield group
 
 
 class Segment:

@@ -175,22 +175,8 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """Counters of a formatter for one origin since it was opened."""
+    """What a formatter keeps of one origin; its batches have the numbers of tuples."""
 
-    buffers: int = 0
-    """Raw buffers admitted."""
-    bytes: int = 0
-    """Bytes of the admitted buffers, after decoding."""
-    tuples: int = 0
-    """Tuples: good, bad and filtered out."""
-    bad: int = 0
-    """Tuples without a row because they are malformed."""
-    nulled: int = 0
-    """Malformed values that became NULL."""
-    filtered: int = 0
-    """Tuples left out by conditions."""
-    repeats: int = 0
-    """Raw buffers that were too far ahead and had to be passed again."""
     ring_slots: int = 0
     """Present size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0

@@ -152,7 +152,7 @@ class InputFormatter:
         return 0 if stream is None else stream.shredder.number(stream.shredder.watermark())
 
     def counters(self, origin_id: int) -> FormatCounters:
-        """Return the counters of an origin since it was opened."""
+        """Return what is kept of an origin at the moment."""
         with self._lock:
             stream = self._streams.get(origin_id)
         return FormatCounters() if stream is None else stream.counters()
@@ -222,7 +222,4 @@ class InputFormatter:
     def _batches(self, parts: list[Parts]) -> list[FormattedBatch]:
         """Phase 2: parse one block with one call."""
         made = self._assembly.batches(parts)
-        for (stream, _), batches in zip(parts, made, strict=True):
-            if batches:
-                stream.count(batches)
         return made[0] if len(made) == 1 else [batch for batches in made for batch in batches]

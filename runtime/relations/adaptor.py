@@ -71,6 +71,18 @@ class Adaptor(ABC):
         """Restart the sequence: the next message that counts has this number. Called before `received`."""
         del sequence
 
+    @property
+    def checks_numbers(self) -> bool:
+        """True if a number that is missing among its messages is an error, unless `allow_missing` tolerates it."""
+        return False
+
+    def allow_missing(self, messages: int) -> None:
+        """Tolerate so many missing numbers, those of messages that were set aside as malformed."""
+        del messages
+
+    def forget_missing(self) -> None:  # noqa: B027 (most adaptors check no numbers)
+        """Stop tolerating missing numbers, once the stream is past them: a missing number is then a gap again."""
+
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
         """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.
 

@@ -51,12 +51,14 @@ class FeedAdaptor(MarketAdaptor):
     def schema(self) -> Schema:
         return FEED_SCHEMA
 
+    @property
+    def checks_numbers(self) -> bool:
+        return True
+
     def allow_missing(self, messages: int) -> None:
-        """Tolerate so many missing numbers, those of messages that were set aside as malformed."""
         self._dead += messages
 
     def forget_missing(self) -> None:
-        """Stop tolerating missing numbers, once the stream is past them: a missing number is then a gap again."""
         self._dead = 0
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:

@@ -10,6 +10,8 @@ P        a trade that no displayed order took part in
 Q        the trade that a cross as a whole is; none if it has no shares
 others   change nothing: a B, too, since a trade that is void did happen
 ======== ==============================================================================================
+
+Nor does a message in an unsequenced packet: it has no number, so that nobody could tell whether it was applied.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ class ItchAdaptor(MarketAdaptor):
         self._base, self._unsequenced = max(1, sequence), 0
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
-        """Return the rows with their numbers; a heartbeat has that of the next message."""
+        """Return the rows with their numbers; what is outside the sequence has that of the next message."""
         rows: pa.RecordBatch = batch.rows
         numbers = batch.tuple_numbers + (self._base - self._unsequenced)
         packets = rows.column("packet_type")
@@ -149,6 +151,10 @@ class ItchAdaptor(MarketAdaptor):
         return rows.append_column(_SEQUENCE, pa.array(numbers, pa.int64()))
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
+        packets = rows.column("packet_type")
+        if packets.null_count < len(packets) and (unsequenced := action_codes(packets) == ord("U")).any():
+            keep = ~unsequenced
+            rows, row_ends = rows.filter(pa.array(keep)), row_ends[keep]
         types = rows.column("message_type")
         heartbeat = action_codes(types) == 0
         if heartbeat.any():  # or a letter of more than one byte

@@ -247,8 +247,8 @@ class LiveRuntime(PartEvents):
     def on_update(self, update: Update) -> None:
         # Encoded here: each call of Arrow releases the interpreter lock, which the reactor would get back from a worker
         # that is busy with the next step only after a switch interval.
-        followed = self.parts.hub.followed
-        bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if name in followed}
+        followers = self.parts.hub.arrow_followers
+        bodies = {name: encode_rows(rows) for name, rows in update.changes.items() if followers[name]}
         self._handover.put(_rows_of(update), self._updated, update, bodies)
 
     def on_streams(self, update: Update) -> None:
@@ -351,7 +351,7 @@ class LiveRuntime(PartEvents):
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 
     def _updated(self, update: Update, bodies: Mapping[str, bytes]) -> None:
-        self.parts.hub.publish_express(update, bodies)
+        self.parts.hub.publish_update(update, bodies)
         self.parts.catalogue.published(update.epoch, "express")
         if FEED in update.cuts:
             offset = update.cuts[FEED].offset
@@ -360,7 +360,7 @@ class LiveRuntime(PartEvents):
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 
     def _streamed(self, update: Update) -> None:
-        self.parts.hub.publish_streams(update)
+        self.parts.hub.publish_update(update, lane="stream")
         self.parts.catalogue.published(update.epoch, "stream")
 
     def _finished(self) -> None:

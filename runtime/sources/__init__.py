@@ -10,7 +10,6 @@
 
 `ConnectingSource` and `Connection` are what the sources on the reactor share: attempts, gathering, back-pressure.
 `FeedSource` is what the two feeds of an exchange share: a login at a position, its answer, and silence.
-`Gate` is a back-pressure gate between a source and its sink.
 """
 
 from runtime.sources.base import BufferSink, Position, Source
@@ -19,7 +18,6 @@ from runtime.sources.connection import Connection, Turn
 from runtime.sources.errors import LoginRefusedError, SourceError, SourceStateError
 from runtime.sources.feed import FeedSource, LoginReply, TextFeedSource
 from runtime.sources.file import FileSource, codec_by_suffix
-from runtime.sources.gate import Gate
 from runtime.sources.soupbin import SoupBinFeedSource
 from runtime.sources.tcp import TcpSource
 
@@ -30,7 +28,6 @@ __all__ = [
     "Connection",
     "FeedSource",
     "FileSource",
-    "Gate",
     "LoginRefusedError",
     "LoginReply",
     "Position",

@@ -9,6 +9,7 @@ import msgspec
 
 from runtime.formats import RawBuffer
 from runtime.formats.codecs import Codec
+from runtime.sources.errors import SourceStateError
 
 __all__ = ["BufferSink", "Position", "Source"]
 
@@ -58,6 +59,9 @@ class Source(ABC):
 
     __slots__ = ()
 
+    session: str = ""
+    """Session of a feed, as its server named it at the last login; empty for other sources."""
+
     @abstractmethod
     def open(self, sink: BufferSink, position: Position) -> None:
         """Start to read at the position; returns at once, failures go to the sink."""
@@ -74,6 +78,18 @@ class Source(ABC):
     def replays(self) -> bool:
         """True if the source can read again what no epoch has yet; else bytes received before a break are final."""
         return True
+
+    @property
+    def is_connected(self) -> bool:
+        """True if the source's server is connected; always so for a file. Read on the source's thread."""
+        return True
+
+    def reconnect(self, position: Position) -> None:
+        """Connect again and read from the position, after `BufferSink.lost`; only for a source that calls that.
+
+        Raises `SourceStateError` for a source that does not connect.
+        """
+        raise SourceStateError(f"expected a source that connects, was {type(self).__name__} at {position}")
 
     def codec_at(self, position: Position) -> Codec | None:
         """Return the codec of the buffers after an `open` at this position; None if they are not compressed."""

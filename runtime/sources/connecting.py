@@ -9,7 +9,6 @@ import msgspec
 from twisted.internet.protocol import ClientFactory
 from twisted.python.failure import Failure
 
-from runtime.formats import RawBuffer
 from runtime.sources.base import BufferSink, Position, Source
 from runtime.sources.connection import Connection
 from runtime.sources.errors import SourceStateError
@@ -44,7 +43,6 @@ class ConnectingSource(Source):
     __slots__ = (
         "_address",
         "_backoff",
-        "_closed",
         "_connect_timeout_s",
         "_connection",
         "_connector",
@@ -53,7 +51,8 @@ class ConnectingSource(Source):
         "_position",
         "_reactor",
         "_retry",
-        "_sink",
+        "is_closed",
+        "sink",
     )
 
     def __init__(
@@ -71,13 +70,15 @@ class ConnectingSource(Source):
         self._origin_id = origin_id
         self._backoff = backoff or _BACKOFF
         self._connect_timeout_s = connect_timeout_s
-        self._sink: BufferSink | None = None
+        self.sink: BufferSink | None = None
+        """Sink of the raw buffers; None before `open`."""
         self._position = _START
         self._failures = 0
         self._retry: Any = None
         self._connection: Connection | None = None
         self._connector: Any = None
-        self._closed = False
+        self.is_closed = False
+        """True once `close` was called: the sink is not called any more."""
 
     # For subclasses
 
@@ -93,8 +94,8 @@ class ConnectingSource(Source):
     def ended(self, reason: str, *, is_clean: bool) -> None:
         """Report the loss of a ready connection to the sink."""
         del is_clean
-        if self._sink is not None:
-            self._sink.lost(self._origin_id, f"connection to {self.where} lost: {reason}")
+        if self.sink is not None:
+            self.sink.lost(self._origin_id, f"connection to {self.where} lost: {reason}")
 
     def ready(self) -> None:
         """Reset the count of failed attempts, as the connection has become ready."""
@@ -110,8 +111,8 @@ class ConnectingSource(Source):
 
     def fail(self, reason: str) -> None:
         """Report to the sink that the source gives up."""
-        if self._sink is not None and not self._closed:
-            self._sink.failed(self._origin_id, reason)
+        if self.sink is not None and not self.is_closed:
+            self.sink.failed(self._origin_id, reason)
 
     @property
     def is_connected(self) -> bool:
@@ -127,17 +128,17 @@ class ConnectingSource(Source):
 
     def open(self, sink: BufferSink, position: Position) -> None:
         """Connect and read from the position; on the reactor's thread."""
-        if self._sink is not None or self._closed:
+        if self.sink is not None or self.is_closed:
             raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
-        self._sink = sink
+        self.sink = sink
         self.reconnect(position)
 
     def reconnect(self, position: Position) -> None:
         """Connect again, on the reactor's thread; raw buffers are numbered from 1 again. Do nothing on a closed source,
         as the caller may not have noticed the close yet."""
-        if self._sink is None:
+        if self.sink is None:
             raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")
-        if self._closed:
+        if self.is_closed:
             return
         self._drop()
         self._position = position
@@ -150,18 +151,14 @@ class ConnectingSource(Source):
 
     def close(self) -> None:
         """Break the connection; from any thread. The sink is not called after this has run on the reactor's thread."""
-        self._closed = True
+        self.is_closed = True
         self._reactor.callFromThread(self._drop)
 
     # From connections
 
-    def offer(self, raw: RawBuffer) -> bool:
-        """Offer a buffer to the sink; see `ConnectionOwner`."""
-        return self._sink is not None and not self._closed and self._sink.offer(raw)
-
     def broken(self, connection: Connection, reason: str, *, is_clean: bool) -> None:
         """Handle the end of a connection; see `ConnectionOwner`."""
-        if connection is not self._connection or self._closed:
+        if connection is not self._connection or self.is_closed:
             return
         self._connection = self._connector = None
         if self.is_ready(connection):
@@ -172,7 +169,7 @@ class ConnectingSource(Source):
     def connected(self) -> Connection:
         """Return the connection for a transport that was made."""
         connection = self.make_connection(self._position)
-        if self._closed:
+        if self.is_closed:
             connection.abandon()
         else:
             self._connection = connection
@@ -180,7 +177,7 @@ class ConnectingSource(Source):
 
     def unreachable(self, connector: Any, reason: str) -> None:
         """Count an attempt that made no connection."""
-        if connector is self._connector and not self._closed:
+        if connector is self._connector and not self.is_closed:
             self._connector = None
             self._attempt_failed(reason)
 

@@ -1,4 +1,4 @@
-"""Receiving end of a connection: gathers the bytes of a turn of the reactor and pauses while the sink is full."""
+"""Receiving end of a connection: makes raw buffers of bytes that arrive, and pauses while the sink is full."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from runtime.formats import RawBuffer
+from runtime.sources.base import BufferSink
 
 __all__ = ["BUFFER_BYTES", "Connection", "ConnectionOwner", "Turn"]
 
@@ -50,8 +51,10 @@ class Turn:
 class ConnectionOwner(Protocol):
     """Source that owns a connection."""
 
-    def offer(self, raw: RawBuffer) -> bool:
-        """Offer a buffer to the sink."""
+    sink: BufferSink | None
+    """Sink of the raw buffers."""
+    is_closed: bool
+    """True once the sink must not be called any more."""
 
     def broken(self, connection: Any, reason: str, *, is_clean: bool) -> None:
         """Note that the connection has ended and all its bytes have been taken."""
@@ -61,8 +64,9 @@ class ConnectionOwner(Protocol):
 class Connection:
     """Receiver of the bytes of one origin from one transport, as raw buffers.
 
-    Bytes that arrive in one turn of the reactor become one raw buffer; a small message is offered at the turn's end.
-    While the sink refuses, the transport is paused and the bytes already on their way are gathered, up to about
+    Bytes become a raw buffer as they arrive, since a transport reads once a turn of the reactor. With a ``turn``, which
+    many connections share, they wait for its end: a worker that wakes up then finds the buffers of all of them. While
+    the sink refuses, the transport is paused and the bytes already on their way are gathered, up to about
     ``buffer_bytes`` a buffer. The class has slots and not `Protocol` as its base, since there may be ten thousand.
     """
 
@@ -79,12 +83,14 @@ class Connection:
         "_offset",
         "_origin_id",
         "_owner",
-        "_refused",
+        "_pending",
         "_turn",
         "transport",
     )
 
-    def __init__(self, owner: ConnectionOwner, origin_id: int, turn: Turn, offset: int, buffer_bytes: int) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, origin_id: int, offset: int, buffer_bytes: int, turn: Turn | None = None
+    ) -> None:
         self.transport: Any = None
         self._owner = owner
         self._origin_id = origin_id
@@ -94,7 +100,7 @@ class Connection:
         self._number = 1
         self._chunks: list[bytes] = []
         self._gathered_bytes = 0
-        self._refused: RawBuffer | None = None
+        self._pending: RawBuffer | None = None
         self._end_reason: str | None = None
         self._is_clean = False
         self._is_planned = False
@@ -127,23 +133,34 @@ class Connection:
     # For subclasses and the owner
 
     def gather(self, data: bytes) -> None:
-        """Append bytes to those that wait to be offered."""
-        if data and not self._is_abandoned:
-            self._chunks.append(data)
-            self._gathered_bytes += len(data)
-            self._plan_flush()
+        """Append bytes to those that wait, and offer them now or at the end of the turn."""
+        if not data or self._is_abandoned:
+            return
+        if self._turn is None and self._pending is None:  # nothing waits in front of these bytes
+            self._pending = self._buffer(data)
+            self.flush()
+            return
+        self._chunks.append(data)
+        self._gathered_bytes += len(data)
+        if self._pending is not None or self._turn is None:
+            return
+        if self._gathered_bytes >= self._buffer_bytes:
+            self.flush()
+        elif not self._is_planned:
+            self._is_planned = True
+            self._turn.plan(self._flush_turn)
 
     def gone(self, reason: str, *, is_clean: bool = False) -> None:
         """Notify the owner of the end, after everything received has been taken."""
         self._end_reason, self._is_clean = reason, is_clean
-        if self._refused is None:  # else the refused buffer is offered first, after resume
+        if self._pending is None:  # else the refused buffer is offered first, after resume
             self.flush()
 
     def abandon(self) -> None:
         """Close without notifying the owner."""
         self._is_abandoned = True
         self._chunks.clear()
-        self._refused = None
+        self._pending = None
         if self.transport is not None:
             self.transport.abortConnection()
 
@@ -159,32 +176,23 @@ class Connection:
         """Called when the transport reads again; for subclasses."""
 
     def flush(self) -> None:
-        """Offer the gathered bytes, the refused buffer first, until the sink refuses or nothing is left."""
+        """Offer the pending buffer, which may have been refused, then the gathered bytes, until the sink refuses."""
         while not self._is_abandoned:
-            raw = self._refused or self._next_buffer()
+            raw = self._pending or self._next_buffer()
             if raw is None:
                 break
-            if not self._owner.offer(raw):
-                self._refused = raw
+            owner = self._owner
+            if owner.is_closed or owner.sink is None or not owner.sink.offer(raw):
+                self._pending = raw
                 self._pause()
                 return
-            self._refused = None
+            self._pending = None
         if not self._is_abandoned:
             self._go_on()
 
-    def _plan_flush(self) -> None:
-        """Flush at once when a buffer is full, else at the end of this turn of the reactor."""
-        if self._refused is not None:
-            return
-        if self._gathered_bytes >= self._buffer_bytes:
-            self.flush()
-        elif not self._is_planned:
-            self._is_planned = True
-            self._turn.plan(self._flush_turn)
-
     def _flush_turn(self) -> None:
         self._is_planned = False
-        if self._refused is None:
+        if self._pending is None:
             self.flush()
 
     def _next_buffer(self) -> RawBuffer | None:
@@ -194,6 +202,9 @@ class Connection:
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
         self._gathered_bytes = 0
+        return self._buffer(data)
+
+    def _buffer(self, data: bytes) -> RawBuffer:
         raw = RawBuffer(self._origin_id, self._number, data, self._offset)
         self._number += 1
         if self._offset >= 0:

@@ -19,7 +19,7 @@ from deltabook.wire.text import (
 )
 from runtime.sources.base import Position
 from runtime.sources.connecting import Backoff, ConnectingSource
-from runtime.sources.connection import BUFFER_BYTES, Connection, Turn
+from runtime.sources.connection import BUFFER_BYTES, Connection
 from runtime.sources.errors import LoginRefusedError
 
 __all__ = ["FeedConnection", "FeedSource", "LoginReply", "TextFeedSource"]
@@ -47,7 +47,7 @@ class FeedSource(ConnectingSource):
     failed attempts in a row are failures.
     """
 
-    __slots__ = ("_buffer_bytes", "_silence_s", "_turn", "next_sequence", "session")
+    __slots__ = ("_buffer_bytes", "_silence_s", "next_sequence", "session")
 
     def __init__(
         self,
@@ -62,7 +62,6 @@ class FeedSource(ConnectingSource):
         silence_s: float = 10.0,
     ) -> None:
         super().__init__(reactor, host, port, origin_id, backoff=backoff, connect_timeout_s=connect_timeout_s)
-        self._turn = Turn(reactor)
         self._buffer_bytes = buffer_bytes
         self._silence_s = silence_s
         self.session = ""
@@ -80,7 +79,7 @@ class FeedSource(ConnectingSource):
 
     def make_connection(self, position: Position) -> Connection:
         """Return a connection that logs in; see `ConnectingSource`."""
-        return FeedConnection(self, self._origin_id, self._turn, position.offset, self._buffer_bytes, self._silence_s)
+        return FeedConnection(self, self._origin_id, position.offset, self._buffer_bytes, self._silence_s)
 
     def is_ready(self, connection: Connection) -> bool:
         """Return True if the connection's login was accepted."""
@@ -110,10 +109,8 @@ class FeedConnection(Connection):
 
     __slots__ = ("_reply", "_silence_s", "_source", "_watch", "is_logged_in")
 
-    def __init__(  # noqa: PLR0917 - the arguments of every connection, and one more
-        self, source: FeedSource, origin_id: int, turn: Turn, offset: int, buffer_bytes: int, silence_s: float
-    ) -> None:
-        super().__init__(source, origin_id, turn, offset, buffer_bytes)
+    def __init__(self, source: FeedSource, origin_id: int, offset: int, buffer_bytes: int, silence_s: float) -> None:
+        super().__init__(source, origin_id, offset, buffer_bytes)
         self._source = source
         self._silence_s = silence_s
         self._reply = b""

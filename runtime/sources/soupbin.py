@@ -51,9 +51,7 @@ class SoupBinFeedSource(FeedSource):
 
     def make_connection(self, position: Position) -> Connection:
         """Return a SoupBinTCP connection; see `ConnectingSource`."""
-        return _SoupBinConnection(
-            self, self._origin_id, self._turn, position.offset, self._buffer_bytes, self._silence_s
-        )
+        return _SoupBinConnection(self, self._origin_id, position.offset, self._buffer_bytes, self._silence_s)
 
     def login(self, position: Position) -> bytes:
         """Return the login packet; see `FeedSource`."""
@@ -93,8 +91,8 @@ class SoupBinFeedSource(FeedSource):
     def finished(self) -> None:
         """Report the end of the stream, as the session is over and was read completely."""
         self._drop()
-        if self._sink is not None and not self._closed:
-            self._sink.end_of_stream(self._origin_id)
+        if self.sink is not None and not self.is_closed:
+            self.sink.end_of_stream(self._origin_id)
 
 
 class _SoupBinConnection(FeedConnection):

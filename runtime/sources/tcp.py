@@ -56,7 +56,7 @@ class TcpSource(ConnectingSource):
     def make_connection(self, position: Position) -> Connection:
         """Return a plain connection; see `ConnectingSource`."""
         offset = -1 if self._codec is not None else position.offset
-        return Connection(self, self._origin_id, self._turn, offset, self._buffer_bytes)
+        return Connection(self, self._origin_id, offset, self._buffer_bytes, self._turn)
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
         """Report the end, loss or failure; see `ConnectingSource`."""
@@ -64,8 +64,8 @@ class TcpSource(ConnectingSource):
             super().ended(reason, is_clean=is_clean)
         elif not is_clean:
             self.fail(f"expected {self.where} to send its stream to the end, was a connection lost: {reason}")
-        elif self._sink is not None:
-            self._sink.end_of_stream(self._origin_id)
+        elif self.sink is not None:
+            self.sink.end_of_stream(self._origin_id)
 
 
 def _check_codec(codec: Codec | None) -> None:

@@ -237,12 +237,12 @@ class SparkLane:
         rows = batch.toArrow()  # the one action of the batch; a second would run the processors again
         if not rows.num_rows:
             return
-        published = self._gather(rows)
+        published, control = self._gather(rows)
         footer = msgspec.structs.replace(
             published.footer,
             from_epoch=published.from_epoch,
             attributes={f"failed/{view}": reason for view, reason in published.failed.items()},
-            control=self._log.read(published.from_epoch + 1).footer.control,
+            control=control,
             sections=(),
         )
         sections = {view: table.to_batches() for view, table in published.changes.items()}
@@ -256,8 +256,11 @@ class SparkLane:
         if self._pace is not None:
             self._pace.rest(begun_s, published.to_epoch)
 
-    def _gather(self, rows: pa.Table) -> Published:
-        """Merge the shards' answers; raise `SparkLaneError` unless each has answered, for one span."""
+    def _gather(self, rows: pa.Table) -> tuple[Published, bytes]:
+        """Merge the shards' answers; return them and the control record of their span, empty for none.
+
+        Raise `SparkLaneError` unless each shard has answered, for one span.
+        """
         changes: dict[str, list[pa.Table]] = {}
         failed: dict[str, str] = {}
         complete: list[tuple[int, int, int]] = []
@@ -279,7 +282,7 @@ class SparkLane:
         if (standing := self._standing) is not None and standing.version == begin:
             merged = standing.until(merged, lane_program(program, "spark") if program else None)
             failed = {view: reason for view, reason in failed.items() if view not in standing.failed}
-        return Published(begin, end, merged, failed, self._log.read(end).footer, program)
+        return Published(begin, end, merged, failed, self._log.read(end).footer, program), control
 
 
 def _last_reason(text: str) -> str:

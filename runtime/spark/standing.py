@@ -86,5 +86,5 @@ def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
         failed |= {k.removeprefix(_FAILED): why for k, why in footer.attributes.items() if k.startswith(_FAILED)}
         for name, view in views.items():
             if name not in failed:
-                view.apply(segment.rows(name), version)
+                view.apply(segment.rows(name))
     return Standing(version, views, failed, lane_program(decode_program(newest), "spark"))

@@ -8,9 +8,10 @@ the others are converted through numpy, and so are all columns as long as a node
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.native.library import arrow
@@ -34,6 +35,14 @@ _EXPORTED_CELLS: Final = 10
 _WEIGHT_PLACE: Final = 1
 
 
+class _Plan(NamedTuple):
+    schema: pa.Schema
+    columns: npt.NDArray[np.int64]
+    """Pairs of a bound column's number and the place of its values."""
+    rest: tuple[Field, ...] | None
+    """Fields that are not bound; None if nothing is."""
+
+
 class ColumnBinding(Structure):
     """Binds columns to one batch of fields."""
 
@@ -46,37 +55,38 @@ class ColumnBinding(Structure):
         self.put(arrow.NUMBERS, np.array([self._exported_address, 0]))
         self.put(arrow.COLUMNS, np.zeros(0, np.int64))
         self.link(arrow.BATCH, batch)
-        self._schema = pa.schema([])
-        self._rest: tuple[Field, ...] | None = None
+        self._plan = self._before = _Plan(pa.schema([]), np.zeros(0, np.int64), None)
         self._bound: pa.RecordBatch | None = None
 
-    def bind(self, table: pa.Table | pa.RecordBatch) -> tuple[Field, ...] | None:
+    def bind(self, batch: pa.RecordBatch) -> tuple[Field, ...] | None:
         """Bind what can be; return the fields that are left to the caller, None: all of them and the weights.
 
-        The values stay bound, and the table in memory, until the next call.
+        The values stay bound, and the record batch in memory, until the next call.
         """
-        schema = table.schema
-        if not schema.equals(self._schema):
-            self._prepare(schema)
-        if self._rest is None:
-            return None
-        batch = table if isinstance(table, pa.RecordBatch) else _whole(table)
-        if batch is None:
+        if not batch.schema.equals(self._plan.schema):
+            self._choose(batch.schema)
+        if self._plan.rest is None:
             return None
         self._bound = batch
         batch._export_to_c(self._exported_address)
-        return None if self._kernel(self.address) else self._rest
+        return None if self._kernel(self.address) else self._plan.rest
 
     def release(self) -> None:
-        """Let the table go whose values are bound; the batch must have other arrays by now."""
+        """Let the rows go whose values are bound; the batch must have other arrays by now."""
         self._bound = None
 
-    def _prepare(self, schema: pa.Schema) -> None:
-        """Decide for tables of a schema which columns are bound."""
-        self._schema, self._rest = schema, None
+    def _choose(self, schema: pa.Schema) -> None:
+        """Change over to the plan of a schema; the last two are kept, for rows with and without unread columns."""
+        known = self._before if schema.equals(self._before.schema) else self._planned(schema)
+        self._before, self._plan = self._plan, known
+        self.put(arrow.COLUMNS, known.columns)
+        self.views[arrow.NUMBERS][arrow.COUNT] = len(known.columns) // 2
+
+    def _planned(self, schema: pa.Schema) -> _Plan:
+        """Decide for record batches of a schema which columns are bound."""
         last = len(schema) - 1
         if last < 0 or schema.types[last] != pa.int64():
-            return
+            return _Plan(schema, np.zeros(0, np.int64), None)
         columns, rest = [(last, _WEIGHT_PLACE)], []
         for field, place in self._places.items():
             number = schema.get_field_index(field.name)
@@ -85,14 +95,4 @@ class ColumnBinding(Structure):
                 columns.append((number, place))
             else:
                 rest.append(field)
-        self._rest = tuple(rest)
-        self.put(arrow.COLUMNS, np.array(columns, np.int64).reshape(-1))
-        self.views[arrow.NUMBERS][arrow.COUNT] = len(columns)
-
-
-def _whole(table: pa.Table) -> pa.RecordBatch | None:
-    """Return a table as one record batch; None if it has no rows."""
-    batches = table.to_batches()
-    if len(batches) > 1:
-        batches = table.combine_chunks().to_batches()
-    return batches[0] if len(batches) == 1 else None
+        return _Plan(schema, np.array(columns, np.int64).reshape(-1), tuple(rest))

@@ -92,21 +92,33 @@ class ColumnBatch(Batch):
             self.store(k, field, value, number)
         k.put(f"{k.cells(self, 1)}[{number}] = {weight}", f"{meta}[{self.ROWS}] = {number} + 1")
 
-    def fill_arrow(self, table: pa.Table, strings: Strings) -> None:
+    def fill_arrow(self, table: pa.Table | pa.RecordBatch, strings: Strings) -> None:
         """Make the rows of a table (its last column is the weight) those of the batch; plain columns are not copied.
 
         Only fields that some kernel reads are looked at; others may be missing.
         """
         self._is_own = False
-        rest = None if self.binding is None else self.binding.bind(table)
+        rows = table if isinstance(table, pa.RecordBatch) else self._joined(table)
+        rest = None if self.binding is None else self.binding.bind(rows)
         if rest is None:
             rest = tuple(self.read_fields())
-            self.put(1, _int64(table.column(table.num_columns - 1)))
+            self.put(1, _int64(rows.column(rows.num_columns - 1)))
         for field in rest:
             place = self._places[field.name]
-            for offset, words in enumerate(words_of_column(field, _first_column(table, field.name), strings)):
+            for offset, words in enumerate(words_of_column(field, _first_column(rows, field.name), strings)):
                 self.put(place + offset, words)
-        self.views[0][0] = self.views[0][1] = table.num_rows
+        self.views[0][0] = self.views[0][1] = rows.num_rows
+
+    def _joined(self, table: pa.Table) -> pa.RecordBatch:
+        """Return a table as one record batch; of several chunks those columns that are read, joined once."""
+        batches = table.to_batches()
+        if len(batches) > 1:
+            names = [name for name in table.schema.names[:-1] if name in self.read]
+            chosen = [table.schema.get_all_field_indices(name)[0] for name in dict.fromkeys(names)]
+            batches = table.select([*chosen, table.num_columns - 1]).combine_chunks().to_batches()
+        if len(batches) > 1:  # Arrow's strings end at 2 GiB a column
+            raise ViewError(f"expected at most 2 GiB of strings in a step, was {table.nbytes} bytes of rows")
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
     def read_fields(self) -> dict[Field, int]:
         """Return the fields that some kernel reads, with the place of each."""
@@ -191,9 +203,9 @@ _MISFITS: Final = (TypeError, ValueError, OverflowError, AttributeError, IndexEr
 """Errors for a value that its column cannot hold."""
 
 
-def _first_column(table: pa.Table, name: str) -> pa.ChunkedArray:
+def _first_column(rows: pa.RecordBatch, name: str) -> pa.Array:
     """Return the relation's column of this name; the weight, which stands last, may have the same."""
-    return table.column(table.schema.get_all_field_indices(name)[0])
+    return rows.column(rows.schema.get_all_field_indices(name)[0])
 
 
 def words_of_column(field: Field, column: pa.ChunkedArray | pa.Array, strings: Strings) -> list[Words]:

@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Sized)
 
 
 class MaterialisedView:
-    """The rows of one view at its version, with their multiplicities. One owner at a time.
+    """The rows of one view, with their multiplicities. One owner at a time.
 
     A multiplicity is below 0 while a row has been removed that is yet to come, as of relations whose deletions may
     come first; such a row is kept, not shown. Changes wait until the rows are read or `settle` is called.
@@ -47,7 +47,6 @@ class MaterialisedView:
         self._waiting = PendingChanges(self._schema)
         self.table = ResultRows(width_of(self._keys), is_saved=is_saved, kernels=kernels)
         """Row → multiplicity, without what waits."""
-        self.version = 0
         self.changes = 0
 
     @property
@@ -65,9 +64,8 @@ class MaterialisedView:
         self.settle()
         return self.table.total
 
-    def apply(self, changes: pa.Table | None, version: int) -> None:
+    def apply(self, changes: pa.Table | None) -> None:
         """Take a version's changes (None: there were none); they are applied when the rows are read."""
-        self.version = version
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
             self._waiting.add(changes)
@@ -138,13 +136,13 @@ class PendingChanges:
         return rows
 
 
-def overdue(pending: Collection[T]) -> list[T]:
-    """Return those that have `MOST_PIECES` or more, the longest first; called after each version of the views.
+def overdue(changed: Collection[T], views: int) -> list[T]:
+    """Return those that have `MOST_PIECES` or more, the longest first; called after each version with what it changed.
 
-    Views change together, and joining takes a part of a millisecond. So only one is returned where there are up to 254;
-    of more, so many that none gets longer than 2 × `MOST_PIECES`.
+    Views change together, and joining takes a part of a millisecond. So only one is returned where there are up to 254
+    ``views`` in all; of more, so many that none gets longer than 2 × `MOST_PIECES`.
     """
-    long = [each for each in pending if len(each) >= MOST_PIECES]
+    long = [each for each in changed if len(each) >= MOST_PIECES]
     if len(long) > 1:
-        long = heapq.nlargest(1 + len(pending) // (MOST_PIECES - 1), long, key=len)
+        long = heapq.nlargest(1 + views // (MOST_PIECES - 1), long, key=len)
     return long

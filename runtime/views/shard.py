@@ -120,7 +120,7 @@ class ShardState:
         self._strings = Strings() if strings is None else strings
         self._failed: dict[str, str] = {}
         self._begun: set[str] = set()
-        self._taken: list[tuple[str, pa.Table]] = []
+        self._taken: list[tuple[str, pa.Table | pa.RecordBatch]] = []
         self.taken_bytes = 0
         """About how much was taken in since the last save; see `keeps_taken`."""
         self._results: dict[str, list[pa.Table]] = {}
@@ -357,13 +357,16 @@ class ShardState:
             batch = self._graph.relations.get(name)
             if batch is None:
                 continue
-            table = given if isinstance(given, pa.Table) else pa.Table.from_batches(given)
-            if table.num_rows:
-                batch.fill_arrow(table, self._strings)
+            if isinstance(given, pa.Table):
+                rows = given
+            else:
+                rows = given[0] if len(given) == 1 else pa.Table.from_batches(given)
+            if rows.num_rows:
+                batch.fill_arrow(rows, self._strings)
                 if self.keeps_taken:
-                    self._keep_taken(name, [table])
+                    self._keep_taken(name, [rows])
 
-    def _keep_taken(self, name: str, tables: Sequence[pa.Table]) -> None:
+    def _keep_taken(self, name: str, tables: Sequence[pa.Table | pa.RecordBatch]) -> None:
         for table in tables:
             self._taken.append((name, table))
             self.taken_bytes += table.num_rows * table.num_columns * _WORD_BYTES  # to ask Arrow takes longer

@@ -52,7 +52,7 @@ class TakenIn(msgspec.Struct, frozen=True):
 
     failed: Mapping[str, str]
     begun: set[str]
-    taken: Sequence[tuple[str, pa.Table]]
+    taken: Sequence[tuple[str, pa.Table | pa.RecordBatch]]
     columns: Mapping[str, frozenset[str]] | None
     """Relation → the columns that are read, of which equal rows are added up; None if these are payloads of maps."""
     results: Mapping[str, Sequence[pa.Table]]
@@ -67,7 +67,8 @@ class TakenIn(msgspec.Struct, frozen=True):
         if self.columns is None:
             return self.taken
         by_name: dict[str, list[pa.Table]] = {}
-        for name, table in self.taken:
+        for name, rows in self.taken:
+            table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
             by_name.setdefault(name, []).append(table)
         changes = []
         for name, tables in by_name.items():

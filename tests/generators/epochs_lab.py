@@ -166,7 +166,7 @@ class EpochsLab:
         changes = {name: table(rows) for name, rows in new.items()}
         at = self.epoch + 1
         part = lane_program(program, "express")
-        self.hub.publish_express(Update(self._step, at, self.cuts(at), changes, {}, program=part, closes=True))
+        self.hub.publish_update(Update(self._step, at, self.cuts(at), changes, {}, program=part, closes=True))
         self.program = program
         held = {f"view/{name}": table(rows) for name, rows in (self._closed | new).items()}
         self._closed = {}
@@ -203,7 +203,7 @@ class EpochsLab:
     def _publish(self, changes: Mapping[str, pa.Table], *, closes: bool = False) -> None:
         self._step += 1
         epoch = self.epoch + 1 if closes else self.epoch
-        self.hub.publish_express(Update(self._step, epoch, self.cuts(self.epoch + 1), changes, {}, closes=closes))
+        self.hub.publish_update(Update(self._step, epoch, self.cuts(self.epoch + 1), changes, {}, closes=closes))
 
     def _seal(
         self, sections: Mapping[str, pa.Table], control: bytes = b"", attributes: Mapping[str, str] | None = None

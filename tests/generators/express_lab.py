@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, encode_program, extend_program
 from runtime.engine.barriers import Barrier
-from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
+from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas, Sections
 from runtime.engine.plan import Context
 from runtime.epochs import Cut, EpochLog, Footer, SnapshotDirectory, with_checksums
@@ -97,8 +97,9 @@ class ExpressLab:
         self.space.runs("express", self.state)
         filling = Filling(self.log, self.snapshots)
         cuts = {"feed": Cut("s", len(self._committed), 0)}
-        self.views = ExpressViews(self.state, filling, self.epoch, cuts, is_compared=True)
-        self.pipeline = ExpressPipeline(self.views, self._publish, has_streams=self._has_streams)
+        self.views = ExpressViews(
+            self.state, filling, self.epoch, cuts, self._publish, is_compared=True, has_streams=self._has_streams
+        )
         if self.epoch < 0:
             self.views.begin(lane_program(self.program, "express"))
             first = self.views.close()
@@ -131,7 +132,7 @@ class ExpressLab:
 
     def _execute(self, deltas: Sequence[Deltas]) -> None:
         before = len(self.updates)
-        self.pipeline.execute(deltas, _Context())
+        self.views.execute(deltas, _Context())
         self._show(self.updates[before:])
 
     def _publish(self, update: Update) -> None:
@@ -173,7 +174,7 @@ class ExpressLab:
     def prepare(self, program: Program) -> None:
         """Read ahead what fills the views that a program brings."""
         old, new = (lane_program(each, "express") for each in (self.program, program))
-        self.pipeline.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
+        self.views.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
 
     def barrier(self, program: Program | None = None, streamed: Sequence[Change] = ()) -> None:
         """Close the epoch; with a program, it is the catalogue from this epoch on.
@@ -188,7 +189,7 @@ class ExpressLab:
             self._execute([self._deltas(streamed)])
         context = _Context()
         before = len(self.updates)
-        self.pipeline.start_drain(Barrier(self.epoch + 1, record or None), context)
+        self.views.start_drain(Barrier(self.epoch + 1, record or None), context)
         self._show(self.updates[before:])
         is_open = [not update.closes for update in self.updates[begun:]]
         assert is_open == ([True] * (1 + bool(streamed)) + [False] if self._has_streams else [False] * len(is_open))
@@ -200,7 +201,7 @@ class ExpressLab:
     def drain(self) -> None:
         """A barrier to which nothing came: it must give nothing."""
         context = _Context()
-        self.pipeline.start_drain(Barrier(self.epoch + 1), context)
+        self.views.start_drain(Barrier(self.epoch + 1), context)
         assert not context.emitted
 
     def _seal(self, relations: Mapping[str, pa.RecordBatch], sections: Sections, record: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from twisted.internet.testing import StringTransport
@@ -37,12 +37,14 @@ from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program
 from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas
+from runtime.engine.plan import Context
 from runtime.epochs import Cut, EpochLog, SnapshotDirectory
 from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
 from runtime.plan import lane_program
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.results.hub import Hub
 from runtime.service.subscriptions.message import Message, arrow_frame
+from runtime.service.subscriptions.subscription import Listener
 from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["TradingLoop"]
@@ -60,8 +62,10 @@ class _Wire(StringTransport):
         return data
 
 
-class _Frames:
+class _Frames(Listener):
     """A subscriber of the hub: frames as bytes, and out of them again."""
+
+    reads_arrow = True
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._decoder = engine, FrameDecoder()
@@ -94,7 +98,7 @@ class _Runtime:
         self._formatter = InputFormatter(FEED_SCHEMA)
         self._adaptor = FeedAdaptor(space, "feed", Retention())
         filling = Filling(EpochLog(directory / "epochs"), SnapshotDirectory(directory / "snapshots"))
-        self._views = ExpressViews(ExpressState(), filling, 0, {})
+        self._views = ExpressViews(ExpressState(), filling, 0, {}, self._publish)
         self._views.begin(program)
         self.hub = Hub(program, now_ns)
         self.hub.begin_express(program, self._views.rows(), {}, 0, {})
@@ -110,10 +114,11 @@ class _Runtime:
             relations = self._adaptor.apply(prepared)
             if relations:
                 cut = Cut("S", self._adaptor.next_sequence - 1, 0)
-                self._views.take([Deltas(relations, batch.rows.num_rows, {"feed": cut})], self._publish)
+                deltas = Deltas(relations, batch.rows.num_rows, {"feed": cut})
+                self._views.execute([deltas], cast(Context, None))  # which a step does not use
 
     def _publish(self, update: Update) -> None:
-        self.hub.publish_express(update)
+        self.hub.publish_update(update)
 
 
 def _express(program: Program) -> Program:

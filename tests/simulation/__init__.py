@@ -2,7 +2,7 @@
 
 ```
 World ── one act after another, chosen by the seed ──────────────────────────────────────────┐
-  │ market: requests, heartbeats ──▶ FeedServer ──▶ Link ──▶ TextFeedSource ─▶ Gate ─▶ Ingest │ real
+  │ market: requests, heartbeats ──▶ FeedServer ──▶ Link ──▶ TextFeedSource ─▶ Inlet, Ingest │ real
   │ files ───────────────────────────────────────▶ SimulatedFile ───────────────▶   │        │
   │ Stepping: the engine's tasks, one at a time ────────────────────────────────────┤        │
   │ SimulatedReactor: the clock, calls from threads; Threads: the upkeep's          ▼        │

@@ -23,7 +23,7 @@ from runtime.service.lanes.express import ExpressLane
 from runtime.service.results import full_results
 from runtime.service.results.hub import Hub
 from runtime.service.rundir.upkeep import Upkeep, UpkeepConfig
-from runtime.sources import Backoff, Gate, Position, Source, TextFeedSource
+from runtime.sources import Backoff, Position, Source, TextFeedSource
 from runtime.spark.lane import Published
 from runtime.spark.session import SparkConfig
 from tests.simulation.breaking import BROKEN, BreakingView
@@ -127,8 +127,7 @@ class Process(IngestListener):
         self.table = SimulatedFile(_TABLE, "brokers", config.table, machine.chance, machine.trace)
         self.files = [self.table]
         if config.feed is None:
-            self.gate = Gate(TextFeedSource(self.reactor, "exchange", 1, _FEED, backoff=Backoff(attempts=6)))
-            self.feed: Source = self.gate
+            self.feed: Source = TextFeedSource(self.reactor, "exchange", 1, _FEED, backoff=Backoff(attempts=6))
         else:
             self.feed = SimulatedFile(_FEED, "feed", config.feed, machine.chance, machine.trace)
             self.files.append(self.feed)
@@ -252,9 +251,9 @@ class Process(IngestListener):
         self._trace.say("the run directory {}", "is full" if is_full else "has room again")
         self._machine.faults.counts["limits reached"] += is_full
         if self.config.feed is None and is_full:
-            self.gate.shut()
+            self.origins[_FEED].inlet.shut()
         elif self.config.feed is None:
-            self.gate.let_in()
+            self.origins[_FEED].inlet.let_in()
 
     def _on_epoch(self, footer: Footer) -> None:
         self._trace.say("epoch {}: {} messages{}", footer.to_epoch, footer.messages, " control" * bool(footer.control))
@@ -277,7 +276,7 @@ class Process(IngestListener):
 
     def _updated(self, update: Update) -> None:
         self._trace.say("express: step {} behind epoch {}", update.step, update.epoch)
-        self.hub.publish_express(update)
+        self.hub.publish_update(update)
         self.on_update(update)
 
     def _now_ns(self) -> int:

@@ -1,9 +1,9 @@
 """The express lane: view programs kept by the in-process engine, message by message, with nothing between.
 
 ```
-apply ──Deltas──▶ ExpressPipeline ──▶ ExpressViews.take ──▶ Update ──▶ publish (the hub, on the reactor's thread)
-                        │                   └─▶ ShardState: the state that is saved takes one step
-                        │ barrier           ▼
+apply ──Deltas──▶ ExpressViews ──▶ ShardState: the state that is saved takes one step
+                        │               └──▶ Update ──▶ publish (the hub, on the reactor's thread)
+                        │ barrier
                         ├──────────▶ close: the epoch's changes, added up ──Sections──▶ epoch sink
                         │              └─▶ ExpressState: program, shard and full results, a chain of the object space
                         └─ payload ─▶ change_over: another program; new views filled from log, snapshot and open epoch
@@ -14,8 +14,7 @@ epoch, and the feed is read again from its cut, so that the same messages give t
 """
 
 from runtime.engine.express.filling import Filling
-from runtime.engine.express.pipeline import ExpressPipeline
 from runtime.engine.express.state import ExpressState
 from runtime.engine.express.views import ANEW, ExpressViews, Update
 
-__all__ = ["ANEW", "ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Update"]
+__all__ = ["ANEW", "ExpressState", "ExpressViews", "Filling", "Update"]

@@ -1,20 +1,22 @@
-"""The views of the express lane: one step per batch of deltas, one version per epoch."""
+"""The views of the express lane, as a pipeline of an ingest: a version for each step, a section for each epoch."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import pyarrow as pa
 
+from runtime.engine.barriers import Barrier
 from runtime.engine.express.filling import Filled, Filling, with_open_epoch
 from runtime.engine.express.state import ExpressState
 from runtime.engine.ingest.deltas import Deltas, Sections
+from runtime.engine.plan import Context, Pipeline
 from runtime.epochs import Cut
 from runtime.epochs.consolidating import consolidate
-from runtime.plan import Program, lane_program, new_views
+from runtime.plan import Program, decode_program, lane_program, new_views
 from runtime.views.filling import columns_to_fill
 from runtime.views.materialised import PendingChanges, overdue
 from runtime.views.rows import change_schema
@@ -22,6 +24,7 @@ from runtime.views.shard import Step
 
 __all__ = ["ANEW", "ExpressViews", "Update"]
 
+_MOST_DELTAS: Final = 1024
 ANEW: Final = "anew/"
 """Attribute of an epoch, with a view's name behind it: the view was there already, and its section holds all its rows
 in place of changes."""
@@ -50,8 +53,16 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     """Time at which the views had processed them, on the same clock."""
 
 
-class ExpressViews:
-    """The program's views and their changes in the open epoch. One owner at a time: the pipeline's worker."""
+class ExpressViews(Pipeline):
+    """The program's views and their changes in the open epoch.
+
+    A call steps over all deltas that wait, as one: those that come while a step runs become the next step. So the size
+    of a step follows the load: a single message if there is time, thousands if there is none.
+
+    One owner at a time, the worker that makes the call; `prepare` may be called on any thread.
+    """
+
+    most_inputs = _MOST_DELTAS
 
     def __init__(
         self,
@@ -59,14 +70,23 @@ class ExpressViews:
         filling: Filling,
         epoch: int,
         cuts: Mapping[str, Cut],
-        now_s: Callable[[], float] = time.monotonic,
+        publish: Callable[[Update], None] = lambda _: None,
         *,
+        now_s: Callable[[], float] = time.monotonic,
         is_compared: bool = False,
+        has_streams: bool = False,
     ) -> None:
         """At the end of this epoch, whose cuts are given; ``now_s`` is the ingest's clock.
 
-        ``is_compared``: epochs have the checksums of the views, for another lane that keeps them too.
+        ``publish`` is called on a worker with every version, in order; it must not block.
+
+        ``is_compared``: epochs have the checksums of the views, for another lane that keeps them too. ``has_streams``:
+        derived streams add to an epoch behind what closes it, so that it ends with the barrier alone.
         """
+        self._publish = publish
+        self._has_streams = has_streams
+        self._closes = -1
+        self._prepared: Filled | None = None
         self._now_s = now_s
         self._state = state
         self._filling = filling
@@ -105,36 +125,52 @@ class ExpressViews:
                 tables[name] = rows
         return tables
 
-    def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None], *, is_open: bool = False) -> None:
-        """Step over deltas as if they were one, and publish what changes.
+    def prepare(self, filled: Filled) -> None:
+        """Set the tables that fill the views of the next control record."""
+        self._prepared = filled
 
-        ``is_open``: the epoch continues after deltas that close it, up to `end`.
-        """
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Step over deltas as if they were one, and publish what changes."""
+        del context
+        deltas = cast("Sequence[Deltas]", inputs)
         tables: dict[str, list[pa.RecordBatch]] = {}
+        applied_s, closing = 0.0, -1
         for each in deltas:
             for name, batch in each.relations.items():
                 tables.setdefault(name, []).append(batch)
             self._cuts.update(each.cuts)
-            if not is_open:
-                self._epoch = max(self._epoch, each.closes)
+            applied_s = max(applied_s, each.applied_s)  # those of derived streams have none
+            closing = max(closing, each.closes)
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
-        applied_s = max(each.applied_s for each in deltas)  # those of derived streams have none
-        closes = not is_open and any(each.closes >= 0 for each in deltas)
+        self._closes = max(self._closes, closing)
+        closes = closing >= 0 and not self._has_streams
+        if closes:
+            self._epoch = max(self._epoch, closing)
         if not self._state.program.views:
             if closes:
-                publish(self._stepped(Step({}, {}), applied_s, closes=True))
+                self._publish(self._stepped(Step({}, {}), applied_s, closes=True))
             return
         step = self._state.shard.step_tables(tables) if tables else Step({}, {})
         self._state.stepped()
-        publish(self._stepped(step, applied_s, closes=closes))
+        self._publish(self._stepped(step, applied_s, closes=closes))
 
-    def end(self, epoch: int, publish: Callable[[Update], None]) -> None:
-        """The views are at the end of an epoch."""
-        self._epoch = epoch
-        publish(self._stepped(Step({}, {}), closes=True))
+    def start_drain(self, barrier: Barrier, context: Context) -> None:
+        """Change over if the barrier has a control record; give the epoch that closes what it changed."""
+        if self._closes < 0:
+            return  # an epoch that holds nothing is not closed
+        if self._has_streams:
+            self._epoch = self._closes
+            self._publish(self._stepped(Step({}, {}), closes=True))
+        self._closes = -1
+        if isinstance(barrier.payload, bytes):
+            program = decode_program(barrier.payload)
+            prepared, self._prepared = self._prepared, None
+            self._publish(self._change_over(program, prepared))
+            self._has_streams = bool(program.streams)
+        context.emit(self.close())
 
-    def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
+    def _change_over(self, record: Program, prepared: Filled | None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
         old, new = self._state.program, lane_program(record, "express")
         names = new_views(old, new)
@@ -167,7 +203,7 @@ class ExpressViews:
             if (changes := self._changes.get(name)) is None:
                 changes = self._changes[name] = PendingChanges(change_schema(self._state.results.views[name].columns))
             changes.add(table)
-        for pending in overdue(self._changes.values()):
+        for pending in overdue([self._changes[name] for name in step.changes], len(self._changes)):
             pending.join()
         return Update(
             self._step,

@@ -21,6 +21,7 @@ from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.deadletters import first_letter
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.ingest.ingest import Ingest
+from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.turnover import AtCut, OnSealed
 from runtime.engine.ingest.writer import Committer, CommitterThread, EpochWriter, InlineCommitter, Recovered
@@ -34,6 +35,7 @@ __all__ = [
     "Ingest",
     "IngestConfig",
     "IngestListener",
+    "Inlet",
     "InlineCommitter",
     "OnSealed",
     "Origin",

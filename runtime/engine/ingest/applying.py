@@ -20,7 +20,7 @@ from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.turnover import OriginTable, Turnover
 from runtime.engine.plan import Context, Pipeline
 from runtime.epochs import Cut
-from runtime.formats import DeadLetter, FormattedBatch, RawBuffer
+from runtime.formats import DeadLetter, FormattedBatch
 from runtime.plan import EPOCH_TIME
 from runtime.relations import AdaptorError
 from runtime.upstreams import UpstreamEpoch
@@ -32,6 +32,8 @@ _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; it costs more to copy larger ones."""
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
+_DONE: Final = object()
+"""Result of the steps of an input at their end; else they have stopped where the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
@@ -119,16 +121,15 @@ class Applying(Pipeline):
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])
         while self._work:
-            is_over = next(self._work[0], self) is self
-            if is_over:
-                self._work.popleft()
-                if self._open.is_large:
-                    self._emit(context)
-                continue
-            self._cut(context, context.begin_barrier())
-            context.repeat([_GO_ON])
-            return
-        self._emit(context)
+            is_full = next(self._work[0], _DONE) is not _DONE
+            if is_full:
+                self._cut(context, context.begin_barrier())
+                context.repeat([_GO_ON])
+                return
+            self._work.popleft()
+            if self._open.is_large:
+                self._emit(self._open.take(), context)
+        self._emit(self._open.take(), context)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
         """Cut here; an epoch that holds nothing is not closed, unless it is to have a control record."""
@@ -148,13 +149,10 @@ class Applying(Pipeline):
         if self._failures and not self._left:
             raise EngineError("; ".join(self._failures))
 
-    def _emit(self, context: Context) -> None:
-        deltas = self._open.take()
-        if deltas is not None:
-            self._send(deltas, context)
-
-    def _send(self, deltas: Deltas, context: Context) -> None:
+    def _emit(self, deltas: Deltas | None, context: Context) -> None:
         """Give deltas to views and the epoch, and to derived streams what of it concerns them."""
+        if deltas is None:
+            return
         if self._streams is None:
             context.emit(deltas, size=deltas.messages)
             return
@@ -199,7 +197,7 @@ class Applying(Pipeline):
             upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
             marks, ended = self._times.watermarks(origins, upstreams, self._streams.times)
             deltas = msgspec.structs.replace(deltas, watermarks=marks, ended=ended)
-        self._send(deltas, context)
+        self._emit(deltas, context)
 
     def _sealed_watermarks(self) -> dict[str, int]:
         upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
@@ -210,12 +208,11 @@ class Applying(Pipeline):
         self._times.forget(turnover.ends)
         ended = self._table.end(turnover.ends) if turnover.ends else None
         if ended is not None:
-            origin, inlet = ended
-            origin.forget()
-            inlet.end_of_stream()
+            ended.forget()
+            ended.inlet.retire()
         self._open.add(turnover.at_cut(), 0)
         if turnover.begins is not None:
-            self._table.begin(*turnover.begins())
+            self._table.begin(turnover.begins())
 
     # One input; each `yield` is a place where the epoch is full and ends
 
@@ -224,18 +221,28 @@ class Applying(Pipeline):
         for batch in completed.batches:
             by_origin.setdefault(batch.origin_id, []).append(batch)
         for origin_id, batches in by_origin.items():
-            if (origin := self._table.origins.get(origin_id)) is not None:
-                yield from self._guarded(origin, self._accept(origin, batches))
-        self._leave(completed)
+            if (origin := self._table.origins.get(origin_id)) is None:
+                continue  # it was read no more while they were formatted
+            try:
+                for part in _parts(origin.in_order(batches)):
+                    if origin.ended:
+                        break
+                    origin.take(part)
+                    yield from self._drain(origin)
+                    failure = part[-1].failure
+                    if failure is not None and not origin.ended:
+                        self._fail(origin, str(origin.counted_on(failure)))
+            except (AdaptorError, EngineError) as error:
+                self._fail_alone(origin, error)
         for origin_id, reason in completed.failed:
             if (origin := self._table.origins.get(origin_id)) is not None:
                 origin.failure = reason
-                self._table.inlets[origin_id].close_source()
-                self._table.inlets[origin_id].end(MarkKind.FAILED, reason)  # behind what stands before, under way
+                origin.inlet.close_source()
+                origin.inlet.end(MarkKind.FAILED, reason)  # behind what stands before, under way
         for mark in completed.marks:
             origin = self._table.origins.get(mark.origin_id)
             if origin is not None and not origin.ended:
-                yield from self._guarded(origin, self._marked(origin, mark))
+                yield from self._marked(origin, mark)
 
     def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
         """Apply all of an upstream's epoch, or nothing: the next one may belong to the next epoch here."""
@@ -255,44 +262,25 @@ class Applying(Pipeline):
         return _SEALED_TIMES if self._streams is None else {**self._streams.times, **_SEALED_TIMES}
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:
-        if mark.kind is MarkKind.ENDED:
-            yield from self._end(origin)
-        elif mark.kind is MarkKind.FAILED:
-            self._fail(origin, mark.reason)
-        elif not origin.failure:
-            self._reconnect(origin)
-
-    def _guarded(self, origin: Origin, steps: Iterator[None]) -> Iterator[None]:
-        """Run steps; an error fails the origin alone if that is on its own."""
         try:
-            yield from steps
+            if mark.kind is MarkKind.ENDED:
+                origin.end()
+                yield from self._drain(origin)
+                if not origin.is_forgotten:
+                    self._open.set_aside(*origin.cut_at_end())
+                    self._over(origin)
+            elif mark.kind is MarkKind.FAILED:
+                self._fail(origin, mark.reason)
+            elif not origin.failure:
+                self._reconnect(origin)
         except (AdaptorError, EngineError) as error:
-            if not origin.is_own:
-                raise
-            self._fail(origin, f"{type(error).__name__}: {error}")
+            self._fail_alone(origin, error)
 
-    def _leave(self, completed: Completed) -> None:
-        """Release the buffers of an input; sources may offer more by this call."""
-        raws = completed.raws
-        if not raws:
-            return
-        counts: dict[int, int] = {}
-        for raw in raws:
-            counts[raw.origin_id] = counts.get(raw.origin_id, 0) + 1
-        for origin_id, count in counts.items():
-            if (inlet := self._table.inlets.get(origin_id)) is not None:
-                inlet.left(count)
-
-    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> Iterator[None]:
-        """Apply the batches that are next in the stream to the epoch."""
-        for part in _parts(origin.in_order(batches)):
-            if origin.ended:
-                return
-            origin.take(part)
-            yield from self._drain(origin)
-            failure = part[-1].failure
-            if failure is not None and not origin.ended:
-                self._fail(origin, str(origin.counted_on(failure)))
+    def _fail_alone(self, origin: Origin, error: AdaptorError | EngineError) -> None:
+        """Fail an origin that is on its own for an error; raise the error of another one."""
+        if not origin.is_own:
+            raise error
+        self._fail(origin, f"{type(error).__name__}: {error}")
 
     def _drain(self, origin: Origin) -> Iterator[None]:
         most = self._config.most_messages
@@ -300,20 +288,13 @@ class Applying(Pipeline):
             end_offset = part.row_ends[-1]
             self._open.set_aside(*origin.passed(end_offset))
             deltas = origin.adaptor.apply(part)
-            self._epoch_time.applied(part.rows, deltas)
-            self._times.applied(origin.name, part.rows, deltas, self._timed())
+            reached = self._epoch_time.applied(part.rows, deltas)
+            self._times.applied(origin.name, reached, deltas, self._timed())
             self._open.add(deltas, part.rows.num_rows)
             origin.applied(part, end_offset)
             self._open.moved(origin.name, origin.cut())
             if self._open.messages >= most and part.cuttable[-1]:
                 yield
-
-    def _end(self, origin: Origin) -> Iterator[None]:
-        origin.end()
-        yield from self._drain(origin)
-        if not origin.is_forgotten:
-            self._open.set_aside(*origin.cut_at_end())
-            self._over(origin)
 
     def _fail(self, origin: Origin, reason: str) -> None:
         origin.failure = reason
@@ -327,22 +308,22 @@ class Applying(Pipeline):
         origin.ended = True
         if (self._streams is not None and self._streams.times) or self._sealed_watermarks() != self._sealed:
             self._open.must_close()  # its watermark lets streams complete what waits, here or where the log is read
-        self._table.inlets[origin.origin_id].end_of_stream()
+        origin.inlet.retire()
         if origin.is_own:
             return
         self._left -= 1
         if origin.first:
             self._first_left -= 1
             if not self._first_left:
-                for inlet in self._table.inlets.values():
-                    inlet.release()
+                for other in self._table.origins.values():
+                    other.inlet.release()
         if not self._left:  # those that are on their own go with the last of the others
-            for number, other in self._table.origins.items():
+            for other in self._table.origins.values():
                 if not other.ended:
                     other.forget()
-                    self._table.inlets[number].end_of_stream()
+                    other.inlet.retire()
             for _, upstream in self._table.upstreams.values():
-                upstream.end_of_stream()
+                upstream.retire()
 
     def _reconnect(self, origin: Origin) -> None:
         if not origin.source.replays:  # what no epoch holds yet would be forgotten
@@ -352,22 +333,22 @@ class Applying(Pipeline):
 
 def _joined(inputs: Sequence[Completed]) -> Iterator[Completed]:
     """Yield inputs with small neighbours joined, in order; a failure or end comes after the batches of its input."""
+    if len(inputs) == 1:
+        yield inputs[0]
+        return
     batches: list[FormattedBatch] = []
-    raws: list[RawBuffer] = []
-    pending = 0
+    tuples = 0
     for each in inputs:
-        tuples = sum([batch.tuples for batch in each.batches])
-        if (batches or raws) and pending + tuples > _JOINED_TUPLES:
-            yield Completed(batches, raws)
-            batches, raws, pending = [], [], 0
+        if batches and tuples + each.tuples > _JOINED_TUPLES:
+            yield Completed(batches, tuples)
+            batches, tuples = [], 0
         batches += each.batches
-        raws += each.raws
-        pending += tuples
+        tuples += each.tuples
         if each.failed or each.marks:
-            yield Completed(batches, raws, each.failed, each.marks)
-            batches, raws, pending = [], [], 0
-    if batches or raws:
-        yield Completed(batches, raws)
+            yield Completed(batches, tuples, each.failed, each.marks)
+            batches, tuples = [], 0
+    if batches:
+        yield Completed(batches, tuples)
 
 
 def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatch]]:

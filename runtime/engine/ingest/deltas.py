@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.epochs import Cut
-from runtime.formats import DeadLetter, FormattedBatch, RawBuffer
+from runtime.formats import DeadLetter, FormattedBatch
 
 __all__ = ["Completed", "Deltas", "Mark", "MarkKind", "Sections"]
 
@@ -99,8 +99,8 @@ class Completed(msgspec.Struct, frozen=True, eq=False):
 
     batches: list[FormattedBatch]
     """The parts of streams that it completed."""
-    raws: list[RawBuffer]
-    """The raw buffers that are completely formatted."""
+    tuples: int = 0
+    """Number of tuples in them."""
     failed: tuple[tuple[int, str], ...] = ()
     """Origins whose bytes could not be formatted, each with the reason."""
     marks: tuple[Mark, ...] = ()

@@ -46,16 +46,17 @@ class EventTimes:
         self._latest = {key: time for key, time in self._latest.items() if key[0] != origin}
 
     def applied(
-        self, origin: str, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]
+        self, origin: str, reached: int | None, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]
     ) -> None:
-        """Take note of messages of an origin and of what they changed; ``times``: relation → its time column."""
-        column = None if MARKET_TIMES.keys().isdisjoint(times) else message_time(rows)
-        if column is not None and rows.num_rows:
-            last = largest_integer(rows.column(column))
-            for name in MARKET_TIMES if last is not None else ():
-                self._reach(origin, name, last)
+        """Take note of what messages of an origin changed; ``times``: relation → its time column.
+
+        ``reached``: the largest time of messages of a market's feed, see `EpochTime.applied`.
+        """
+        if reached is None or MARKET_TIMES.keys().isdisjoint(times):
+            self.changed(origin, deltas, times)
             return
-        self.changed(origin, deltas, times)
+        for name in MARKET_TIMES:
+            self._reach(origin, name, reached)
 
     def changed(self, origin: str, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]) -> None:
         """Take note of rows that an origin has brought without their messages."""
@@ -160,15 +161,20 @@ class EpochTime:
         self._times = times
         self._reached: int | None = self._kept.value
 
-    def applied(self, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch]) -> None:
-        """Take note of messages and of what they changed."""
+    def applied(self, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch]) -> int | None:
+        """Take note of messages and of what they changed.
+
+        Return the largest time of messages of a market's feed; None for other messages, or if there are none.
+        """
         name = message_time(rows)
         if name is not None:
-            self.reach(largest_integer(rows.column(name)) if rows.num_rows else None)
-            return
+            reached = largest_integer(rows.column(name)) if rows.num_rows else None
+            self.reach(reached)
+            return reached
         for relation, column in self._times.items():
             if (changed := deltas.get(relation)) is not None:
                 self.reach(largest_time(changed.column(column)))
+        return None
 
     def reach(self, time: int | None) -> None:
         """Take note of an event time in nanoseconds."""

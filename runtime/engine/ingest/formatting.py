@@ -54,20 +54,24 @@ class Formatting(Pipeline):
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """Format buffers together, and end the origins whose marks are among them."""
-        raws = [each for each in inputs if type(each) is RawBuffer]
+        raws = [each for each in inputs if type(each) is RawBuffer and each.origin_id not in self._failed]
         marks = [each for each in inputs if type(each) is Mark] if len(raws) < len(inputs) else []
         errors: list[FormatError] = []
         batches: list[FormattedBatch] = []
         if raws:
-            formatted = self._format(raws, context, errors)
+            formatted = self.formatter.format(raws, context.give_turn if self.takes_turns else None, errors)
+            if errors:
+                formatted = self._without_fault(raws, formatted, errors)
             batches = formatted.batches
             if formatted.again:
-                raws = self._repeat(raws, formatted.again, context)
+                context.repeat(formatted.again)
+                with self._lock:
+                    self._repeats.update([raw.origin_id for raw in formatted.again])
         failed = self._at_fault(errors)
         ends = tuple([self._end(mark, batches) for mark in marks])
-        if raws or batches or ends:
+        if batches or failed or ends:
             tuples = sum([batch.tuples for batch in batches])
-            context.emit(Completed(batches, raws, failed, ends), size=tuples)
+            context.emit(Completed(batches, tuples, failed, ends), size=tuples)
 
     def _at_fault(self, errors: list[FormatError]) -> tuple[tuple[int, str], ...]:
         """Origins and reasons; from now on what they bring is dropped. Raises an error that is of no origin."""
@@ -91,17 +95,12 @@ class Formatting(Pipeline):
                 reason = str(error)
         return mark if reason is None else Mark(mark.origin_id, MarkKind.FAILED, reason)
 
-    def _format(self, raws: list[RawBuffer], context: Context, errors: list[FormatError]) -> Formatted:
-        sound = [raw for raw in raws if raw.origin_id not in self._failed] if self._failed else raws
-        if not sound:
-            return Formatted([], [])
-        formatted = self.formatter.format(sound, context.give_turn if self.takes_turns else None, errors)
-        if not errors:
-            return formatted
+    def _without_fault(self, raws: list[RawBuffer], formatted: Formatted, errors: list[FormatError]) -> Formatted:
+        """Return what was formatted, with what origins at fault have brought before that, and none of it again."""
         at_fault = {error.origin_id for error in errors}
         batches = formatted.batches
         for origin_id in at_fault:
-            batches += self._before_fault([raw for raw in sound if raw.origin_id == origin_id])
+            batches += self._before_fault([raw for raw in raws if raw.origin_id == origin_id])
         return Formatted(batches, [raw for raw in formatted.again if raw.origin_id not in at_fault])
 
     def _before_fault(self, raws: list[RawBuffer]) -> list[FormattedBatch]:
@@ -114,11 +113,3 @@ class Formatting(Pipeline):
                 break
             batches += formatted.batches
         return batches
-
-    def _repeat(self, raws: list[RawBuffer], again: list[RawBuffer], context: Context) -> list[RawBuffer]:
-        """Have those come again; return the others."""
-        context.repeat(again)
-        with self._lock:
-            self._repeats.update([raw.origin_id for raw in again])
-        kept = {id(raw) for raw in again}
-        return [raw for raw in raws if id(raw) not in kept]

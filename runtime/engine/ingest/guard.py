@@ -24,7 +24,7 @@ class GuardedView(Pipeline):
         self._view = view
         self._on_failed = on_failed
         self._reason = ""
-        self._is_told = False
+        self._is_published = False
         self._closes = -1
         self.most_inputs = view.most_inputs
         self.most_size = view.most_size
@@ -41,7 +41,12 @@ class GuardedView(Pipeline):
         for each in inputs:
             if isinstance(each, Deltas) and each.closes >= 0:
                 self._closes = each.closes
-        self._guard(lambda: self._view.execute(inputs, context))
+        if self._reason:
+            return
+        try:
+            self._view.execute(inputs, context)
+        except Exception as error:  # noqa: BLE001 (whatever a view raises, messages go on)
+            self._fail(error)
 
     def end_of_input(self, port: int, context: Context) -> None:
         """See `Pipeline`."""
@@ -50,8 +55,8 @@ class GuardedView(Pipeline):
     def start_drain(self, barrier: Barrier, context: Context) -> None:
         """See `Pipeline`."""
         self._guard(lambda: self._view.start_drain(barrier, context))
-        if self._reason and not self._is_told and self._closes >= 0:
-            self._is_told = True
+        if self._reason and not self._is_published and self._closes >= 0:
+            self._is_published = True
             context.emit(Sections(self._closes, attributes={f"express/failed/{self._name}": self._reason}))
         self._closes = -1
 
@@ -68,6 +73,9 @@ class GuardedView(Pipeline):
             return
         try:
             call()
-        except Exception as error:  # noqa: BLE001 (whatever a view raises, messages go on)
-            self._reason = f"{type(error).__name__}: {error}"
-            self._on_failed(self._name, self._reason)
+        except Exception as error:  # noqa: BLE001 (as in execute)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._reason = f"{type(error).__name__}: {error}"
+        self._on_failed(self._name, self._reason)

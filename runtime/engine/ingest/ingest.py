@@ -6,8 +6,8 @@ source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──
  thread)          an origin  coalescing, ×n    └────────────────────┴────────┘
 ```
 
-Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; the engine's workers run the rest. The docstring of
-each pipeline names the owner of its state.
+Threads: a source calls the inlet of its origin; the engine's workers run the rest. The docstring of each pipeline names
+the owner of its state.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError
 from runtime.engine.ingest.applying import Applying, ApplyingConfig, StreamsNode
 from runtime.engine.ingest.config import IngestConfig, IngestListener
-from runtime.engine.ingest.deltas import MarkKind
 from runtime.engine.ingest.eventtimes import EpochTime
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.guard import GuardedView
-from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.turnover import AtCut, OnSealed, OriginTable, Turnover
 from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
@@ -37,8 +35,7 @@ from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusList
 from runtime.engine.plan import Node, Pipeline, Plan
 from runtime.engine.queue import TaskQueue
 from runtime.engine.workers import Crew
-from runtime.formats import InputFormatter, Pushdown, RawBuffer, Schema
-from runtime.sources import BufferSink
+from runtime.formats import InputFormatter, Pushdown, Schema
 from runtime.upstreams import Follower
 
 __all__ = ["INGEST", "Ingest"]
@@ -51,7 +48,7 @@ _JOIN_SECONDS: Final = 10.0
 MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 
 
-class Ingest(BufferSink):
+class Ingest:
     """Plan that formats, orders, adapts and cuts the input. Every method may be called from any thread.
 
     `_ended`, `_is_running` and `_early` are accessed with `_lock` held, `_engine` is set by `start`; the rest is never
@@ -91,12 +88,9 @@ class Ingest(BufferSink):
         self._early: list[tuple[object, OnSealed]] = []
         has_first = any(origin.first for origin in origins.values())
         shared = SharedOrigins(writer.space) if upstreams else None
-        self._table = OriginTable(
-            origins,
-            {number: Inlet(origin, self, is_held=has_first and not origin.first) for number, origin in origins.items()},
-            _upstreams(upstreams, writer, shared) if shared else {},
-            shared,
-        )
+        for origin in origins.values():
+            origin.attach_inlet(listener.on_lost, is_held=has_first and not origin.first)
+        self._table = OriginTable(origins, _upstreams(upstreams, writer, shared) if shared else {}, shared)
         self._applying = Applying(
             ApplyingConfig(
                 most_messages=config.epoch_messages or config.epoch_most_messages,
@@ -124,13 +118,12 @@ class Ingest(BufferSink):
 
     def _build(self, views: Mapping[str, Pipeline], streams: StreamsNode | None) -> None:
         """Origins of the same schema, as those of a union, share a formatter; not streams compressed as a whole."""
-        shared: dict[tuple[Schema, Pushdown, int], list[tuple[Origin, Inlet]]] = {}
+        shared: dict[tuple[Schema, Pushdown, int], list[Origin]] = {}
         for number, origin in self._table.origins.items():
             alone = number if origin.is_compressed or origin.is_own else -1
-            group = shared.setdefault((origin.adaptor.schema, origin.pushdown, alone), [])
-            group.append((origin, self._table.inlets[number]))
+            shared.setdefault((origin.adaptor.schema, origin.pushdown, alone), []).append(origin)
         formatted = [
-            self._add_formatter(self.plan, f"format {group[0][0].name if group[0][0].is_own else place}", group)
+            self._add_formatter(self.plan, f"format {group[0].name if group[0].is_own else place}", group)
             for place, group in enumerate(shared.values())
         ]
         followed = [
@@ -147,13 +140,13 @@ class Ingest(BufferSink):
         ]
         self.plan.add("epochs", self._sink, [*inputs, *kept])
 
-    def _add_formatter(self, plan: Plan, name: str, group: Sequence[tuple[Origin, Inlet]]) -> Node:
-        first = group[0][0]
+    def _add_formatter(self, plan: Plan, name: str, group: Sequence[Origin]) -> Node:
+        first = group[0]
         formatter = InputFormatter(first.adaptor.schema, first.pushdown)
         formatting = Formatting(formatter, self._config.workers, takes_turns=first.is_compressed)
-        for origin, _ in group:
+        for origin in group:
             origin.attach(formatting)
-        inputs = [plan.add_source(f"origin {origin.name}", inlet) for origin, inlet in group]
+        inputs = [plan.add_source(f"origin {origin.name}", origin.inlet) for origin in group]
         return plan.add(name, formatting, inputs)
 
     def start(self) -> None:
@@ -202,11 +195,11 @@ class Ingest(BufferSink):
         """
         part = Plan(INGEST)
 
-        def begins() -> tuple[Origin, Inlet]:
+        def begins() -> Origin:
             origin = make()
-            inlet = Inlet(origin, self, is_held=False)
-            self._add_formatter(part, f"format {origin.name}", [(origin, inlet)])
-            return origin, inlet
+            origin.attach_inlet(self._listener.on_lost)
+            self._add_formatter(part, f"format {origin.name}", [origin])
+            return origin
 
         def opened(epoch: int | None) -> None:
             if self._engine is not None and epoch is not None:
@@ -252,8 +245,8 @@ class Ingest(BufferSink):
 
     @property
     def backlog(self) -> int:
-        """Raw buffers that wait, are being formatted, or wait for an earlier one."""
-        return sum([inlet.on_the_way for inlet in self._table.inlets.values()])
+        """Raw buffers and marks that were taken and are not executed yet, with all that came of them."""
+        return sum([origin.inlet.in_flight for origin in self._table.origins.values()])
 
     @property
     def waiting_bytes(self) -> int:
@@ -276,32 +269,8 @@ class Ingest(BufferSink):
         return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
-        """Call this once everything that the origin's source has offered is formatted and applied."""
-        self._table.inlets[origin_id].when_drained(call)
-
-    # From sources
-
-    def offer(self, raw: RawBuffer) -> bool:
-        """See `BufferSink`."""
-        inlet = self._table.inlets.get(raw.origin_id)
-        return inlet is not None and inlet.offer(raw)
-
-    def end_of_stream(self, origin_id: int) -> None:
-        """See `BufferSink`."""
-        self._end(origin_id, MarkKind.ENDED)
-
-    def failed(self, origin_id: int, reason: str) -> None:
-        """See `BufferSink`."""
-        self._end(origin_id, MarkKind.FAILED, reason)
-
-    def lost(self, origin_id: int, reason: str) -> None:
-        """See `BufferSink`."""
-        self._listener.on_lost(origin_id, reason)
-        self._end(origin_id, MarkKind.LOST, reason)
-
-    def _end(self, origin_id: int, kind: MarkKind, reason: str = "") -> None:
-        if (inlet := self._table.inlets.get(origin_id)) is not None:  # else nobody reads the origin any more
-            inlet.end(kind, reason)
+        """Make a call once everything that the origin's source has brought so far is executed."""
+        self._table.origins[origin_id].inlet.when_drained(call)
 
     # From the engine
 
@@ -313,8 +282,8 @@ class Ingest(BufferSink):
         except BarrierError:  # behind the last input there is nothing that the end would not seal
             return None
 
-    def heard(self, status: QueryStatus, reason: str) -> None:
-        """The query has this status now."""
+    def on_status(self, status: QueryStatus, reason: str) -> None:
+        """Called when the query has this status."""
         if status is QueryStatus.RUNNING:
             with self._lock:
                 self._is_running = True
@@ -347,7 +316,7 @@ def _upstreams(
 
 
 class _Status(StatusListener):
-    """Hands on what becomes of the one query."""
+    """Passes the status of the one query on to the ingest."""
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
@@ -355,4 +324,4 @@ class _Status(StatusListener):
     def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
         """See `StatusListener`."""
         del query_id
-        self._ingest.heard(status, reason)
+        self._ingest.on_status(status, reason)

@@ -1,4 +1,4 @@
-"""Inlets of origins' buffers to the plan: one source of the engine for each origin."""
+"""Inlets of origins' buffers to the plan: one source of the engine for each origin, which its owner may shut."""
 
 from __future__ import annotations
 
@@ -6,44 +6,90 @@ import threading
 from collections.abc import Callable
 
 from runtime.engine.ingest.deltas import Mark, MarkKind
-from runtime.engine.ingest.origin import Origin
 from runtime.engine.plan import Emitter, Source
 from runtime.formats import RawBuffer
 from runtime.sources import BufferSink
+from runtime.sources import Source as RawSource
 
 __all__ = ["Inlet"]
 
 
-class Inlet(Source):
-    """Connects a source of raw buffers to the engine, and knows when all of its buffers have been applied.
+class Inlet(Source, BufferSink):
+    """Connects a source of raw buffers to the engine, and lets its buffers in or holds them back.
 
-    Thread-safe: the origin's source calls `offer`, `end`, the step that applies calls `left`, `close_source` and
-    `end_of_stream`, workers call the rest. All mutable state is accessed with the lock held.
+    While it is shut it refuses what the source offers, whatever room the engine has: the source pauses and is resumed
+    when the inlet lets in again. A mark, such as the end of the stream, comes into the plan behind everything that the
+    source has brought.
+
+    Thread-safe: the origin's source calls the methods of `BufferSink`, the step that applies `end`, `close_source` and
+    `retire`, workers those of `Source`, the owner the rest. All mutable state is accessed with the lock held, except
+    what only the source's thread changes.
     """
 
-    def __init__(self, origin: Origin, sink: BufferSink, *, is_held: bool) -> None:
-        """``sink`` is given to the source when that is opened; if ``is_held``, it is not opened before `release`."""
-        self._origin = origin
-        self._weight = origin.weight
-        self._sink = sink
+    def __init__(self, origin_id: int, source: RawSource, defer: Callable[[Callable[[], None]], None]) -> None:
+        """``defer`` runs a call on the source's thread."""
+        self._origin_id = origin_id
+        self._source = source
+        self._defer = defer
+        self._weight = 1
+        self._open_at: Callable[[BufferSink], None] = lambda _: None
+        self._on_lost: Callable[[int, str], None] = lambda origin_id, reason: None
         self._lock = threading.Lock()
         self._emit: Emitter | None = None
-        self._is_held = is_held
-        self._is_open = False
-        self._is_over = False
-        self._is_ending = False
-        self._in_flight = 0
-        self._on_drained: list[Callable[[], None]] = []
+        self._is_held = self._is_open = self._is_over = self._is_ending = False
+        self._is_shut = False
+        self._has_refused = False  # since it was shut
         self._mark: Mark | None = None  # it was refused, and waits for room
         self._rooms = 0  # how often there was room again
+        self.on_let_in: Callable[[RawBuffer], None] | None = None
+        """Called on the source's thread with each buffer that was taken."""
+        self.taken_bytes = 0
+        """Bytes of the buffers that were taken so far."""
+        self.is_waiting = False
+        """True if the source keeps a buffer that was refused."""
 
     def __str__(self) -> str:
-        return type(self._origin.source).__name__
+        return type(self._source).__name__
+
+    def attach(
+        self,
+        open_at: Callable[[BufferSink], None],
+        on_lost: Callable[[int, str], None] = lambda origin_id, reason: None,
+        *,
+        weight: int = 1,
+        is_held: bool = False,
+    ) -> None:
+        """Prepare for a plan: ``open_at`` opens the source for this sink; if ``is_held``, not before `release`.
+
+        ``on_lost`` is called with the origin's number and the reason when the source's connection breaks. A byte of the
+        source's buffers counts as ``weight`` bytes.
+        """
+        self._open_at, self._on_lost, self._weight, self._is_held = open_at, on_lost, weight, is_held
 
     @property
-    def on_the_way(self) -> int:
-        """Raw buffers that have been taken and are not applied yet."""
-        return self._in_flight
+    def in_flight(self) -> int:
+        """Number of buffers that were taken and are not executed yet, with all that came of them."""
+        return 0 if self._emit is None else self._emit.in_flight
+
+    @property
+    def is_connected(self) -> bool:
+        """See `runtime.sources.Source`."""
+        return self._source.is_connected
+
+    # From the owner of the origin
+
+    def shut(self) -> None:
+        """Refuse all buffers from now on."""
+        with self._lock:
+            self._is_shut = True
+
+    def let_in(self) -> None:
+        """Take buffers again."""
+        with self._lock:
+            self._is_shut = False
+            has_refused, self._has_refused = self._has_refused, False
+        if has_refused:
+            self._source.resume()
 
     # From the engine
 
@@ -69,7 +115,7 @@ class Inlet(Source):
         if mark is not None:
             self._bring(mark)
         else:
-            self._origin.source.resume()
+            self._source.resume()
 
     # From the origin's source
 
@@ -79,11 +125,36 @@ class Inlet(Source):
             emit = self._emit
             if emit is None or self._is_over:
                 return False
-            self._in_flight += 1  # before it is, so that it has not left before it is counted
-        if emit.offer(raw, len(raw.data) * self._weight):
-            return True
-        self.left(1)
-        return False
+            if self._is_shut:
+                self._has_refused = self.is_waiting = True
+                return False
+        size = len(raw.data)
+        if not emit.offer(raw, size * self._weight):
+            self.is_waiting = True
+            return False
+        self.is_waiting = False
+        self.taken_bytes += size
+        if self.on_let_in is not None:
+            self.on_let_in(raw)
+        return True
+
+    def end_of_stream(self, origin_id: int) -> None:
+        """See `BufferSink`."""
+        del origin_id
+        self.end(MarkKind.ENDED)
+
+    def failed(self, origin_id: int, reason: str) -> None:
+        """See `BufferSink`."""
+        del origin_id
+        self.end(MarkKind.FAILED, reason)
+
+    def lost(self, origin_id: int, reason: str) -> None:
+        """See `BufferSink`."""
+        if not self._is_over:
+            self._on_lost(origin_id, reason)
+            self.end(MarkKind.LOST, reason)
+
+    # From the ingest
 
     def end(self, kind: MarkKind, reason: str = "") -> None:
         """Nothing follows what was offered so far; or, if the connection was lost, not until it is back.
@@ -91,13 +162,12 @@ class Inlet(Source):
         The first end counts.
         """
         with self._lock:
-            if self._is_ending:
+            emit = self._emit
+            if self._is_ending or emit is None:
                 return
             self._is_ending = kind is not MarkKind.LOST
-        mark = Mark(self._origin.origin_id, kind, reason)
-        self.when_drained(lambda: self._bring(mark))
-
-    # From the ingest
+        mark = Mark(self._origin_id, kind, reason)
+        emit.when_drained(lambda: self._bring(mark))
 
     def release(self) -> None:
         """The source need not wait any more."""
@@ -109,23 +179,12 @@ class Inlet(Source):
                 return  # the engine will open it
         self._open_source()
 
-    def left(self, count: int) -> None:
-        """Count off buffers that have been applied, or were not taken."""
-        calls: list[Callable[[], None]] = []
-        with self._lock:
-            self._in_flight -= count
-            if not self._in_flight and self._on_drained:
-                calls, self._on_drained = self._on_drained, calls
-        for call in calls:
-            call()
-
     def when_drained(self, call: Callable[[], None]) -> None:
-        """Make a call once no buffer of the origin is in flight any more."""
-        with self._lock:
-            if self._in_flight:
-                self._on_drained.append(call)
-                return
-        call()
+        """Make a call once everything that the source has brought so far is formatted, applied and executed."""
+        if self._emit is None:
+            call()
+        else:
+            self._emit.when_drained(call)
 
     def close_source(self) -> None:
         """Take no more buffers; those that were taken are still applied."""
@@ -133,9 +192,9 @@ class Inlet(Source):
             self._is_over = True
             was_open, self._is_open = self._is_open, False
         if was_open:
-            self._origin.source.close()
+            self._source.close()
 
-    def end_of_stream(self) -> None:
+    def retire(self) -> None:
         """The origin is over: the engine may close it."""
         self.close_source()
         if self._emit is not None:
@@ -148,11 +207,11 @@ class Inlet(Source):
                     return
                 self._is_open = True
             try:
-                self._origin.open(self._sink)
+                self._open_at(self)
             except Exception as error:  # noqa: BLE001 (a source that cannot be opened is a failure of its origin)
                 self.end(MarkKind.FAILED, f"{type(error).__name__}: {error}")
 
-        self._origin.defer(call)
+        self._defer(call)
 
     def _bring(self, mark: Mark) -> None:
         """Offer a mark until it is taken, once: there may be room again before the offer has returned."""

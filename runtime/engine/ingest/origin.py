@@ -12,6 +12,7 @@ import pyarrow as pa
 from runtime.engine.errors import EngineError
 from runtime.engine.ingest.deadletters import MalformedTuples
 from runtime.engine.ingest.formatting import CODEC_WEIGHT, Formatting
+from runtime.engine.ingest.inlet import Inlet
 from runtime.epochs import Cut
 from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
 from runtime.relations import Adaptor, Prepared, RowEnds
@@ -82,6 +83,8 @@ class Origin:
         self.is_forgotten = False
         self.failure = ""
         self.defer = defer or _at_once
+        self.inlet: Final = Inlet(origin_id, source, self.defer)
+        """Where its buffers come into the plan."""
         self._start = start
         self._cut = Cut(start.session, max(0, start.sequence - 1), start.offset, start.tuples)
         self._tuples_before = start.tuples
@@ -109,6 +112,10 @@ class Origin:
     def attach(self, formatting: Formatting) -> None:
         """Set the step that formats its buffers; called once, before `open`."""
         self._formatting = formatting
+
+    def attach_inlet(self, on_lost: Callable[[int, str], None], *, is_held: bool = False) -> None:
+        """Prepare the inlet for a plan; see `Inlet.attach`."""
+        self.inlet.attach(self.open, on_lost, weight=self.weight, is_held=is_held)
 
     def open(self, sink: BufferSink) -> None:
         """Open the source where the last epoch ended, on the source's own thread; see `defer`."""
@@ -154,9 +161,7 @@ class Origin:
         if not passed.count:
             return (), 0
         self._missing_until = passed.until
-        allow = getattr(self.adaptor, "allow_missing", None)
-        if allow is not None:
-            allow(passed.count)
+        self.adaptor.allow_missing(passed.count)
         return passed.letters, passed.count
 
     def end(self) -> None:
@@ -187,8 +192,8 @@ class Origin:
     def take(self, batches: Sequence[FormattedBatch]) -> None:
         """Put the rows of the next batches behind those that wait, and see which of them may be applied."""
         parts = [] if self._waiting is None else [self._waiting]
+        self._count(batches)
         for batch in batches:
-            self._count(batch)
             if batch.bad:
                 self._bad.add(batch.bad_offsets, tuple(map(self.counted_on, batch.dead)), batch.end_offset)
             self._end_offset = batch.end_offset
@@ -217,16 +222,16 @@ class Origin:
         if ready:
             self._ready = prepared.slice(0, ready)
 
-    def _count(self, batch: FormattedBatch) -> None:
-        counted = self._counted
+    def _count(self, batches: Sequence[FormattedBatch]) -> None:
+        counted, bad = self._counted, sum([batch.bad for batch in batches])
         skips = self.adaptor.schema.malformed is Malformed.SKIP
         self._counted = msgspec.structs.replace(
             counted,
-            tuples=counted.tuples + batch.tuples,
-            bad=counted.bad + batch.bad,
-            skipped=counted.skipped + batch.bad if skips else 0,
-            nulled=counted.nulled + batch.nulled,
-            filtered=counted.filtered + batch.filtered,
+            tuples=counted.tuples + sum([batch.tuples for batch in batches]),
+            bad=counted.bad + bad,
+            skipped=counted.skipped + bad if skips else 0,
+            nulled=counted.nulled + sum([batch.nulled for batch in batches]),
+            filtered=counted.filtered + sum([batch.filtered for batch in batches]),
         )
 
     def next_part(self, room: int) -> Prepared | None:
@@ -241,7 +246,7 @@ class Origin:
         rows = len(ready.cuttable)
         stop = room + int(np.argmax(ready.cuttable[room - 1 :])) if room <= rows else rows
         bad = self._bad.first_described
-        if bad is not None and hasattr(self.adaptor, "allow_missing"):
+        if bad is not None and self.adaptor.checks_numbers:
             before = int(np.searchsorted(np.asarray(ready.row_ends), bad, "right"))
             stop = min(stop, before or 1)
         if stop == rows:
@@ -266,9 +271,7 @@ class Origin:
     def _forget_missing(self) -> None:
         """Numbers may be missing only where malformed tuples stood."""
         self._missing_until = None
-        forget = getattr(self.adaptor, "forget_missing", None)
-        if forget is not None:
-            forget()
+        self.adaptor.forget_missing()
 
     def cut(self) -> Cut:
         """Return the cut of the origin's input if the epoch closes now."""
@@ -276,13 +279,10 @@ class Origin:
 
     def session(self) -> str:
         """Return the feed's session as its source knows it, or the name of what is read."""
-        return str(getattr(self.source, "session", "") or self._cut.session or self.name)
+        return self.source.session or self._cut.session or self.name
 
     def reconnect(self) -> None:
         """Drop what is incomplete and ask for what follows the cut."""
-        again = getattr(self.source, "reconnect", None)
-        if again is None:
-            raise EngineError(f"expected a source that reconnects at {self.name}, was {type(self.source).__name__}")
         position = Position(self.session(), self._cut.sequence + 1, self._cut.offset, self._cut.tuples)
         self._tuples_before = position.tuples
         self._order = InOrder(IN_ORDER_CAPACITY, offset=position.offset)
@@ -291,7 +291,14 @@ class Origin:
         self._forget_missing()
         self._end_offset = position.offset
         self._begin(position)
-        self.defer(lambda: again(position))
+
+        def again() -> None:
+            try:
+                self.source.reconnect(position)
+            except Exception as error:  # noqa: BLE001 (a source that cannot connect again is a failure of its origin)
+                self.inlet.failed(self.origin_id, f"{type(error).__name__}: {error}")
+
+        self.defer(again)
 
 
 def _at_once(call: Callable[[], None]) -> None:

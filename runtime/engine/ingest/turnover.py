@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 import pyarrow as pa
 
-from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
 from runtime.epochs import Cut
@@ -28,14 +27,14 @@ class Turnover(msgspec.Struct, frozen=True, eq=False):
 
     at_cut: AtCut
     """Saves the change at the cut."""
-    begins: Callable[[], tuple[Origin, Inlet]] | None = None
+    begins: Callable[[], Origin] | None = None
     """Makes an origin that is in every cut from this one on; it is opened once the epoch is committed."""
     ends: str = ""
     """Name of an origin that is in no cut from this one on; its pending input is dropped."""
 
 
 class OriginTable:
-    """Origins and inlets of an ingest, by their numbers.
+    """Origins of an ingest, by their numbers.
 
     It is changed by the step that applies messages, and read by any thread: each change makes new mappings.
     """
@@ -43,14 +42,11 @@ class OriginTable:
     def __init__(
         self,
         origins: Mapping[int, Origin],
-        inlets: Mapping[int, Inlet],
         upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] | None = None,
         shared: SharedOrigins | None = None,
     ) -> None:
         self.origins: Mapping[int, Origin] = dict(origins)
         """Origins that are cut."""
-        self.inlets: Mapping[int, Inlet] = dict(inlets)
-        """Inlet of each origin."""
         self.upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] = dict(upstreams or {})
         """Upstreams, whose epochs come in whole, with their inlets; the same as long as the ingest runs."""
         self._shared = shared
@@ -69,17 +65,14 @@ class OriginTable:
             cuts.update(upstream.cuts())
         return cuts
 
-    def begin(self, origin: Origin, inlet: Inlet) -> None:
-        """Add an origin with its inlet."""
-        self.inlets = {**self.inlets, origin.origin_id: inlet}
+    def begin(self, origin: Origin) -> None:
+        """Add an origin."""
         self.origins = {**self.origins, origin.origin_id: origin}
 
-    def end(self, name: str) -> tuple[Origin, Inlet] | None:
-        """Remove the origin of this name and return it with its inlet; None if there is none."""
+    def end(self, name: str) -> Origin | None:
+        """Remove the origin of this name and return it; None if there is none."""
         for number, origin in self.origins.items():
             if origin.name == name:
-                inlet = self.inlets[number]
                 self.origins = {n: each for n, each in self.origins.items() if n != number}
-                self.inlets = {n: each for n, each in self.inlets.items() if n != number}
-                return origin, inlet
+                return origin
         return None

@@ -170,7 +170,7 @@ class UpstreamInlet(Source, UpstreamSink):
         if self._emit is not None:
             self._emit.failed(reason)
 
-    def end_of_stream(self) -> None:
+    def retire(self) -> None:
         """Nothing more of it is wanted."""
         if self._emit is not None:
             self._emit.end_of_stream()

@@ -84,27 +84,24 @@ class _Closed(msgspec.Struct, frozen=True):
     """Content of a closed epoch; it does not change any more."""
 
     footer: Footer
-    deltas: dict[str, list[pa.RecordBatch]]
+    deltas: Mapping[str, Sequence[pa.RecordBatch]]
     sections: Sequence[Sections]
     letters: Sequence[DeadLetter]
     malformed: int
     edits: Callable[[], list[Edit]]
 
-    def batches(self) -> dict[str, list[pa.RecordBatch]]:
-        """Return the segment's, by name of the section."""
+    def made(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
+        """Make the segment's footer and its rows by name of the section; once, as the sections are."""
+        batches = {name: list(rows) for name, rows in self.deltas.items()}
         for each in self.sections:
-            for name, batches in each.batches().items():
-                if batches:
-                    self.deltas.setdefault(name, []).extend(batches)
-        return self.deltas
-
-    def finished_footer(self) -> Footer:
-        """Return the footer with what follows from the sections' rows; called after `batches`."""
+            for name, rows in each.batches().items():
+                if rows:
+                    batches.setdefault(name, []).extend(rows)
         checksums: dict[str, int] = {}
         for each in self.sections:
             if each.checksums is not None:
                 checksums |= each.checksums()
-        return self.footer if not checksums else with_checksums(self.footer, checksums)
+        return (with_checksums(self.footer, checksums) if checksums else self.footer), batches
 
 
 class _RelationRows:
@@ -195,7 +192,7 @@ class EpochWriter:
         self._now_s, self._took = now_s, Durations()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
-        """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
+        """Called by the committer when a commit has failed; `settle`, and what closes an epoch, raise the reason."""
         self.on_rows: Callable[[Footer, Mapping[str, Sequence[pa.RecordBatch]]], None] = lambda *_: None
         """Called by the committer after ``on_epoch`` with the rows of the epoch, by section; they never change."""
 
@@ -326,11 +323,9 @@ class EpochWriter:
 
     def _commit(self, closed: _Closed) -> None:
         self._expect_claim()
-        footer, before = closed.footer, self.recovered
-        epoch = footer.to_epoch
+        before, epoch = self.recovered, closed.footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
-        batches = closed.batches()
-        footer = closed.finished_footer()
+        footer, batches = closed.made()
         encoded_edits = self._committer.beside(closed.edits)  # sections and edits may share what they are made of
         prepared = self.log.prepare(footer, batches)
         total = (before.messages if before else 0) + footer.messages

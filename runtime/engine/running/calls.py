@@ -57,9 +57,8 @@ def perform(node: RunningNode, call: Call) -> None:
     query = node.query
     context = _context(node, call)
     is_reported = query.publisher.has_statistics and call.kind == INPUTS
-    started_s = 0.0
-    if is_reported:
-        started_s = query.now_s()
+    started_s = query.now_s() if is_reported else 0.0
+    if is_reported and query.publisher.has_starts:
         query.publisher.event(
             TaskStarted(query.query_id, started_s, node.name, context.worker, len(call.entries), call.size)
         )

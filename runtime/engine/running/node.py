@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
-from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard, perform
+from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard
 from runtime.engine.running.gate import Edge, Gate
 from runtime.engine.running.inbox import Entry, Inbox
-from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WorkTask
+from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WakeTask, WorkTask
 
 if TYPE_CHECKING:
     from runtime.engine.running.query import RunningQuery
@@ -225,10 +225,6 @@ class RunningNode:
         call.has_turn = self._is_turn_taken = self._takes_turns
         return call
 
-    def make(self, call: Call) -> None:
-        """Make a call that was taken."""
-        perform(self, call)
-
     def give_turn(self, call: Call) -> None:
         """Another worker may take the next inputs."""
         with self._lock:
@@ -274,7 +270,7 @@ class RunningNode:
             self.expire([*again, *[entry for _, entry in later]])
         else:
             for due_s, _ in later:
-                self.query.queue.put_at(WorkTask(self._weak, is_wake=True), due_s)
+                self.query.queue.put_at(WakeTask(self._weak), due_s)
         if is_ending:
             self._end()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -90,6 +90,15 @@ class RunningSource(Emitter):
                 self._changed.wait_for(lambda: self._is_silent or self._has_ended or self._resumes != seen)  # noqa: B023
                 if self._is_silent or self._has_ended:
                     return False
+
+    @property
+    def in_flight(self) -> int:
+        """See `Emitter`."""
+        return len(self._window.tickets)
+
+    def when_drained(self, call: Callable[[], None]) -> None:
+        """See `Emitter`."""
+        self.query.admission.when_empty(self._window, call)
 
     def end_of_stream(self) -> None:
         """See `Emitter`."""

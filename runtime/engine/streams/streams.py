@@ -248,8 +248,9 @@ class DerivedStreams:
         for name, rows in relations.items():
             if name not in self.times:  # perhaps a table that a new stream will read
                 self._open_deltas.setdefault(name, []).append(rows)
-            self._pending.setdefault(name, []).append(rows)
-            self._pending_rows += rows.num_rows
+            if name in self.reads:
+                self._pending.setdefault(name, []).append(rows)
+                self._pending_rows += rows.num_rows
         if self._pending_rows >= _MOST_PENDING_ROWS:
             self._give_pending()
 

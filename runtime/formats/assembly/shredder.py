@@ -96,8 +96,6 @@ class SequenceShredder:
         self._carried: int | None = None  # start of the open tuple that enters the tail slot from before it
         self._highest = 0
         self._out_of_range = 0
-        self.repeats = 0
-        """Number of buffers that came out of range, since the start."""
         self._delimiters[0] = 1  # the start of the stream is a delimiter at position 0
 
     @property
@@ -222,7 +220,6 @@ class SequenceShredder:
             raise AssertionError(f"span start {start} left the ring at tail {self._tail} unused")
 
     def _refuse(self, count: int) -> None:
-        self.repeats += count
         self._out_of_range += count
         if self._out_of_range < self._growth_after or 2 * len(self._used) > self._max_slots:
             return

@@ -10,7 +10,7 @@ from threading import Lock
 from runtime.formats.assembly.settling import Settling
 from runtime.formats.assembly.shredder import SequenceShredder
 from runtime.formats.assembly.spanning import Part, SpanningTuples, Unit
-from runtime.formats.buffers import FormatCounters, FormattedBatch, RawBuffer
+from runtime.formats.buffers import FormatCounters, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import DuplicateSequenceError, FormatError, SequenceGapError
 from runtime.formats.format import InputFormatIndexer, Run
@@ -53,7 +53,6 @@ class Stream:
         self._next = 1
         self._ready: list[Unit] = []
         self._broken: FormatError | None = None
-        self._buffers = self._bytes = self._tuples = self._bad = self._nulled = self._filtered = 0
 
     def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
         """Return neighbours as units; append those beyond the shredder's range to ``again``. Takes no lock.
@@ -123,8 +122,6 @@ class Stream:
             if body is not None:
                 parts.append(body)
             spanning.put_together(completed, parts)
-            self._buffers += unit.last - unit.first + 1
-            self._bytes += unit.run.length
         return parts
 
     def last(self) -> tuple[Part | None, int]:
@@ -158,38 +155,15 @@ class Stream:
             with self.lock:
                 self._ready += units
 
-    def count(self, batches: Sequence[FormattedBatch]) -> None:
-        """Add parsed batches to the counters."""
-        with self.lock:
-            for batch in batches:
-                self._tuples += batch.tuples
-                self._bad += batch.bad
-                self._nulled += batch.nulled
-                self._filtered += batch.filtered
-
     def counters(self) -> FormatCounters:
-        """Return the counters so far."""
-        with self.lock:
-            return FormatCounters(
-                buffers=self._buffers,
-                bytes=self._bytes,
-                tuples=self._tuples,
-                bad=self._bad,
-                nulled=self._nulled,
-                filtered=self._filtered,
-                repeats=self.shredder.repeats,
-                ring_slots=self.shredder.slots,
-                held_bytes=self._held_bytes(),
-            )
+        """Return what is kept at the moment."""
+        return FormatCounters(self.shredder.slots, self.held_bytes())
 
     def held_bytes(self) -> int:
         """Return the number of bytes pending for a neighbour or for their turn."""
         with self.lock:
-            return self._held_bytes()
-
-    def _held_bytes(self) -> int:
-        waiting = sum([len(raw.data) for raw in list(self._arrived.values())])
-        return waiting + self._spanning.held_bytes() + self._settling.held_bytes()
+            waiting = sum([len(raw.data) for raw in self._arrived.values()])
+            return waiting + self._spanning.held_bytes() + self._settling.held_bytes()
 
     def _arrive(self, runs: Sequence[tuple[int, Sequence[RawBuffer]]]) -> list[Unit]:
         """Leave the buffers for their turn, and take the turn, unless another worker has it."""

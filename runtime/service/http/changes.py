@@ -15,7 +15,7 @@ from zope.interface import implementer
 from deltabook.wire.advice import did_you_mean
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
 from runtime.service.results.hub import Hub
-from runtime.service.subscriptions import Message, Start, Subscription, arrow_frame
+from runtime.service.subscriptions import Listener, Message, Start, Subscription, arrow_frame
 
 __all__ = ["ChangeRoutes", "parsed_start"]
 
@@ -39,8 +39,10 @@ class _Flow:
         self._subscription.pause()
 
 
-class _Connection:
+class _Connection(Listener):
     """Listener of a subscription that writes to an endless answer."""
+
+    reads_arrow = True
 
     def __init__(self, request: Request) -> None:
         self._request = request

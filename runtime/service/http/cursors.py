@@ -74,8 +74,7 @@ class CursorRoutes:
         return json_reply(self._cursor_line(cursor), 201, {"location": f"/v1/cursors/{cursor.id}"})
 
     async def _kept(self, name: str, *, is_sorted: bool) -> Kept:
-        result, step = self._hub.read(name), self._hub.step_of(name)
-        epoch = result.version
+        result, epoch, step = self._hub.read(name), self._hub.epoch_of(name), self._hub.step_of(name)
         if (kept := self._cursors.kept(name, epoch, step, is_sorted=is_sorted)) is not None:
             return kept
         rows = FullRows(result.columns, result.shown())

@@ -172,7 +172,7 @@ class ViewRoutes:
         if is_arrow and rows.whole_bytes > self._limits.answer_bytes:
             most = self._limits.answer_bytes
             raise Refusal(413, f"expected at most {most} bytes in one answer, was {rows.whole_bytes}; open a cursor")
-        beside = {"view": name, "epoch": result.version, "step": hub.step_of(name)}
+        beside = {"view": name, "epoch": hub.epoch_of(name), "step": hub.step_of(name)}
         shown = rows if is_arrow else rows.sorted()
         return rows_reply(shown, 0, len(rows), beside, media=call.media, integers=call.query["integers"])
 

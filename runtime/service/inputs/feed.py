@@ -1,4 +1,4 @@
-"""The exchange's feed as an input: its source, the gate before it, its adaptor and its position."""
+"""The exchange's feed as an input: its source, its adaptor and its position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.formats import RawBuffer
 from runtime.service.config import LiveConfig
 from runtime.service.health.lag import Lags
 from runtime.service.inputs.protocols import columns_read, make_adaptor, make_source
-from runtime.sources import Backoff, Gate, Position
+from runtime.sources import Backoff, Position
 from runtime.upstreams import SessionClaim, SessionClaims, UpstreamError
 
 __all__ = ["FEED", "FEED_ID", "Feed"]
@@ -43,17 +43,18 @@ class Feed:
         backoff = Backoff(attempts=config.feed_attempts or _FOR_EVER)
         self._source = make_source(config.protocol, reactor, address, FEED_ID, backoff)
         self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
-        self.gate = Gate(self._source, self._admit)
-        """Admits or stops the feed's bytes."""
         self.origin = Origin(
             FEED_ID,
             FEED,
-            self.gate,
+            self._source,
             self._adaptor,
             Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples),
             pushdown=columns_read(self._adaptor),
             defer=reactor.callFromThread,
         )
+        self.gate = self.origin.inlet
+        """Lets the feed's bytes in or holds them back."""
+        self.gate.on_let_in = self._admit
 
     def _admit(self, raw: RawBuffer) -> None:
         claims, self._claim = self._claim, None

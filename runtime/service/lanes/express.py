@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
+from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import EpochWriter, Sections
 from runtime.epochs import SnapshotDirectory
 from runtime.plan import Program, decode_program, lane_program, new_views
@@ -43,7 +43,7 @@ class ExpressLane:
         self._state = ExpressState(kernels)
         self._prepared = threading.Lock()
         writer.space.runs(_NAME, self._state)
-        self.pipeline: ExpressPipeline | None = None
+        self.pipeline: ExpressViews | None = None
         """The lane's pipeline in the plan; None before `begin`."""
 
     def first(self, program: Program) -> Sections:
@@ -52,13 +52,13 @@ class ExpressLane:
         views.begin(lane_program(program, "express"))
         return views.close()
 
-    def begin(self, hub: Hub | None = None, *, is_compared: bool = False) -> ExpressPipeline:
+    def begin(self, hub: Hub | None = None, *, is_compared: bool = False) -> ExpressViews:
         """Resume at the end of the newest epoch, and pass the results to a hub.
 
         With ``is_compared`` Spark keeps the views as well, and epochs have their checksums.
         """
-        views = self._views(is_compared=is_compared)
         record = decode_program(self._writer.control)
+        views = self._views(is_compared=is_compared, has_streams=bool(record.streams))
         program = lane_program(record, "express")
         if self._state.program != program:
             views.begin(program, is_anew=True)  # a directory of a release without lanes, or after a failure
@@ -71,8 +71,8 @@ class ExpressLane:
                 self._writer.epoch,
                 self._writer.recovered.cuts if self._writer.recovered else {},
             )
-        self.pipeline = ExpressPipeline(views, self._publish, has_streams=bool(record.streams))
-        return self.pipeline
+        self.pipeline = views
+        return views
 
     def failed(self) -> None:
         """Discard the state after an error of the pipeline: it may be half changed, and will miss further epochs.
@@ -96,6 +96,14 @@ class ExpressLane:
                 filled = self._filling.read(before, after, self._writer.epoch, filled)
             self.pipeline.prepare(filled)
 
-    def _views(self, *, is_compared: bool = False) -> ExpressViews:
+    def _views(self, *, is_compared: bool, has_streams: bool = False) -> ExpressViews:
         cuts = self._writer.recovered.cuts if self._writer.recovered else {}
-        return ExpressViews(self._state, self._filling, self._writer.epoch, cuts, is_compared=is_compared)
+        return ExpressViews(
+            self._state,
+            self._filling,
+            self._writer.epoch,
+            cuts,
+            self._publish,
+            is_compared=is_compared,
+            has_streams=has_streams,
+        )

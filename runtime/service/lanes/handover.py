@@ -38,14 +38,12 @@ class Handover:
             if not self._is_held and self._rows > _MOST_ROWS:
                 self._is_held = True
                 self._hold(True)
-        self._reactor.callFromThread(self._pass_on, rows, call, *arguments)
+        self._reactor.callFromThread(call, *arguments)
+        self._reactor.callFromThread(self._leave, rows)  # also if the call has failed
 
-    def _pass_on(self, rows: int, call: Callable[..., None], *arguments: Any) -> None:
-        try:
-            call(*arguments)
-        finally:
-            with self._lock:
-                self._rows -= rows
-                if self._is_held and self._rows <= _MOST_ROWS // 2:
-                    self._is_held = False
-                    self._hold(False)
+    def _leave(self, rows: int) -> None:
+        with self._lock:
+            self._rows -= rows
+            if self._is_held and self._rows <= _MOST_ROWS // 2:
+                self._is_held = False
+                self._hold(False)

@@ -32,7 +32,7 @@ from runtime.service.postgres.statements import CopyOptions
 from runtime.service.postgres.system_tables import duckdb_type
 from runtime.service.postgres.types import BY_NAME, ResultType, result_type
 from runtime.service.results.materialised import with_point
-from runtime.service.subscriptions import Message
+from runtime.service.subscriptions import Listener, Message
 
 __all__ = ["CopyingListener", "copy_begin", "encoded_rows", "line_encoder", "with_header"]
 
@@ -90,7 +90,7 @@ def line_encoder(columns: tuple[Column, ...], form: str) -> Callable[[Message], 
     return encode
 
 
-class CopyingListener:
+class CopyingListener(Listener):
     """Connection of a subscriber; ``ended`` fails when the subscription ends."""
 
     def __init__(

@@ -13,7 +13,7 @@ from deltabook.wire.readers import FileConnection, NewReader, SocketConnection
 from runtime.compiler import StreamDeclaration
 from runtime.compiler.declarations import FileSource as DeclaredFile
 from runtime.compiler.declarations import SocketSource as DeclaredSocket
-from runtime.engine.ingest import Origin
+from runtime.engine.ingest import Inlet, Origin
 from runtime.epochs import Cut
 from runtime.formats import FormatError, InputFormatter, Pushdown
 from runtime.formats.codecs import Codec
@@ -26,7 +26,7 @@ from runtime.service.readers.foreign import AdaptorRequest, ForeignAdaptor, fore
 from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation, space_of
 from runtime.service.readers.places import FileBelow, PlainStream, file_below
 from runtime.service.scripts.options import Options, stream_codec, stream_schema
-from runtime.sources import Backoff, Gate, Position, Source
+from runtime.sources import Backoff, Position, Source
 from runtime.state import MemoryStore, ObjectSpace
 
 __all__ = ["Surroundings", "check_name", "make_origin", "try_out"]
@@ -57,8 +57,8 @@ def check_name(name: str, what: str) -> None:
 
 def make_origin(
     kept: KeptReader, space: ObjectSpace, around: Surroundings, cut: Cut, foreign: ForeignAdaptor | None = None
-) -> tuple[Origin, Gate]:
-    """Return the origin of a reader whose rows up to the cut are in the space, and the gate before its source.
+) -> tuple[Origin, Inlet]:
+    """Return the origin of a reader whose rows up to the cut are in the space, and its inlet.
 
     ``foreign`` is its adaptor if that has been created already. Raises `ServiceError` for a reader that `try_out` would
     have refused.
@@ -67,11 +67,12 @@ def make_origin(
     adaptor, codec = (foreign, None) if foreign is not None else _adaptor(wanted, number, space, around, cut)
     if isinstance(adaptor, ForeignAdaptor):
         adaptor.bind(space, space_of(number))
-    gate = Gate(_source(wanted, number, around, codec))
+    source = _source(wanted, number, around, codec)
     start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
     pushdown = getattr(adaptor, "pushdown", Pushdown())
     defer = around.reactor.callFromThread
-    return Origin(number, wanted.name, gate, adaptor, start, is_own=True, pushdown=pushdown, defer=defer), gate
+    origin = Origin(number, wanted.name, source, adaptor, start, is_own=True, pushdown=pushdown, defer=defer)
+    return origin, origin.inlet
 
 
 def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:

@@ -63,11 +63,11 @@ class PlainStream(TcpSource):
     def ended(self, reason: str, *, is_clean: bool) -> None:
         """See `ConnectingSource`; a clean close by the server is the end of the stream."""
         if is_clean:
-            if self._sink is not None:
-                self._sink.end_of_stream(self._origin_id)
+            if self.sink is not None:
+                self.sink.end_of_stream(self._origin_id)
             return
         self._reactor.callLater(_AGAIN_SECONDS, self._lost, reason)
 
     def _lost(self, reason: str) -> None:
-        if not self._closed:
+        if not self.is_closed:
             super().ended(reason, is_clean=False)

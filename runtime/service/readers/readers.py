@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
 from runtime.compiler import MARKET_RELATIONS, TOUCHES
-from runtime.engine.ingest import AtCut, EpochWriter, Ingest, OnSealed, Origin
+from runtime.engine.ingest import AtCut, EpochWriter, Ingest, Inlet, OnSealed, Origin
 from runtime.epochs import Cut, SnapshotDirectory
 from runtime.plan import EPOCH_TIME
 from runtime.service.catalogue.catalogue import Catalogue
@@ -37,7 +37,6 @@ from runtime.service.readers.kinds import Surroundings, check_name, make_origin,
 from runtime.service.readers.leaving import rows_that_leave
 from runtime.service.readers.status import input_status, reader_status
 from runtime.service.waiting import epoch_of, in_time
-from runtime.sources import Gate
 
 __all__ = ["ReaderService"]
 
@@ -73,7 +72,7 @@ class ReaderService:
         self._in_thread = in_thread
         self._around = Surroundings(reactor, config.reader_directories, config.retention)
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
-        self._origins: dict[str, tuple[Origin, Gate]] = {}
+        self._origins: dict[str, tuple[Origin, Inlet]] = {}
         self._is_paused = self._is_replay_paused = False
         self.losses: Counter[str] = Counter()
         """Number of lost connections of each origin, by its name, including the feed."""
@@ -103,7 +102,7 @@ class ReaderService:
             if reader.is_leaving:
                 self._empty(reader, self._writer.epoch)
 
-    def gates(self) -> dict[str, Gate]:
+    def gates(self) -> dict[str, Inlet]:
         """Return the gates of all origins, by name, including the feed's."""
         own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
         return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
@@ -120,11 +119,11 @@ class ReaderService:
         for origin, gate in self._origins.values():
             self._set_gate(origin, gate)
 
-    def _set_gate(self, origin: Origin, gate: Gate) -> None:
+    def _set_gate(self, origin: Origin, gate: Inlet) -> None:
         is_paused = self._is_paused or (self._is_replay_paused and origin.source.replays)
         gate.shut() if is_paused else gate.let_in()
 
-    def unrepeatable(self) -> list[Gate]:
+    def unrepeatable(self) -> list[Inlet]:
         """Return the gates of the readers whose sources cannot be read again."""
         return [gate for origin, gate in self._origins.values() if not origin.source.replays]
 
@@ -173,7 +172,7 @@ class ReaderService:
         self._check(wanted)
         foreign = await self._in_thread(lambda: try_out(wanted, self._around))
         number, writer = self.kept.next, self._writer
-        made: list[tuple[Origin, Gate]] = []
+        made: list[tuple[Origin, Inlet]] = []
 
         def make() -> Origin:
             reader = KeptReader(number, wanted, 0)

@@ -14,7 +14,9 @@ epoch. Derived streams are shown as views of a lane of their own, whose steps ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Final, Literal
 
 import msgspec
@@ -47,7 +49,7 @@ _READ_NS: Final = 5_000_000_000
 """Time after a read during which the lane counts as listened to."""
 
 
-class _Version(msgspec.Struct, frozen=True):
+class _Version(msgspec.Struct, frozen=True, dict=True):
     """Version of a lane, or of a view of it."""
 
     epoch: int = 0
@@ -56,6 +58,11 @@ class _Version(msgspec.Struct, frozen=True):
     """Step of the express lane."""
     cuts: Mapping[str, Cut] = {}
     """Origin → the last message that is covered."""
+
+    @cached_property
+    def feed(self) -> dict[str, tuple[str, int]]:
+        """The same as frames have it: origin → session and sequence."""
+        return {origin: (cut.session, cut.sequence) for origin, cut in self.cuts.items()}
 
 
 class _Begun(msgspec.Struct, frozen=True, eq=False):
@@ -116,8 +123,9 @@ class Hub:
         self._queue = queues(config.tuple_queues, config.queue_kilobytes * 1024)
         self._streams: dict[str, ViewStream] = {}
         self._subscriptions: dict[Subscription, None] = {}
-        self.followed: frozenset[str] = frozenset()
-        """Views whose versions are followed; replaced as a whole, so that any thread may read it."""
+        self._followers: dict[str, dict[Subscription, Listener]] = {}
+        self.arrow_followers: Counter[str] = Counter()
+        """View → number of subscribers to whom its versions are sent as Arrow now; any thread may look up a view."""
         self.committed: CommittedViews | None = None
         """Views as of committed epochs."""
         if epochs is not None:
@@ -125,7 +133,6 @@ class Hub:
                 epochs, self._queue, lambda name: self._results[name].rows(), lambda n: self._failed.get(n, ""), now_ns
             )
         self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
-        self._at: dict[str, _Version] = {}
         self._read_ns: dict[Lane, int] = dict.fromkeys(_LANES, -_READ_NS)
         self._held_lanes: frozenset[Lane] = frozenset()
         self.updates = 0
@@ -169,7 +176,11 @@ class Hub:
 
     def step_of(self, name: str) -> int:
         """Return the version of a view of the express lane; 0 for one of the Spark lane; raises `KeyError`."""
-        return self._at[name].step
+        return self._versions[self._views[name].lane].step
+
+    def epoch_of(self, name: str) -> int:
+        """Return the newest epoch that a view's version covers as a whole; raises `KeyError`."""
+        return self._versions[self._views[name].lane].epoch
 
     def result(self, name: str) -> MaterialisedView:
         """Return the full result of a view; raises `KeyError`."""
@@ -223,8 +234,7 @@ class Hub:
         changes = {name: rows for name in self._views if (rows := segment.rows(name)) is not None}
         attributes = segment.footer.attributes
         failed = {key.removeprefix("failed/"): why for key, why in attributes.items() if key.startswith("failed/")}
-        self._apply("spark", changes, failed, segment.footer.to_epoch)
-        self._move("spark", segment.footer.to_epoch, segment.footer.cuts)
+        self._apply("spark", changes, failed, _Version(segment.footer.to_epoch, cuts=segment.footer.cuts))
         if self.committed is not None:
             self.committed.begin("spark", self.version, segment.footer.cuts)
 
@@ -252,8 +262,7 @@ class Hub:
 
     def _begin_lane(self, lane: Lane, begun: _Begun) -> None:
         self._adopt(lane, begun.program, begun.epoch)
-        self._apply(lane, begun.rows, begun.failed, begun.epoch)
-        self._move(lane, begun.epoch, begun.cuts)
+        self._apply(lane, begun.rows, begun.failed, _Version(begun.epoch, cuts=begun.cuts))
         if self.committed is not None:
             self.committed.begin(lane, begun.epoch, begun.cuts)
 
@@ -267,25 +276,21 @@ class Hub:
         """Publish a new version of the Spark lane to its subscribers; ``program`` is a new catalogue."""
         before = self.version
         dropped = self._adopt("spark", program, before + 1) if program is not None else ()
-        self._apply("spark", changes, failed, footer.to_epoch)
-        self._move("spark", footer.to_epoch, footer.cuts)
+        self._apply("spark", changes, failed, _Version(footer.to_epoch, cuts=footer.cuts))
         self._notify("spark", before, changes, failed, dropped)
         if self.committed is not None:
             self.committed.published(footer, changes, failed)
 
-    def publish_express(self, update: Update, bodies: Mapping[str, bytes] = {}) -> None:
-        """Publish a new version of the express lane to its subscribers; ``bodies`` are encoded changes of views."""
-        self._publish_update("express", update, bodies)
+    def publish_update(
+        self, update: Update, bodies: Mapping[str, bytes] = {}, *, lane: Literal["express", "stream"] = "express"
+    ) -> None:
+        """Publish a new version of the express lane, or what derived streams have changed in an epoch.
 
-    def publish_streams(self, update: Update) -> None:
-        """Publish the changes of derived streams in an epoch to their subscribers."""
-        self._publish_update("stream", update)
-
-    def _publish_update(self, lane: Lane, update: Update, bodies: Mapping[str, bytes] = {}) -> None:
+        ``bodies``: changes of views that are encoded already, for subscribers that read Arrow.
+        """
         before = self.epoch(lane)
         dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
-        self._apply(lane, update.changes, update.failed, update.epoch)
-        self._move(lane, update.epoch, update.cuts, update.step)
+        self._apply(lane, update.changes, update.failed, _Version(update.epoch, update.step, update.cuts))
         self._notify(lane, before, update.changes, update.failed, dropped, bodies=bodies)
         if self.committed is not None:
             self.committed.updated(update, lane)
@@ -319,19 +324,14 @@ class Hub:
             return self.committed.subscribe(names, listener, start)
         subscription = VersionSubscription(names, listener, self)
         self._subscriptions[subscription] = None
-        self._note_followed()
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Remove a subscriber."""
         self._subscriptions.pop(subscription, None)
-        self._note_followed()
         if self.committed is not None:
             self.committed.unsubscribe(subscription)
         subscription.close()
-
-    def _note_followed(self) -> None:
-        self.followed = frozenset(name for subscription in self._subscriptions for name in subscription.names)
 
     @property
     def subscribers(self) -> int:
@@ -359,6 +359,18 @@ class Hub:
             return Message(self._header("error", name, lane, 0, self._failed[name]))
         return Message(self._header("snapshot", name, lane, 0), self._results[name].rows())
 
+    def follow(self, name: str, subscription: VersionSubscription, listener: Listener) -> None:
+        """Write a view's messages to a listener as they are published."""
+        self._followers.setdefault(name, {})[subscription] = listener
+        self.arrow_followers[name] += listener.reads_arrow
+
+    def unfollow(self, name: str, subscription: VersionSubscription) -> None:
+        """Write no more of a view's messages."""
+        followers = self._followers[name]
+        self.arrow_followers[name] -= followers.pop(subscription).reads_arrow
+        if not followers:
+            del self._followers[name], self.arrow_followers[name]
+
     def is_held(self, name: str) -> bool:
         """Return True while a view is held back."""
         view = self._views.get(name)
@@ -378,7 +390,7 @@ class Hub:
         for name in gone:
             if self.committed is not None:
                 self.committed.drop(name, epoch, f"dropped at epoch {epoch}")
-            del self._results[name], self.since[name], self._views[name], self._at[name], self._streams[name]
+            del self._results[name], self.since[name], self._views[name], self._streams[name]
             self._failed.pop(name, None)
         for name, view in views.items():
             if name not in self._views:
@@ -387,33 +399,23 @@ class Hub:
                 self.since[name] = epoch
                 if self.committed is not None:
                     self.committed.adopt(view, epoch)
-                self._at[name] = self._versions[lane]
             self._views[name] = view
         return tuple(gone)
 
-    def _apply(
-        self,
-        lane: Lane,
-        changes: Mapping[str, pa.Table],
-        failed: Mapping[str, str],
-        version: int,
-    ) -> None:
+    def _apply(self, lane: Lane, changes: Mapping[str, pa.Table], failed: Mapping[str, str], version: _Version) -> None:
+        """Apply changes of a lane's views, and set the version of all of them: of others nothing is looked at."""
         self._failed |= {name: why for name, why in failed.items() if self._is_of(name, lane)}
-        for name, result in self._results.items():
-            if self._views[name].lane != lane:
-                continue
+        waiting = {}
+        for name, rows in changes.items():
             # If one shard of a view has failed, the changes of the other shards are parts of an incomplete result.
-            rows = None if name in self._failed else changes.get(name)
-            result.apply(rows, version)
-        due = {id(result.waiting): result for result in self._results.values()}
-        for pending in overdue([result.waiting for result in self._results.values()]):
-            due[id(pending)].settle()
+            if self._is_of(name, lane) and name not in self._failed:
+                result = self._results[name]
+                result.apply(rows)
+                waiting[id(result.waiting)] = result
+        for pending in overdue([result.waiting for result in waiting.values()], len(self._results)):
+            waiting[id(pending)].settle()
         self.updates += len(changes)
-
-    def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:
-        """Set the version of all views of the lane."""
-        version = self._versions[lane] = _Version(epoch, step, cuts)
-        self._at |= {view.name: version for view in self._programs[lane].views if self._is_of(view.name, lane)}
+        self._versions[lane] = version
 
     def _is_of(self, name: str, lane: Lane) -> bool:
         view = self._views.get(name)
@@ -445,13 +447,14 @@ class Hub:
         notified: dict[Subscription, None] = {}
         for name, message in messages.items():
             self._streams[name].add(message)
-            for subscription in tuple(self._subscriptions):
-                if subscription.changed(name, message):
+            followers = self._followers.get(name, {})
+            for subscription, listener in tuple(followers.items()):
+                if subscription in followers:  # a connection that another one has closed is none any more
+                    listener.write(message)
                     notified[subscription] = None
         for subscription in notified:
             subscription.flush()
 
     def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:
-        version = self._at.get(name, self._versions[lane])
-        feed = {origin: (cut.session, cut.sequence) for origin, cut in version.cuts.items()}
-        return FrameHeader(kind, name, from_epoch, version.epoch, feed, self._now_ns(), reason, version.step)
+        version = self._versions[self._views[name].lane if name in self._views else lane]
+        return FrameHeader(kind, name, from_epoch, version.epoch, version.feed, self._now_ns(), reason, version.step)

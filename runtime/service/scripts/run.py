@@ -13,7 +13,7 @@ import msgspec
 
 from runtime.compiler import NamedSelect, StreamDeclaration, StreamSelect
 from runtime.engine import EngineError
-from runtime.engine.express import ExpressPipeline
+from runtime.engine.express import ExpressViews
 from runtime.engine.ingest import (
     CommitterThread,
     EpochWriter,
@@ -199,9 +199,9 @@ class ScriptRun:
             failed = {name: attributes[f"failed/{name}"] for name in views if f"failed/{name}" in attributes}
             views = self._without_failed(views, failed, epoch)
             for name, view in views.items():
-                view.apply(segment.rows(f"{section}{name}"), epoch)
+                view.apply(segment.rows(f"{section}{name}"))
             if epoch and (every_epoch or epoch == last):
-                yield from (self._result(name, view) for name, view in views.items())
+                yield from (self._result(name, view, epoch) for name, view in views.items())
 
     def _spark_results(
         self, kept: Mapping[str, View], last: int, every_epoch: bool, on_starting: Callable[[], None]
@@ -233,9 +233,9 @@ class ScriptRun:
                 agreement.published(published)
                 views = self._without_failed(views, published.failed, version)
                 for name, view in views.items():
-                    view.apply(published.changes.get(name), version)
+                    view.apply(published.changes.get(name))
                 if every_epoch or version == last:
-                    yield from (self._result(name, view) for name, view in views.items())
+                    yield from (self._result(name, view, version) for name, view in views.items())
         finally:
             lane.stop()
             stop_session(session)
@@ -305,7 +305,7 @@ class ScriptRun:
             return ""
         return "; DBToaster's files have the order of a row before its 1 or 0: read them with --mode dbtoaster"
 
-    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
+    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressViews]:
         """Return the writer after the epoch of the program, the origins and the express lane; raises `ServiceError`."""
         writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
         try:
@@ -329,7 +329,7 @@ class ScriptRun:
                 lane.raise_if_failed()
         raise SparkLaneError(f"expected a version within {_PATIENCE_SECONDS:.0f} s, was none")
 
-    def _result(self, name: str, view: MaterialisedView) -> Result:
+    def _result(self, name: str, view: MaterialisedView, version: int) -> Result:
         views = (*stream_views(self.program).views, *self.program.views)
         described = next(v for v in views if v.name == name)
-        return Result(name, view.columns, json_rows(view.columns, view.shown()), view.version, described.view_class)
+        return Result(name, view.columns, json_rows(view.columns, view.shown()), version, described.view_class)

@@ -15,6 +15,9 @@ __all__ = ["Listener", "Source", "Subscription", "VersionSource", "VersionSubscr
 class Listener(Protocol):
     """A connection to a subscriber."""
 
+    reads_arrow: bool = False
+    """True if it sends messages as Arrow streams, which are encoded for it before they are published."""
+
     def write(self, message: Message) -> None:
         """Send a message; never blocks."""
 
@@ -40,6 +43,12 @@ class VersionSource(Source, Protocol):
 
     def snapshot(self, name: str) -> Message:
         """Return a view's full result."""
+
+    def follow(self, name: str, subscription: VersionSubscription, listener: Listener) -> None:
+        """Write a view's messages to a listener as they are published; `Subscription.flush` follows."""
+
+    def unfollow(self, name: str, subscription: VersionSubscription) -> None:
+        """Write no more of a view's messages."""
 
 
 class Subscription(ABC):
@@ -133,13 +142,17 @@ class Subscription(ABC):
     def _due(self, name: str) -> list[Message]:
         """Return the pending messages of a view that waits, and follow it; sending them may pause it again."""
 
-    def _wait(self, name: str) -> None:
+    def _unfollow(self, name: str) -> None:
+        """Stop sending a view's messages at once."""
         self._followed.discard(name)
+
+    def _wait(self, name: str) -> None:
+        self._unfollow(name)
         stream = self._waiting[name] = self._source.stream(name)
         stream.wait(self)
 
     def _forget(self, name: str) -> None:
-        self._followed.discard(name)
+        self._unfollow(name)
         if (stream := self._waiting.pop(name, None)) is not None:
             stream.leave(self)
 
@@ -156,4 +169,10 @@ class VersionSubscription(Subscription):
         stream = self._waiting.pop(name, None)
         changes = stream.take(self) if stream is not None else None
         self._followed.add(name)
+        self._source.follow(name, self, self._listener)
         return [self._source.snapshot(name)] if changes is None else changes
+
+    def _unfollow(self, name: str) -> None:
+        if name in self._followed:
+            self._source.unfollow(name, self)
+        super()._unfollow(name)

@@ -24,7 +24,7 @@ from tests.conformance.formats.sample import rows_as_text
 __all__ = ["COUNTS", "Outcome", "drive"]
 
 COUNTS = ("tuples", "bad", "filtered", "nulled")
-"""What batches and counters both count."""
+"""What batches count."""
 _CAPACITY = 1 << 20
 _REPEATS = 200
 _TWICE = 0.1
@@ -38,9 +38,9 @@ class Outcome:
     batches: list[FormattedBatch] = field(default_factory=list)
     """In stream order."""
     counters: Any = None
-    """What the formatter had counted before the origin was finished."""
-    counted: dict[str, int] = field(default_factory=dict)
-    """The sums of the batches at that time."""
+    """What the formatter kept of the origin before it was finished."""
+    repeats: int = 0
+    """Buffers that were out of range."""
 
     @property
     def rows(self) -> list[str]:
@@ -72,11 +72,6 @@ class Outcome:
         """The first bad tuple, where the policy is to fail."""
         return next((batch.failure for batch in self.batches if batch.failure is not None), None)
 
-    def note(self, counters: Any) -> None:
-        """Keep what the formatter has counted, and what its batches add up to."""
-        self.counters = counters
-        self.counted = {name: self.total(name) for name in COUNTS}
-
     def total(self, name: str) -> int:
         """The sum of one of the batches' counts."""
         return sum(getattr(batch, name) for batch in self.batches)
@@ -90,9 +85,11 @@ class _Collector:
         self._order = {origin: InOrder(_CAPACITY) for origin in origins}
         self.outcomes = {origin: Outcome() for origin in origins}
 
-    def add(self, batches: Sequence[FormattedBatch]) -> None:
-        """Batches of any origins."""
+    def add(self, batches: Sequence[FormattedBatch], again: Sequence[RawBuffer] = ()) -> None:
+        """Batches of any origins, and buffers that were out of range."""
         with self._lock:
+            for raw in again:
+                self.outcomes[raw.origin_id].repeats += 1
             for batch in batches:
                 self.outcomes[batch.origin_id].batches += self._order[batch.origin_id].add([batch])
 
@@ -126,7 +123,7 @@ def drive(
     else:
         _alone(formatter, raws, collector, rng, most or rng.choice((1, 1, 2, 8, 64, 1000)), ahead or len(raws))
     for origin in origins:
-        collector.outcomes[origin].note(formatter.counters(origin))
+        collector.outcomes[origin].counters = formatter.counters(origin)
         collector.add(formatter.finish(origin))
     collector.check_empty()
     assert formatter.held_bytes() == 0, f"expected nothing held at the end, was {formatter.held_bytes()} bytes"
@@ -147,7 +144,7 @@ def _alone(
         size = rng.randint(1, most)
         group, todo = todo[:size], todo[size:]
         formatted = formatter.format(group)
-        collector.add(formatted.batches)
+        collector.add(formatted.batches, formatted.again)
         todo += formatted.again
         gate.accepted(group, formatted.again)
         held.check(group, formatted.again)
@@ -274,7 +271,7 @@ class _Workers:
 
     def _format(self, taken: list[RawBuffer]) -> None:
         formatted = self.formatter.format(taken)
-        self.collector.add(formatted.batches)
+        self.collector.add(formatted.batches, formatted.again)
         again = formatted.again
         with self.lock:
             self.gate.accepted(taken, again)

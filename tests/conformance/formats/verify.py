@@ -9,7 +9,7 @@ from runtime.formats import RawBuffer
 from tests.conformance.formats.drive import COUNTS, Outcome
 from tests.conformance.formats.sample import Expected
 
-__all__ = ["check_chain", "check_counters", "check_same", "check_spans", "check_valid"]
+__all__ = ["check_chain", "check_same", "check_spans", "check_valid"]
 
 
 def _same(what: str, expected: Any, was: Any) -> None:
@@ -102,12 +102,3 @@ def _letter(letter: Any) -> Any:
     if letter is None:
         return None
     return (letter.row, letter.byte_offset, letter.field, letter.expected, letter.reason, letter.data)
-
-
-def check_counters(outcome: Outcome, buffers: int, length: int) -> None:
-    """The counters say what happened."""
-    counters = outcome.counters
-    _same("counted buffers", buffers, counters.buffers)
-    _same("counted bytes", length, counters.bytes)
-    for count, value in outcome.counted.items():
-        _same(f"counted {count}", value, getattr(counters, count))

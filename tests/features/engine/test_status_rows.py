@@ -186,6 +186,30 @@ def test_row_18_without_a_listener_no_event_is_made() -> None:
         assert not [event for event in made if isinstance(event, TaskStarted | TaskCompleted | TaskEmitted)]
 
 
+def test_row_18_no_start_is_made_for_a_listener_without_a_use_for_it() -> None:
+    clock, stepper, statistics = ManualClock(), Stepper(18), Statistics()
+    engine = QueryEngine(EngineConfig(workers=1), StatusListener(), statistics, now_s=clock, workers=stepper)
+    made: list[Event] = []
+    publish = engine._publisher.event
+
+    def noted(event: Event) -> None:
+        made.append(event)
+        publish(event)
+
+    engine._publisher.event = noted  # type: ignore[method-assign]
+    query = QueryBuilder("query", SteppedWatch(stepper, engine.check))
+    query.sink("sink", [query.source()])
+    engine.start(query.plan)
+    stepper.run()
+    query.sources["source"].inject(1, 2)
+    stepper.run()
+    kinds = {type(event) for event in made}
+    assert TaskCompleted in kinds
+    assert TaskStarted not in kinds
+    assert statistics.figures(clock()).tasks == 2
+    engine.shutdown(1.0)
+
+
 def test_row_17_a_query_says_how_it_ended_before_another_under_its_id_says_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,11 +10,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from deltabook.wire.metrics import counter, gauge, labelled
 from deltabook.wire.service import PostgresLine, UpstreamLine
-from runtime.engine.ingest import OriginCounters
+from runtime.engine.ingest import Inlet, OriginCounters
 from runtime.epochs import Cut
 from runtime.plan import Lane
 from runtime.service.results.hub import Hub
-from runtime.sources import Gate
 from runtime.upstreams import Consumer
 
 __all__ = ["MOST_VIEWS", "consumer_metrics", "origin_metrics", "postgres_metrics", "upstream_metrics", "view_metrics"]
@@ -46,7 +45,7 @@ MOST_VIEWS: Final = 200
 
 def origin_metrics(
     counters: Mapping[str, OriginCounters],
-    gates: Mapping[str, Gate],
+    gates: Mapping[str, Inlet],
     cuts: Mapping[str, Cut],
     losses: Mapping[str, int],
 ) -> Iterator[Metric]:

@@ -183,3 +183,18 @@ def test_everything_comes_through_and_nothing_is_counted_twice() -> None:
         asked = room.resumed
     assert set(done.values()) == {100}
     assert (room.admission.inputs, room.admission.size) == (0, 0)
+
+
+def test_a_call_waits_until_nothing_of_its_source_is_left() -> None:
+    """What leaves out of order stays until the oldest has left; other sources do not matter."""
+    room, calls = Room(sources=2), []
+    room.admission.when_empty(room.windows[0], lambda: calls.append("at once"))
+    assert [room.enter(), room.enter(), room.enter(source=1)] == [True, True, True]
+    room.admission.when_empty(room.windows[0], lambda: calls.append("later"))
+    room.leave(1)
+    assert calls == ["at once"]
+    room.leave(0)
+    assert calls == ["at once", "later"]
+    room.admission.withdraw(room.windows[0])
+    room.admission.when_empty(room.windows[0], lambda: calls.append("after the end"))
+    assert calls == ["at once", "later", "after the end"]

@@ -52,6 +52,25 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [(s.name, s.rows, s.offset % 64) for s in segment.footer.sections] == [("bids", 5, 0), ("trades", 0, 0)]
 
 
+def test_large_batches_are_written_as_they_are(tmp_path: Path) -> None:
+    """Small neighbours become one; a large batch is not copied into another, and the stream is Arrow's own."""
+    sizes = [1, 2, 1 << 14, 5, (1 << 16) + 1, 40_000, 7, 8]
+    batches = [pa.record_batch({"n": pa.array(range(size)), "text": pa.array(["x"] * size)}) for size in sizes]
+    write_segment(LOCAL_DISK, tmp_path / "x", {"rows": batches}, FOOTER)
+    segment = read_segment(tmp_path / "x")
+    segment.verify()
+    rows = segment.rows("rows")
+    assert rows is not None
+    assert rows.equals(pa.Table.from_batches(batches))
+    assert [batch.num_rows for batch in rows.to_batches()] == [3, 1 << 14, 5, (1 << 16) + 1, 40_000, 15]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        for batch in rows.to_batches():
+            writer.write_batch(batch)
+    (section,) = segment.footer.sections
+    assert sink.getvalue().to_pybytes() == (tmp_path / "x").read_bytes()[: section.length]
+
+
 def test_a_segment_without_sections(tmp_path: Path) -> None:
     write_segment(LOCAL_DISK, tmp_path / "x", {}, FOOTER)
     segment = read_segment(tmp_path / "x")

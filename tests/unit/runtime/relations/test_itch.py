@@ -259,11 +259,22 @@ class TestNumbers:
         packets = [("S", add(1)), ("H", b""), ("H", b""), ("U", add(7)), ("S", execute(1, 2)), ("H", b"")]
         data = b"".join(encode_packet(type_.encode(), payload) for type_, payload in packets)
         parts = rows_of(adaptor, data, [10, 60, 1])
-        assert joined(parts).column("sequence").to_pylist() == [1, 2, 2]
+        assert joined(parts).column("sequence").to_pylist() == [1, 2]
         applied(adaptor, joined(parts), 1)
         adaptor.opened(adaptor.next_sequence)
         again = rows_of(adaptor, data)
-        assert joined(again).column("sequence").to_pylist() == [3, 4, 4]
+        assert joined(again).column("sequence").to_pylist() == [3, 4]
+
+    @pytest.mark.parametrize("sizes", [(), (40,), (80,), (81,)])
+    def test_an_unsequenced_message_hides_no_other(self, sizes: Sequence[int]) -> None:
+        """It has no number, so it is not applied; and what follows it, in its buffer or the next one, is."""
+        adaptor = itch_adaptor("soupbin")
+        packets = [("S", add(1)), ("U", add(7)), ("S", execute(1, 2)), ("S", add(2))]
+        data = b"".join(encode_packet(type_.encode(), payload) for type_, payload in packets)
+        relations = applied(adaptor, joined(rows_of(adaptor, data, sizes)), 100)
+        assert sorted(dict(row)["id"] for row in relations["bids"]) == [1, 2]
+        assert [dict(row)["volume"] for row in relations["trades"]] == [2]
+        assert (adaptor.counters()["repeated"], adaptor.next_sequence) == (0, 4)
 
     def test_messages_that_come_again_are_not_applied_again(self) -> None:
         adaptor = itch_adaptor()

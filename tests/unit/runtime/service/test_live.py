@@ -70,7 +70,9 @@ class Source:
 
 
 class Taking:
-    def offer(self, raw: RawBuffer) -> bool:
+    in_flight = 0
+
+    def offer(self, raw: RawBuffer, size: int = 1) -> bool:
         return bool(raw)
 
 
@@ -189,7 +191,7 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     sink: Any = Taking()
     feed = runtime.parts.inputs.feed
     assert feed is not None
-    feed.gate.open(sink, Position("S1", 1, 0, 0))
+    feed.gate.open(sink)
     assert feed.gate.offer(RawBuffer(0, 1, b"12345", 0))
     reactor.advance(0.5)
     runtime._updated(Update(1, 1, {"feed": Cut("S1", 1, 5)}, {}, {}), {})
@@ -207,7 +209,9 @@ def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: p
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
     monkeypatch.setattr(reactor, "callFromThread", lambda *call: calls.append(call))
     written: list[bytes] = []
-    listener: Any = SimpleNamespace(write=lambda message: written.append(message.encoded(arrow_frame)), flush=list)
+    listener: Any = SimpleNamespace(
+        write=lambda message: written.append(message.encoded(arrow_frame)), flush=list, reads_arrow=True
+    )
     subscription = runtime.parts.hub.subscribe(["fast"], listener)
     assert subscription is not None
     subscription.catch_up()
@@ -216,7 +220,7 @@ def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: p
     values = {"symbol": ["ACME"], "v": [1], "weight": [1]}
     row = pa.table([pa.array(values[each.name]).cast(each.type) for each in table.schema], schema=table.schema)
     runtime.on_update(Update(1, 1, {}, {"fast": row, "other": row}, {}))
-    ((call, *arguments),) = calls
+    call, *arguments = calls[0]
     assert arguments[-1] == {"fast": encode_rows(row)}
     call(*arguments)
     (frame,) = FrameDecoder().feed(b"".join(written))
@@ -224,7 +228,7 @@ def test_changes_are_encoded_for_those_who_follow(tmp_path: Path, monkeypatch: p
     assert frame.rows.equals(row)
     runtime.parts.hub.unsubscribe(subscription)
     runtime.on_update(Update(2, 1, {}, {"fast": row}, {}))
-    assert calls[1][-1] == {}, "nobody follows it any more"
+    assert calls[2][-1] == {}, "nobody follows it any more"
 
 
 def test_a_version_reaches_the_hub_before_it_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

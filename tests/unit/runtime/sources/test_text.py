@@ -107,7 +107,7 @@ def test_login_at_a_position() -> None:
     feed = Feed(position=Position("S1", 5, offset=100))
     assert feed.connect().value() == b"1,S1,5\n"
     feed.receive(b"A,S1", b",5\n5,1,", b"1\n")
-    assert feed.sink.texts == [b"5,1,1\n"]
+    assert feed.sink.texts == [b"5,1,", b"1\n"]
     assert (feed.sink.taken[0].sequence_number, feed.sink.taken[0].offset, feed.sink.taken[0].origin_id) == (1, 100, 3)
     assert (feed.source.session, feed.source.next_sequence) == ("S1", 5)
 
@@ -134,23 +134,15 @@ def test_refused_login_is_a_failure(reply: bytes, reason: str) -> None:
     assert len(feed.sink.events) == 1
 
 
-def test_one_turn_is_one_buffer() -> None:
-    """What arrives in one turn of the reactor is gathered; a small message does not wait for more."""
+def test_bytes_go_out_as_they_arrive() -> None:
+    """A transport reads once a turn: there is nothing to wait for."""
     feed = Feed()
     feed.login()
-    feed.receive(b"a\nb", b"\nc")
-    feed.receive(b"\n")
-    assert feed.sink.texts == [b"a\nb\nc", b"\n"]
+    feed.protocol.dataReceived(b"a\nb")
+    feed.protocol.dataReceived(b"\nc\n")
+    assert feed.sink.texts == [b"a\nb", b"\nc\n"]
     assert [raw.sequence_number for raw in feed.sink.taken] == [1, 2]
-    assert [raw.offset for raw in feed.sink.taken] == [0, 5]
-
-
-def test_a_full_buffer_goes_out_within_the_turn() -> None:
-    """Gathering is bounded: a buffer that has reached its size does not wait for the turn's end."""
-    feed = Feed(buffer_bytes=8)
-    feed.login()
-    feed.protocol.dataReceived(b"12345678")
-    assert feed.sink.texts == [b"12345678"]
+    assert [raw.offset for raw in feed.sink.taken] == [0, 3]
 
 
 def test_back_pressure_pauses_the_transport() -> None:
@@ -333,11 +325,13 @@ def test_close_is_silent(when: str) -> None:
     if when == "reading":
         feed.login()
         feed.protocol.dataReceived(b"one\n")
-    attempts = feed.attempts
+    attempts, texts = feed.attempts, feed.sink.texts
     feed.source.close()
     feed.source.close()
+    if when == "reading":
+        feed.protocol.dataReceived(b"two\n")  # before the reactor has dropped the connection
     feed.reactor.advance(100)
-    assert (feed.sink.texts, feed.sink.events, feed.attempts) == ([], [], attempts)
+    assert (feed.sink.texts, feed.sink.events, feed.attempts) == (texts, [], attempts)
     assert not feed.reactor.getDelayedCalls()
 
 

@@ -23,11 +23,11 @@ def _rows(table: pa.Table) -> list[tuple[int, ...]]:
 def test_joining_adds_up_what_came_until_then() -> None:
     pending = PendingChanges(SCHEMA)
     for broker in range(MOST_PIECES):
-        assert overdue([pending]) == []
+        assert overdue([pending], 1) == []
         pending.add(_changes((broker % 7, 1)))
-    assert overdue([pending]) == [pending]
+    assert overdue([pending], 1) == [pending]
     pending.join()
-    assert (len(pending), bool(pending), overdue([pending])) == (0, True, [])
+    assert (len(pending), bool(pending), overdue([pending], 1)) == (0, True, [])
     pending.add(_changes((3, -1)))
     expected = sorted([*((broker, len(range(broker, MOST_PIECES, 7))) for broker in range(7)), (3, -1)])
     assert sorted(_rows(pending.rows())) == sorted(_rows(pending.take())) == expected
@@ -49,13 +49,13 @@ def test_a_result_that_settles_now_and_then_is_the_same() -> None:
     late, prompt = MaterialisedView(columns), MaterialisedView(columns)
     for version in range(3 * MOST_PIECES):
         changes = _changes((version * 40 % 9001, 1), (version % 5, -1 if version % 3 else 1))
-        late.apply(changes, version)
-        prompt.apply(changes, version)
+        late.apply(changes)
+        prompt.apply(changes)
         prompt.settle()
-        if overdue([late.waiting]):
+        if overdue([late.waiting], 1):
             late.settle()
     assert sorted(_rows(late.rows())) == sorted(_rows(prompt.rows()))
-    assert (late.version, late.changes) == (prompt.version, prompt.changes)
+    assert late.changes == prompt.changes
 
 
 @pytest.mark.parametrize("views", [1, 6, 254, 255, 700])
@@ -67,10 +67,27 @@ def test_no_view_is_left_behind(views: int) -> None:
     for _ in range(4 * MOST_PIECES):
         for each in pending:
             each.add(piece)
-        due = overdue(pending)
+        due = overdue(pending, views)
         for each in due:
             each.join()
         most_joined = max(most_joined, len(due))
         longest = max(longest, *map(len, pending))
     assert longest <= 2 * MOST_PIECES
     assert most_joined == 1 + views // (MOST_PIECES - 1)
+
+
+@pytest.mark.parametrize("views", [254, 700])
+def test_views_that_change_in_turns_stay_bounded(views: int) -> None:
+    """The longest views change together, however many of them, and none gets longer than when all change."""
+    piece = _changes((1, 1))
+    pending = [PendingChanges(SCHEMA) for _ in range(views)]
+    longest = 0
+    for version in range(8 * MOST_PIECES):
+        count = 1 + version * 37 % views
+        changed = sorted(pending, key=len)[-count:]
+        for each in changed:
+            each.add(piece)
+        for each in overdue(changed, views):
+            each.join()
+        longest = max(longest, *map(len, pending))
+    assert longest <= 2 * MOST_PIECES

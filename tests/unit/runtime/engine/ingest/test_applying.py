@@ -14,7 +14,6 @@ from runtime.engine.ingest.applying import Applying, ApplyingConfig
 from runtime.engine.ingest.deltas import Completed, Deltas
 from runtime.engine.ingest.eventtimes import EpochTime
 from runtime.engine.ingest.formatting import Formatting
-from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.turnover import OriginTable
 from runtime.formats import InputFormatter, RawBuffer
@@ -64,38 +63,37 @@ def completed(origin: Origin, formatter: InputFormatter, pieces: int) -> list[Co
     found = []
     for number, (begin, end) in enumerate(itertools.pairwise(ends), 1):
         raw = RawBuffer(origin_id=0, sequence_number=number, data=DATA[begin:end], offset=begin)
-        found.append(Completed(formatter.format([raw]).batches, [raw]))
+        batches = formatter.format([raw]).batches
+        found.append(Completed(batches, sum(batch.tuples for batch in batches)))
     return found
 
 
-def step_of(epoch_messages: int, pieces: int) -> tuple[Counted, Applying, list[Completed], Inlet]:
+def step_of(epoch_messages: int, pieces: int) -> tuple[Counted, Applying, list[Completed]]:
     space = ObjectSpace(MemoryStore())
     adaptor = Counted(space, "feed", Retention())
     source = ListSource(0, DATA)
     origin = Origin(0, "feed", source, adaptor, Position("S1", 1, 0))
     formatter = InputFormatter(adaptor.schema)
     origin.attach(Formatting(formatter, 1))
-    inlet = Inlet(origin, cast(Any, None), is_held=False)
     config = ApplyingConfig(epoch_messages, lambda: 0, lambda number, reason: None)
-    applying = Applying(config, OriginTable({0: origin}, {0: inlet}), EpochTime(space, {}))
-    return adaptor, applying, completed(origin, formatter, pieces), inlet
+    applying = Applying(config, OriginTable({0: origin}), EpochTime(space, {}))
+    return adaptor, applying, completed(origin, formatter, pieces)
 
 
 @pytest.mark.parametrize("pieces", [2, 7, 23])
 def test_a_call_costs_one_pass_of_the_adaptor(pieces: int) -> None:
-    adaptor, step, inputs, inlet = step_of(1000, pieces)
+    adaptor, step, inputs = step_of(1000, pieces)
     calls = Calls()
     step.execute(inputs, cast(Any, calls))
     (deltas,) = calls.emitted
     assert adaptor.calls == 1
-    assert inlet.on_the_way == -pieces  # every buffer has left, once
     assert deltas.cuts["feed"].sequence == deltas.messages
     assert deltas.messages in (MESSAGES, MESSAGES - 2)  # the last request may not be whole yet
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7, 23])
 def test_epochs_end_at_the_same_messages_however_the_stream_comes(pieces: int) -> None:
-    _, step, inputs, _ = step_of(5, pieces)
+    _, step, inputs = step_of(5, pieces)
     calls = Calls()
     given: list[Any] = list(inputs)
     while given:

@@ -32,9 +32,9 @@ def rows_of(change: Any) -> list[tuple[int, int]]:
 def test_the_time_is_that_of_the_latest_message() -> None:
     time = EpochTime(ObjectSpace(MemoryStore()), {})
     assert time.at_cut() == {}
-    time.applied(messages(3, 9, 5), {})
+    assert time.applied(messages(3, 9, 5), {}) == 9
     assert rows_of(time.at_cut()) == [(9, 1)]
-    time.applied(messages(4, None), {})  # it never goes back
+    assert time.applied(messages(4, None), {}) == 4  # it never goes back
     assert time.at_cut() == {}
     time.applied(messages(12), {})
     assert rows_of(time.at_cut()) == [(9, -1), (12, 1)]
@@ -53,7 +53,7 @@ def test_the_row_also_says_the_time_as_a_timestamp() -> None:
 def test_rows_count_where_their_time_column_is_given(column: pa.Array, expected: int) -> None:
     time = EpochTime(ObjectSpace(MemoryStore()), {"log": "at"})
     batch = pa.record_batch({"at": column, "n": pa.array([1] * len(column))})
-    time.applied(pa.record_batch({"n": [1]}), {"log": batch, "other": batch})
+    assert time.applied(pa.record_batch({"n": [1]}), {"log": batch, "other": batch}) is None
     assert rows_of(time.at_cut()) == [(expected, 1)]
 
 

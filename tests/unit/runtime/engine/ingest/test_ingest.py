@@ -144,7 +144,7 @@ def test_tables_are_read_before_streams_open(tmp_path: Path) -> None:
     lab.start()
     lab.settle()
     assert not stream.opened.is_set()
-    lab.ingest.end_of_stream(1)
+    lab.origins[1].inlet.end_of_stream(1)
     assert lab.listener.outcomes.get(timeout=WAIT_SECONDS) == "finished"
     lab.close()
     assert [sorted(e) for e in sealed_rows(tmp_path)][:2] == [["names"], ["names"]]
@@ -180,7 +180,8 @@ def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, most: int, config:
         workers=3,
         **config,
     )
-    offer = lab.ingest.offer
+    inlet = lab.origins[0].inlet
+    offer = inlet.offer
 
     def counted(raw: RawBuffer) -> bool:
         went = offer(raw)
@@ -188,7 +189,7 @@ def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, most: int, config:
             taken.append(raw.sequence_number)
         return went
 
-    lab.ingest.offer = counted  # type: ignore[method-assign]
+    inlet.offer = counted  # type: ignore[method-assign]
     lab.start()
     assert entered.wait(WAIT_SECONDS)
     assert len(taken) <= most, "what is being applied counts"
@@ -220,7 +221,7 @@ def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
     lab.close()
     lab.ingest.stop()
     assert threading.active_count() == before
-    assert not lab.ingest.offer(RawBuffer(0, 1, b"", 0))
+    assert not lab.origins[0].inlet.offer(RawBuffer(0, 1, b"", 0))
 
 
 @pytest.mark.parametrize("config", [{"workers": 0}, {"in_flight": 0}, {"in_flight": 32769}])

@@ -103,9 +103,9 @@ def test_a_source_that_gives_up_is_one_failure(tmp_path: Path) -> None:
     lab = IngestLab(tmp_path, [(ListSource(0, trace(9), ends=False), trace_adaptor)], epoch_messages=4)
     lab.start()
     lab.settle()
-    lab.ingest.failed(0, "no disk")
-    lab.ingest.failed(0, "still no disk")
-    lab.ingest.end_of_stream(0)
+    lab.origins[0].inlet.failed(0, "no disk")
+    lab.origins[0].inlet.failed(0, "still no disk")
+    lab.origins[0].inlet.end_of_stream(0)
     lab.ingest.request_barrier()
     assert lab.listener.outcomes.get(timeout=WAIT_SECONDS) == "failed: origin origin-0: no disk"
     lab.close()

@@ -202,7 +202,7 @@ def test_what_comes_during_a_barrier_waits_and_is_not_lost(tmp_path: Path) -> No
     lab.ingest.request_barrier()
     assert view.entered.wait(WAIT_SECONDS)
     source.go_on(1)
-    assert lab.ingest.backlog == 1, "taken, and not applied"
+    assert lab.ingest.backlog == 1, "taken, and not executed"
     view.go_on.set()
     lab.settle()
     source.go_on()
@@ -267,8 +267,8 @@ def test_all_origins_failing_is_told_of_each(tmp_path: Path) -> None:
     lab = IngestLab(tmp_path, [(source, numbers) for source in sources])
     lab.start()
     lab.settle()
-    lab.ingest.failed(0, "no disk")
-    lab.ingest.failed(1, "no net")
+    lab.origins[0].inlet.failed(0, "no disk")
+    lab.origins[1].inlet.failed(1, "no net")
     outcome = lab.listener.outcomes.get(timeout=WAIT_SECONDS)
     lab.close()
     assert outcome in (

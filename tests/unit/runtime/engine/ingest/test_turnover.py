@@ -325,15 +325,16 @@ def test_what_comes_of_one_that_has_gone_is_not_taken(tmp_path: Path) -> None:
     turning.lab.ingest.start()
     turning.begin(1)
     turning.stepper.run()
+    inlet = turning.lab.ingest._table.origins[1].inlet
     turning.end(1)
     turning.stepper.run()
-    ingest = turning.lab.ingest
-    assert not ingest.offer(RawBuffer(1, 1, b"1\n", 0))
-    ingest.lost(1, "gone")
-    ingest.failed(1, "gone")
-    ingest.end_of_stream(1)
+    assert not inlet.offer(RawBuffer(1, 1, b"1\n", 0))
+    inlet.lost(1, "gone")
+    inlet.failed(1, "gone")
+    inlet.end_of_stream(1)
     turning.finish()
     assert [reason for _, reason in turning.lab.listener.failed_origins] == []
+    assert turning.lab.listener.losses == []
 
 
 def test_rows_that_wait_for_the_next_epoch_are_forgotten_with_their_origin() -> None:

@@ -56,6 +56,18 @@ def writer(tmp_path: Path) -> Any:
     made.close()
 
 
+def test_rows_that_no_stream_reads_are_not_joined(writer: EpochWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept for a stream that may come, and cost nothing else."""
+    given: list[str] = []
+    streams = DerivedStreams(writer.space, writer.log, TRADES)
+    monkeypatch.setattr(streams, "_give", lambda name, rows: given.append(name))
+    streams.take({"names": names((1, "a", 1)), "trades": trades((1, 1))})
+    streams.take({"names": names((2, "b", 1)), "trades": trades((2, 2))})
+    streams.close({})
+    assert given == ["trades"]
+    assert [rows.num_rows for rows in streams._open_deltas["names"]] == [1, 1]
+
+
 def test_a_new_stream_has_the_rows_of_its_tables(writer: EpochWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the log and those of the epoch that is open, with their weights; from then on it is given changes."""
     taken: list[tuple[str, list[Any]]] = []

@@ -25,6 +25,8 @@ PROGRAM = compile_program([NamedSelect("plain", "SELECT a FROM r"), NamedSelect(
 class Connection(Listener):
     """What was written, as frames."""
 
+    reads_arrow = True
+
     def __init__(self) -> None:
         self.data = bytearray()
         self.is_finished = False
@@ -86,6 +88,55 @@ def test_a_snapshot_of_each_view_comes_first_then_changes() -> None:
     assert (frame.header.kind, frame.header.from_epoch, frame.header.to_epoch) == ("changes", 1, 2)
     assert frame.rows is not None
     assert frame.rows.to_pylist() == [{"a": 1, "weight": -1}, {"a": 2, "weight": 1}]
+
+
+def test_only_subscribers_that_read_arrow_now_count() -> None:
+    """What is encoded before it is published is encoded for them: not for pages, nor for whoever waits."""
+    hub = new_hub()
+    page = Connection()
+    page.reads_arrow = False
+    page_subscription = hub.subscribe(["plain"], page)
+    assert page_subscription is not None
+    page_subscription.catch_up()
+    assert hub.arrow_followers["plain"] == 0
+    (_, first), (_, second) = subscribed(hub, "plain", "other"), subscribed(hub, "plain")
+    assert +hub.arrow_followers == {"plain": 2, "other": 1}
+    first.pause()
+    assert +hub.arrow_followers == {"plain": 1}
+    hub.hold()
+    assert not any(hub.arrow_followers.values())
+    hub.release()
+    assert +hub.arrow_followers == {"plain": 1}
+    first.resume()
+    hub.unsubscribe(second)
+    assert +hub.arrow_followers == {"plain": 1, "other": 1}
+    hub.publish(footer(1), {}, {}, without_view(PROGRAM, "plain"))
+    assert +hub.arrow_followers == {"other": 1}
+    hub.unsubscribe(first)
+    hub.unsubscribe(page_subscription)
+    assert not any(hub.arrow_followers.values())
+
+
+def test_a_connection_that_another_one_closes_is_written_to_no_more() -> None:
+    hub = new_hub()
+    (first, _), (second, closed) = subscribed(hub, "plain"), subscribed(hub, "plain")
+    first.frames(), second.frames()
+    write = first.write
+
+    def closing(message: Message) -> None:
+        write(message)
+        hub.unsubscribe(closed)
+
+    first.write = closing  # type: ignore[method-assign]
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    assert (first.seen(), second.seen()) == ([("changes", "plain", 0, 1)], [])
+
+
+def test_a_version_looks_only_at_views_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = new_hub()
+    monkeypatch.setattr(hub.result("other"), "apply", None)
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    assert (hub.epoch_of("plain"), hub.epoch_of("other")) == (1, 1)
 
 
 def test_only_views_that_were_asked_for_are_sent() -> None:

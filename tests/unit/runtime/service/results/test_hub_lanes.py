@@ -45,8 +45,8 @@ def test_a_step_tells_the_feeds_position_and_the_epoch_that_is_inside() -> None:
     connection = subscribed(hub, "fast", "slow")
     first = connection.frames()
     assert [(f.header.view, f.header.to_epoch, f.header.step) for f in first] == [("fast", 4, 0), ("slow", 0, 0)]
-    hub.publish_express(update(1, 41, fast=rows(2)))
-    hub.publish_express(update(2, 43, fast=rows(1, weight=-1)))
+    hub.publish_update(update(1, 41, fast=rows(2)))
+    hub.publish_update(update(2, 43, fast=rows(1, weight=-1)))
     told = [(f.header.from_epoch, f.header.to_epoch, f.header.step, f.header.feed) for f in connection.frames()]
     assert told == [(4, 4, 1, {"feed": ("s", 41)}), (4, 4, 2, {"feed": ("s", 43)})]
     assert hub.result("fast").rows()["a"].to_pylist() == [2]
@@ -60,7 +60,7 @@ def test_a_lane_is_held_by_itself() -> None:
     fast.frames(), slow.frames()
     hub.hold(["spark"])
     hub.publish(Footer(0, 1), {"slow": rows(1)}, {})
-    hub.publish_express(update(1, 41, fast=rows(2)))
+    hub.publish_update(update(1, 41, fast=rows(2)))
     hub.heartbeat()
     assert [kind for kind, *_ in fast.seen()] == ["changes", "heartbeat"]
     assert slow.seen() == []
@@ -105,7 +105,7 @@ def test_a_view_may_come_back_in_the_other_lane_before_its_old_one_knows() -> No
     connection = subscribed(hub, "slow")
     connection.frames()
     moved = compile_program([NamedSelect("slow", SQL, lane="express")], [R])
-    hub.publish_express(Update(1, 6, {}, {"slow": rows(5)}, {}, program=lane_program(moved, "express")))
+    hub.publish_update(Update(1, 6, {}, {"slow": rows(5)}, {}, program=lane_program(moved, "express")))
     assert (connection.frames()[-1].header.kind, connection.is_finished) == ("error", True)
     hub.publish(Footer(0, 1), {"slow": rows(9)}, {})
     hub.publish(Footer(1, 5), {}, {}, without_view(PROGRAM, "slow"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from runtime.engine.ingest import OriginCounters
+from typing import cast
+
+from runtime.engine.ingest import Inlet, OriginCounters
+from runtime.engine.plan import Emitter
 from runtime.engine.statistics import Statistics
 from runtime.epochs import Cut
 from runtime.formats import RawBuffer
 from runtime.service.health.metrics import EngineMetrics, RuntimeMetrics, origin_metrics, view_metrics
-from runtime.sources import BufferSink, Gate, Position, Source
+from runtime.sources import BufferSink, Position, Source
 from tests.generators.monitored import read_samples, samples_of
 from tests.generators.results_lab import ResultsLab, filled_hub
 
@@ -15,8 +18,7 @@ from tests.generators.results_lab import ResultsLab, filled_hub
 class Server(Source):
     """A source that says whether it is connected."""
 
-    def __init__(self) -> None:
-        self.is_connected = False
+    is_connected = False
 
     def open(self, sink: BufferSink, position: Position) -> None:
         """Nothing comes by itself."""
@@ -28,32 +30,26 @@ class Server(Source):
         """Nothing is open."""
 
 
-class Taking:
-    """A sink with room for so many buffers."""
+class Room:
+    """An emitter with room for so many buffers."""
 
     def __init__(self, room: int) -> None:
         self.room = room
 
-    def offer(self, raw: RawBuffer) -> bool:
+    def offer(self, item: object, size: int = 1) -> bool:
         self.room -= 1
         return self.room >= 0
-
-    def end_of_stream(self, origin_id: int) -> None: ...
-
-    def failed(self, origin_id: int, reason: str) -> None: ...
-
-    def lost(self, origin_id: int, reason: str) -> None: ...
 
 
 def test_an_origin_is_told_by_its_name() -> None:
     server = Server()
-    gate = Gate(server)
-    gate.open(Taking(1), Position())
-    assert [gate.offer(RawBuffer(0, number, b"abc", 0)) for number in (1, 2)] == [True, False]
+    inlet = Inlet(0, server, lambda call: call())
+    inlet.open(cast(Emitter, Room(1)))
+    assert [inlet.offer(RawBuffer(0, number, b"abc", 0)) for number in (1, 2)] == [True, False]
     server.is_connected = True
     counters = {"feed": OriginCounters(tuples=9, bad=2, nulled=1, filtered=3), "prices": OriginCounters(failure="gone")}
     cuts = {"feed": Cut("S", 7, 700, 9), "dropped": Cut("", 1, 1, 1)}
-    found = samples_of(origin_metrics(counters, {"feed": gate}, cuts, {"feed": 4}))
+    found = samples_of(origin_metrics(counters, {"feed": inlet}, cuts, {"feed": 4}))
     of_feed = {
         name.removeprefix("deltabook_runtime_origin_"): found[name, "feed"]
         for name, origin in found
@@ -73,14 +69,6 @@ def test_an_origin_is_told_by_its_name() -> None:
     }
     assert found["deltabook_runtime_origin_failed", "prices"] == 1
     assert not [key for key in found if "dropped" in key], "an origin that is gone is not told of"
-
-
-def test_a_file_is_always_connected() -> None:
-    class File(Server):
-        def __init__(self) -> None:
-            """Says nothing of connections."""
-
-    assert Gate(File()).is_connected
 
 
 def test_views_and_lanes_are_told_by_name() -> None:
