@@ -86,7 +86,9 @@ class BarrierFuture:
             try:
                 call(self)
             except Exception:  # noqa: BLE001 (a waiting call never harms the engine, nor other calls)
-                self._log.failure("who waited for a barrier failed at its end: {outcome}", outcome=outcome.value)
+                self._log.failure(
+                    "a caller that waited for a barrier failed at its end: {outcome}", outcome=outcome.value
+                )
 
 
 class _Round:

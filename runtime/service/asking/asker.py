@@ -30,7 +30,7 @@ from runtime.views.rows import change_schema
 __all__ = ["Asker"]
 
 _INTERRUPT_S: Final = 0.05
-_GONE: Final = "nobody waits for the answer any more"
+_GONE: Final = "no client waits for the answer any more"
 
 
 class Asker:

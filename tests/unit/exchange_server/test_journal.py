@@ -115,7 +115,7 @@ def test_a_hole_in_what_was_never_synced_is_cut_and_what_stands_behind_it_is_kep
     data = bytearray((tmp_path / FIRST).read_bytes())
     data[end : end + 40] = bytes(40)
     (tmp_path / FIRST).write_bytes(data)
-    with pytest.raises(JournalDamagedError, match=f"was a damaged one that was written whole, at byte {end} of"):
+    with pytest.raises(JournalDamagedError, match=f"was a damaged record that was written whole, at byte {end} of"):
         run(tmp_path, [])
     forget_boot(tmp_path)
     assert run(tmp_path, []) == whole

@@ -278,7 +278,7 @@ def test_a_client_that_says_nothing_is_cut_and_one_that_beats_is_not(floor: Ouch
     for _ in range(64):
         floor.clock.advance(0.25)
         other.beat()
-    assert "idle: said nothing for 15 s" in silent.end()
+    assert "idle: no message for 15 s" in silent.end()
     packets = other.take()
     assert set(other.types(packets)) == {"H"}
     assert len(packets) >= 12

@@ -154,7 +154,7 @@ def test_a_client_that_says_nothing_is_cut(floor: SoupFloor) -> None:
     assert not silent.disconnecting
     floor.pass_time(0.25, talking)
     assert silent.disconnecting
-    assert "idle: said nothing for 15 s" in reasons(silent.take())
+    assert "idle: no message for 15 s" in reasons(silent.take())
     floor.pass_time(44.75, talking)
     assert not patient.disconnecting
     floor.pass_time(0.25, talking)

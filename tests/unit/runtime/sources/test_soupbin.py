@@ -192,7 +192,7 @@ def test_silence_is_a_lost_connection() -> None:
     assert feed.sink.events == []
     feed.reactor.advance(0.25)
     assert [event for event, _ in feed.sink.events] == ["lost"]
-    assert "nothing heard for 3 s" in feed.sink.events[0][1]
+    assert "no message for 3 s" in feed.sink.events[0][1]
 
 
 def test_a_lost_connection_is_made_again_where_the_engine_says() -> None:

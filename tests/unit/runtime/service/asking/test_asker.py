@@ -157,7 +157,7 @@ def test_a_question_that_takes_too_long_is_interrupted(tmp_path: Path, monkeypat
 
 def test_a_question_nobody_waits_for_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Slow(tmp_path / "run", monkeypatch, tmp_path, asking=AskLimits(seconds=600.0))
-    assert str(lab.refused(LONG, Deferred())) == "nobody waits for the answer any more"
+    assert str(lab.refused(LONG, Deferred())) == "no client waits for the answer any more"
     lab.stop()
 
 

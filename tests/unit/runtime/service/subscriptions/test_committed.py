@@ -194,7 +194,7 @@ def test_a_view_that_comes_later_begins_from_nothing_and_another_one_of_its_name
     lab.catalogue(extend_program(lab.program, [select("late")], [RELATION]), {"late": [1]})
     (frame,) = lab.follow("late", start={"late": 3}).frames()
     assert frame.header.kind == "snapshot"
-    assert frame.header.reason == "view late of epoch 3 ended with epoch 3, this is another one"
+    assert frame.header.reason == "view late of epoch 3 ended with epoch 3, another view has its name"
 
 
 def test_a_dropped_view_is_told_to_end_when_that_is_committed(lab: EpochsLab) -> None:
@@ -217,11 +217,11 @@ def test_a_view_that_was_filled_anew_begins_with_a_snapshot_again(lab: EpochsLab
     lab.close()
     lab.commit(anew=["one"])
     (frame,) = follower.frames()
-    assert (frame.header.kind, frame.header.reason) == ("snapshot", "the view was filled anew at epoch 2")
+    assert (frame.header.kind, frame.header.reason) == ("snapshot", "the view was refilled at epoch 2")
     assert frame.rows is not None
     assert frame.rows.num_rows == 2
     (frame,) = lab.follow("one", start={"one": 0}).frames()
-    assert (frame.header.kind, frame.header.reason) == ("snapshot", "view one was filled anew at epoch 2")
+    assert (frame.header.kind, frame.header.reason) == ("snapshot", "view one was refilled at epoch 2")
 
 
 def test_a_lane_that_failed_is_an_error_and_no_progress(lab: EpochsLab) -> None:

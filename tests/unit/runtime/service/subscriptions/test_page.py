@@ -204,8 +204,8 @@ def test_a_dropped_view_ends_what_followed_nothing_else() -> None:
         (Subscribe("a", ("nowhere",)), "expected names out of m, plain, was 'nowhere'"),
         (Subscribe("a", ("m",), from_epoch=3), "expected by epoch with from and run, as versions cannot be resumed"),
         (Subscribe("a", ("m",), by="epoch"), "expected a runtime that commits epochs, was one without"),
-        (Next("b"), "expected a subscription that was begun, was 'b'"),
-        (Unsubscribe("b"), "expected a subscription that was begun, was 'b'"),
+        (Next("b"), "expected an id of a subscription, was 'b'"),
+        (Unsubscribe("b"), "expected an id of a subscription, was 'b'"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_the_connection_stays(request_: Any, reason: str) -> None:
@@ -276,7 +276,7 @@ def test_there_is_a_most_number_of_subscriptions() -> None:
     for number in range(MOST_SUBSCRIPTIONS):
         page.ask(Subscribe(f"s{number}", ("m",)))
     (failed,) = page.ask(Subscribe("another", ("m",)))
-    assert failed == Failed(f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was another one", "another")
+    assert failed == Failed(f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was one more", "another")
 
 
 def test_a_page_that_answers_no_ping_is_left() -> None:
@@ -288,7 +288,7 @@ def test_a_page_that_answers_no_ping_is_left() -> None:
         page.hear()
     assert (page.closed, page.pings >= 5) == (None, True)
     silent.hear()
-    assert silent.closed == (1001, "nothing was heard for too long")
+    assert silent.closed == (1001, "no message was received for too long")
 
 
 def test_a_lost_or_closed_connection_leaves_nothing_behind() -> None:
@@ -320,4 +320,4 @@ def test_who_may_connect_is_what_the_port_says() -> None:
 def test_a_request_that_asks_for_no_websocket_is_426() -> None:
     answer = ResultsLab().ask("/v1/stream")
     assert (answer.status, answer.headers["upgrade"]) == (426, "websocket")
-    assert answer.text.startswith("expected a request for a WebSocket, was another one: ")
+    assert answer.text.startswith("expected a request for a WebSocket, was another request: ")
