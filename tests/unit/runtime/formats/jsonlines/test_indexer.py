@@ -1,4 +1,7 @@
-"""JSON lines: what is a tuple, how keys lead to values, and what a bad line costs its neighbours: nothing."""
+"""JSON lines: what is a tuple, how keys lead to values, and what a bad line costs its neighbours: nothing.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 
