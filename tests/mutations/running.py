@@ -23,7 +23,8 @@ __all__ = ["ROOT", "run_breaks", "tree_copy"]
 ROOT = Path(__file__).resolve().parents[2]
 """The tree."""
 _COPIED = (
-    "algo_engine", "deltabook", "deploy", "exchange_server", "queries", "runtime", "scripts", "tests", "pyproject.toml",
+    "algo_engine", "deltabook", "deploy", "exchange_server", "queries", "runtime", "scripts", "tests", "conftest.py",
+    "pyproject.toml",
 )  # fmt: skip
 _FAILED = 1  # pytest: tests ran, and some failed
 _TEST_SECONDS, _RUN_SECONDS = 40, 170
