@@ -286,7 +286,7 @@ def test_row_11_a_plan_that_cannot_be_carried_out_is_refused() -> None:
             harness.engine.start(Plan("empty"))
         query = harness.query()
         source = query.source()
-        with pytest.raises(PlanError, match="pipeline behind source source"):
+        with pytest.raises(PlanError, match="pipeline after source source"):
             harness.start(query)
         with pytest.raises(PlanError, match="source twice"):
             query.sink("source", [source])

@@ -164,7 +164,7 @@ def test_row_32_a_torn_tail_is_cut_and_said_and_damage_before_it_is_refused_by_p
     damaged = bytearray(segment.read_bytes())
     damaged[end - 5] ^= 1
     segment.write_bytes(damaged)
-    with pytest.raises(JournalError, match=rf"damaged one with whole records behind it, at byte \d+ of {segment}"):
+    with pytest.raises(JournalError, match=rf"damaged record with whole records after it, at byte \d+ of {segment}"):
         open_exchange(tmp_path, rules)
 
 

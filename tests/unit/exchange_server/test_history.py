@@ -153,7 +153,7 @@ def test_damage_in_the_middle_of_the_inputs_is_named(path: Path) -> None:
     segment.write_bytes(data)
     found = verify(path, make_outputs)
     assert found.inputs < 200
-    assert "damaged one with whole records behind it, at byte" in found.problems[0]
+    assert "damaged record with whole records after it, at byte" in found.problems[0]
     assert str(segment) in found.problems[0]
 
 

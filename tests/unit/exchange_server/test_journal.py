@@ -103,7 +103,7 @@ def test_damage_before_what_was_synced_is_refused_by_name_and_place(tmp_path: Pa
     data = bytearray((tmp_path / FIRST).read_bytes())
     data[end + place] ^= 1
     (tmp_path / FIRST).write_bytes(data)
-    with pytest.raises(JournalError, match=f"damaged one with whole records behind it, at byte {end} of .*{FIRST}"):
+    with pytest.raises(JournalError, match=f"damaged record with whole records after it, at byte {end} of .*{FIRST}"):
         run(tmp_path, [])
     assert (tmp_path / FIRST).read_bytes() == bytes(data)
 

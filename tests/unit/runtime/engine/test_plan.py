@@ -185,4 +185,4 @@ def test_nothing_is_emitted_outside_of_a_call() -> None:
         query.pipelines["sink"].start = lambda context: context.emit(1)  # type: ignore[method-assign]
         harness.start(query)
         assert harness.until_ended() == [QueryStatus.FAILED]
-        assert "expected node sink to emit within a call behind start" in harness.status.reasons["query"]
+        assert "expected node sink to emit within a call after start" in harness.status.reasons["query"]
