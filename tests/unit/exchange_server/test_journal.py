@@ -130,7 +130,7 @@ def test_requests_whose_answers_were_published_are_missed(tmp_path: Path, lost: 
     streams = {path: path.read_bytes() for path in [*tmp_path.glob("feed.*"), *tmp_path.glob("private/*")]}
     (tmp_path / FIRST).write_bytes(data[:-lost])
     for _ in range(2):  # the first start must not take away what the second one has to notice
-        with pytest.raises(JournalDamagedError, match=r"say all that was published, were fewer: \d+ bytes more in"):
+        with pytest.raises(JournalDamagedError, match=r"with everything that was published, were fewer: \d+ bytes more in"):
             run(tmp_path, [])
     assert {path: path.read_bytes() for path in streams} == streams
     (tmp_path / FIRST).write_bytes(data)

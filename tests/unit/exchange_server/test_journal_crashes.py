@@ -211,7 +211,7 @@ def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(
         exchange.submit(INPUTS[: 4 * BATCH])
     disk.failing = lambda operation, path: 0
     for attempt in (lambda: exchange.submit(INPUTS[:1]), exchange.snapshot):
-        with pytest.raises(JournalError, match="was one that failed earlier: JournalError: expected to write"):
+        with pytest.raises(JournalError, match="was an exchange that has failed: JournalError: expected to write"):
             attempt()
     exchange.close()
     again = open_exchange(PATH, RULES, disk=disk)

@@ -203,7 +203,7 @@ def test_a_seek_backwards_is_refused_with_both_places(tmp_path: Path) -> None:
     run = life(tmp_path)
     player = run.play(trace(tmp_path, 30), 1.0)
     run.clock.pump([0.0, *[1.0] * 9])
-    with pytest.raises(OperationError, match="expected a record behind 10, was 10: a replay only goes forward"):
+    with pytest.raises(OperationError, match="expected a record after 10, was 10: a replay only goes forward"):
         player.seek(10)
     with pytest.raises(OperationError, match="expected a time after"):
         player.seek_time(9 * SECOND_NS)

@@ -144,7 +144,7 @@ def test_a_process_that_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             assert cancel_futures
 
     monkeypatch.setattr("deltabook.backtest.sweep.ProcessPoolExecutor", Pool)
-    with pytest.raises(SweepError, match=r"processes of the sweep to go on, was one that ended; .*__main__"):
+    with pytest.raises(SweepError, match=r"processes of the sweep to run to its end, was a process that ended; .*__main__"):
         deltabook.sweep("market_maker", TRACE, {"replace_ticks": (1, 3)}, jobs=9)
 
 

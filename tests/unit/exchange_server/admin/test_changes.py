@@ -182,7 +182,7 @@ def test_a_recording_is_paused_resumed_quickened_and_skipped(tmp_path: Path) -> 
     found = operated.report(admin.REPLAY_PATH, admin.Replay)
     assert (found.file, found.position, found.speed, found.paused) == ("day.csv", 40, None, False)
     assert (found.time_ns, playing.time_ns) == (operated.exchange.clock.now_ns(), 500)
-    assert operated.refused(admin.PlayReplay(position=40)) == (409, "expected a record behind 40, was 40")
+    assert operated.refused(admin.PlayReplay(position=40)) == (409, "expected a record after 40, was 40")
     playing.finished = True
     assert operated.refused(admin.PlayReplay(paused=True))[1].endswith("was day.csv, which has ended")
     operated.close()

@@ -47,7 +47,7 @@ def test_settings_on_which_the_answers_depend_are_not_for_users(setting: str) ->
 
 @pytest.mark.parametrize("setting", ["spark.authenticate", "spark.driver.bindAddress", "spark.driver.host"])
 def test_who_gets_to_the_driver_is_not_decided_past_the_options(setting: str) -> None:
-    with pytest.raises(SparkLaneError, match=f"expected {setting} to be said by an option"):
+    with pytest.raises(SparkLaneError, match=f"expected {setting} to be set by its own option"):
         check_config(SparkConfig(settings={setting: "0.0.0.0"}))
 
 
