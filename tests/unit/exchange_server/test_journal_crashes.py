@@ -230,11 +230,11 @@ def test_after_an_error_in_the_market_nothing_more_is_taken(monkeypatch: pytest.
     with pytest.raises(ZeroDivisionError):
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
     monkeypatch.undo()
-    with pytest.raises(JournalError, match="failed earlier: ZeroDivisionError: a market that is wrong"):
+    with pytest.raises(JournalError, match="has failed: ZeroDivisionError: a market that is wrong"):
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
     exchange.close()
     monkeypatch.setattr(Market, "apply", lambda market, item: fail(item))
-    with pytest.raises(JournalError, match=r"behind 0 of /exchange, was ZeroDivisionError: a market that is wrong"):
+    with pytest.raises(JournalError, match=r"after 0 of /exchange, was ZeroDivisionError: a market that is wrong"):
         open_exchange(PATH, RULES, disk=disk)
     monkeypatch.undo()
     assert open_exchange(PATH, RULES, disk=disk).inputs == 2 * BATCH
