@@ -117,10 +117,11 @@ def capture_replay() -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_a_runtime_killed_in_its_start_and_in_the_flow(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_runtime_killed_in_its_start_and_in_the_flow(tmp_path: Path, kills: int) -> None:
     tell(f"DELTABOOK_TEST_SEED={SEED}")
     options = ["--epoch-messages", "20", *SMALL]
-    torment(tmp_path, trace_replay(), 2, random.Random(SEED), options, spark=VIEWS[:2], express=VIEWS[2:])
+    torment(tmp_path, trace_replay(), kills, random.Random(SEED), options, spark=VIEWS[:2], express=VIEWS[2:])
 
 
 @pytest.mark.timeout(300)

@@ -76,6 +76,7 @@ def _unscaled(value: Any, scale: int) -> Any:
     return value if value is None or isinstance(value, str) else int(Decimal(value).scaleb(scale))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_run_whose_lanes_differ_shows_sparks_rows_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

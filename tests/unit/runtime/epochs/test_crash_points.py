@@ -283,10 +283,11 @@ def test_a_disk_that_fails_once() -> None:
             raise AssertionError(f"failed at step {step}") from error
 
 
-def test_what_the_upkeep_fails_at_is_not_taken_for_durable() -> None:
+@pytest.mark.parametrize("stride", [7, pytest.param(3, marks=pytest.mark.slow)])
+def test_what_the_upkeep_fails_at_is_not_taken_for_durable(stride: int) -> None:
     """It goes on with its next part, and at its next call; then the machine stops, at any of the next steps."""
     for step in range(steps(is_full=True)):
-        for behind in range(step % 3, 42, 3):
+        for behind in range(step % stride, 42, stride):
             world = World()
             world.is_full = True
             fails_at(world.disk, step, errno.EIO)
