@@ -150,9 +150,7 @@ def check(told: list[Response], figures: dict[str, int], directory: Path) -> Non
 
 
 @pytest.mark.parametrize(("policy", "fsync"), [("cancel", "behind"), ("adopt", "behind"), ("adopt", "before")])
-def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(
-    tmp_path: Path, policy: str, fsync: str
-) -> None:
+def test_repeated_kills_of_an_engine_lose_and_double_nothing(tmp_path: Path, policy: str, fsync: str) -> None:
     policies = ["--on-restart", policy, "--order-fsync", fsync]
     with FakeResults() as results, exchange(tmp_path) as market:
         port = market.ready().ports["text"]

@@ -194,7 +194,7 @@ def test_views_come_and_go_under_load_and_survive_a_kill(tmp_path: Path, count: 
     assert list((held / "snapshots").glob("*.snapshot")), "views were filled from snapshots"
 
 
-def test_what_cannot_be_done_is_refused_in_a_line_and_changes_nothing(tmp_path: Path) -> None:
+def test_impossible_changes_are_refused_and_change_nothing(tmp_path: Path) -> None:
     """In the express lane: both lanes have one catalogue, and Spark takes long to start."""
     options = ["--express", str(query_path("imbalance")), "--no-spark", "--most-views", "2"]
     with exchange(tmp_path / "exchange", "--agents", "none") as market:

@@ -87,7 +87,7 @@ def test_an_exchange_that_is_killed_leaves_no_hole_in_the_feed(loop: Loop) -> No
 
 
 @pytest.mark.slow
-def test_strategies_leave_the_market_while_a_killed_runtime_starts_again(loop: Loop) -> None:
+def test_strategies_leave_the_market_while_the_runtime_restarts(loop: Loop) -> None:
     with loop.start_strategies() as strategies:
         wait_until_trading(strategies, is_trading(20, strategies.figures()))
         loop.kill_runtime()

@@ -152,9 +152,7 @@ EITHER_LANE = pytest.mark.parametrize(
 @EITHER_LANE
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_a_stream_with_deletions_and_decimals_joined_with_a_table_and_malformed_lines(
-    tmp_path: Path, lane: str
-) -> None:
+def test_deletions_decimals_a_table_join_and_malformed_lines(tmp_path: Path, lane: str) -> None:
     (tmp_path / "brokers.csv").write_text("1,ann\n2,bob\n")
     (tmp_path / "orders.csv").write_text("1|1|10|1.25\n1|2|3|0.10\n1|1|1\n1|1|4|2.00\n0|1|10|1.25\n1|7|1|1.00\n")
     (tmp_path / "j.sql").write_text(CSV_SCRIPT)

@@ -27,9 +27,7 @@ GROUP BY b.broker_id;
 @pytest.mark.parametrize(
     ("feed", "beginning"), [("text", 0), pytest.param("itch", ITCH_BEGINNING, marks=pytest.mark.slow)]
 )
-def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(
-    tmp_path: Path, feed: str, beginning: int
-) -> None:
+def test_views_of_a_replayed_trace_equal_sql_on_a_plain_replay(tmp_path: Path, feed: str, beginning: int) -> None:
     """Whatever the runtime reads the market from; the trace is of the first day of 1970, from which both count time."""
     lines = TRACE.read_text().splitlines()
     file = tmp_path / "trace.csv"

@@ -67,7 +67,9 @@ def run_tests(tree: Path, tests: str, row: int) -> tuple[int, str]:
     # A break of the same length in the same second would run the bytecode of the text before it.
     env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=tree, env=env, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return _FAILED, "no end in time"
     return done.returncode, "\n".join(done.stdout.splitlines()[-15:])

@@ -144,7 +144,7 @@ def test_macros_are_as_unstable_as_what_they_call() -> None:
         "SELECT * FROM COLUMNS_OF_PYTHON",
     ],
 )
-def test_the_database_of_views_is_closed_though_nothing_was_checked(secret: Path, statement: str) -> None:
+def test_the_database_of_views_is_closed_to_unchecked_sql(secret: Path, statement: str) -> None:
     """The second line of defence alone."""
     COLUMNS_OF_PYTHON = [1]  # noqa: F841 - what a replacement scan would find
     with database().cursor() as connection, pytest.raises(duckdb.Error):
@@ -211,7 +211,7 @@ def test_patterns_cannot_backtrack() -> None:
     assert time.monotonic() - begun_s < 10
 
 
-def test_a_count_that_a_row_has_is_bounded_where_it_is_evaluated(tmp_path: Path) -> None:
+def test_a_count_from_a_row_is_bounded_where_it_is_evaluated(tmp_path: Path) -> None:
     select = NamedSelect(
         "v", "SELECT symbol, repeat('x', price) AS x FROM bids ORDER BY symbol LIMIT 9", lane="express"
     )

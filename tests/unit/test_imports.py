@@ -190,7 +190,7 @@ def test_circles_are_found(graph: Mapping[str, set[str]], expected: list[list[st
     assert circles(graph) == expected
 
 
-def test_finding_a_java_needs_the_words_of_an_installation_alone() -> None:
+def test_finding_a_java_imports_the_installation_terms_alone() -> None:
     """Set-up runs it before anything else of the project."""
     path = ROOT / "runtime" / "spark" / "java.py"
     words = "deltabook.wire.installation"

@@ -59,7 +59,7 @@ def traded_without_room(lab: OrderLab) -> None:
     assert [str(failure) for failure in lab.failures] == ["no space left"]
 
 
-def test_a_message_that_the_journal_did_not_take_is_asked_for_again() -> None:
+def test_a_message_missing_in_the_journal_is_requested_again() -> None:
     lab = OrderLab(make_journal=SmallJournal)
     traded_without_room(lab)
     lab.journal.sync()
@@ -68,7 +68,7 @@ def test_a_message_that_the_journal_did_not_take_is_asked_for_again() -> None:
     lab.check_settled()
 
 
-def test_a_fill_that_the_list_of_trades_did_not_take_is_asked_for_again() -> None:
+def test_a_fill_missing_in_the_trades_list_is_requested_again() -> None:
     lab = OrderLab()
     lab.desk._spool = lab.spool = SmallSpool()
     traded_without_room(lab)
@@ -95,7 +95,7 @@ def test_without_room_orders_are_not_sent_and_cancellations_are() -> None:
     assert len(lab.exchange.accepted) == 2
 
 
-def test_a_line_that_fits_in_part_is_an_error_and_gone_after_the_next_start(tmp_path: Path) -> None:
+def test_a_partial_line_is_an_error_and_gone_after_a_restart(tmp_path: Path) -> None:
     spool = FileSpool(tmp_path / "s", "mine", 9001)
     spool.add(fill(1, 10))
     whole = spool._file

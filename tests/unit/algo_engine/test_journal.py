@@ -78,7 +78,7 @@ def test_a_flipped_bit_ends_the_journal_before_it(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_file_that_does_not_begin_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_first_checkpoint_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     path.write_bytes(b"something else entirely")
     with pytest.raises(JournalDamaged, match="expected a checkpoint"):
@@ -98,7 +98,7 @@ def test_compaction_leaves_one_record_that_is_the_state(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_compaction_that_did_not_finish_leaves_the_old_journal(tmp_path: Path) -> None:
+def test_an_unfinished_compaction_leaves_the_old_journal(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     written(path)
     path.with_suffix(".new").write_bytes(b"half a check")
@@ -115,9 +115,7 @@ def test_two_processes_cannot_hold_one_journal(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_journal_that_cannot_be_synced_is_let_go_of_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_fails_to_sync_is_still_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> None:
         raise OSError("no space left")
 
@@ -151,7 +149,7 @@ def test_a_written_record_is_there_although_nothing_was_synced(tmp_path: Path) -
     journal.close()
 
 
-def test_a_sync_behind_ends_although_the_journal_was_compacted_and_closed(tmp_path: Path) -> None:
+def test_a_background_sync_ends_after_compaction_and_close(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     journal = started(path)
     journal.append(RECORDS[0])

@@ -130,7 +130,7 @@ def test_a_view_is_added_followed_and_dropped(tmp_path: Path) -> None:
     assert lab.views.stop().called
 
 
-def test_a_view_of_somebody_else_is_shared_if_it_is_the_same_and_stays(tmp_path: Path) -> None:
+def test_an_equal_foreign_view_is_shared_and_stays(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime(mine="SELECT 1\n  FROM t;"))
     lab.add()
     assert lab.outcomes == [""]
@@ -138,7 +138,7 @@ def test_a_view_of_somebody_else_is_shared_if_it_is_the_same_and_stays(tmp_path:
     assert list(lab.runtime.views) == ["mine"]
 
 
-def test_another_query_under_the_same_name_is_refused_in_the_runtimes_words(tmp_path: Path) -> None:
+def test_another_query_of_the_same_name_is_refused(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime(mine="SELECT 2 FROM t"))
     lab.add()
     assert lab.outcomes == ["expected a new name, was mine"]
@@ -165,7 +165,7 @@ def test_what_a_killed_process_has_added_is_still_its_own(tmp_path: Path, sql: s
     assert again.runtime.views == {}
 
 
-def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(tmp_path: Path) -> None:
+def test_an_absent_runtime_is_retried_for_a_while(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime())
     lab.runtime.is_there = False
     lab.add()
@@ -181,7 +181,7 @@ def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(t
     assert "expected the runtime's catalogue to answer within 5 s" in str(gone.failures[0])
 
 
-def test_a_view_that_is_dropped_while_it_is_being_added_does_not_stay(tmp_path: Path) -> None:
+def test_a_view_dropped_while_being_added_does_not_stay(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime())
     lab.runtime.is_slow = True
     lab.add()

@@ -27,7 +27,7 @@ def test_a_reactor_is_chosen_once() -> None:
     assert run(code) == "expected to choose a reactor first, was select after another"
 
 
-def test_what_is_there_at_the_start_is_out_of_the_collectors_sight() -> None:
+def test_objects_of_the_start_are_not_collected() -> None:
     code = (
         "import gc\nkept = [[] for _ in range(1000)]\nsettle()\nprint(gc.get_freeze_count() > 1000, gc.get_threshold())"
     )

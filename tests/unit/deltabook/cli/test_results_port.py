@@ -56,7 +56,7 @@ def test_who_knows_the_token_and_the_authority_is_let_in(guarded: tuple[str, Pat
     assert ResultsPort(where, folder / "token", folder / "cert.pem").get("/v1/views") == b"welcome"
 
 
-def test_without_the_token_it_is_refused_with_the_option_that_helps(guarded: tuple[str, Path]) -> None:
+def test_a_missing_token_is_refused_with_the_option_for_it(guarded: tuple[str, Path]) -> None:
     where, folder = guarded
     with pytest.raises(ConfigurationError, match=r"expected the token, was another or none \(--token-file\)"):
         ResultsPort(where, None, folder / "cert.pem").get("/v1/views")
@@ -86,6 +86,6 @@ def test_the_token_is_in_no_message(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [404, 409])
 @pytest.mark.parametrize("said", ["expected one of /v1/a, was /v1/b", "expected to get one of /a, /b, was /v1/b"])
-def test_another_port_of_ours_is_known_by_the_paths_that_it_names(code: int, said: str) -> None:
+def test_another_port_of_ours_is_known_by_its_paths(code: int, said: str) -> None:
     assert is_other_port(code, said) == (code == 404)
     assert not is_other_port(404, "expected one of the views a, b, was 'c'")

@@ -80,7 +80,7 @@ def test_a_session_is_cut_with_its_reason_and_others_stay(operated: Operated) ->
     assert operated.refused(admin.CutSession("itch:127.0.0.1:2"))[0] == 404
 
 
-def test_a_killed_account_has_no_orders_and_gets_none_until_it_is_revived(operated: Operated) -> None:
+def test_a_killed_account_gets_no_orders_until_it_is_revived(operated: Operated) -> None:
     connection, wire = trader(operated, 7, "1,0,0,7,B,5,100,ACME", "2,0,0,7,B,5,99,GLOBEX")
     assert operated.change(admin.KillAccount("text:7")).what == (
         "account text:7 is stopped, 2 of its orders are cancelled"

@@ -46,7 +46,7 @@ def test_inputs_are_bounded_from_the_oldest_that_is_still_there() -> None:
     assert [room.enter() for _ in range(4)] == [True, True, True, False]
 
 
-def test_the_size_of_a_source_is_bounded_and_one_input_always_enters() -> None:
+def test_a_sources_size_is_bounded_and_one_input_always_enters() -> None:
     room = Room(source_size=10)
     assert [room.enter(50), room.enter(1)] == [True, False]
     room.leave(0)

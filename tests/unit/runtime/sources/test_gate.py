@@ -123,7 +123,7 @@ def test_a_gate_whose_source_is_not_open_has_no_sink() -> None:
         Gate(cast(FeedSource, Feed([]))).lost(0, "cut")
 
 
-def test_an_ingest_behind_a_gate_that_shuts_now_and_then_misses_nothing(tmp_path: Path) -> None:
+def test_an_ingest_after_a_shutting_gate_misses_nothing(tmp_path: Path) -> None:
     """Shut by whom it may be, at any buffer: every message is in exactly one epoch, in order."""
     data = feed(300)
 

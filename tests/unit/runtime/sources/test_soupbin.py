@@ -164,7 +164,7 @@ def test_a_login_from_now_on_begins_where_the_exchange_says() -> None:
     assert (feed.source.session, feed.source.next_sequence) == ("S7", 1234)
 
 
-def test_a_heartbeat_every_second_while_it_is_connected_even_when_it_does_not_read() -> None:
+def test_a_heartbeat_every_second_even_when_it_does_not_read() -> None:
     feed = Feed()
     feed.receive(ACCEPTED)
     feed.reactor.pump([0.5] * 6)
@@ -223,7 +223,7 @@ def test_a_session_whose_end_was_read_has_ended() -> None:
     assert [event for event, _ in feed.sink.events] == ["lost", "end"]
 
 
-def test_a_connection_that_breaks_before_the_answer_is_tried_again() -> None:
+def test_a_connection_broken_before_the_answer_is_retried() -> None:
     feed = Feed()
     feed.receive(ACCEPTED[:10])
     feed.lose()

@@ -83,7 +83,7 @@ def test_symbols_of_upstreams_are_told_apart_or_add_up(tmp_path: Path, symbols: 
     main.stop()
 
 
-def test_a_symbol_of_two_upstreams_is_refused_over_a_restart_too(tmp_path: Path) -> None:
+def test_a_symbol_of_two_upstreams_is_refused_over_restarts(tmp_path: Path) -> None:
     up, other = UpstreamRun(tmp_path / "a"), UpstreamRun(tmp_path / "b", 50, "S2")
     up.seal(bid(1))
     both = [("a", tmp_path / "a"), ("b", tmp_path / "b")]

@@ -161,9 +161,7 @@ def test_a_question_nobody_waits_for_is_interrupted(tmp_path: Path, monkeypatch:
     lab.stop()
 
 
-def test_a_question_for_which_the_process_grows_too_much_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_that_takes_too_much_memory_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB's own limit does not count what an expression makes."""
     sizes = iter((1 << 30, 2 << 30, 4 << 30))
     monkeypatch.setattr(asker, "resident_bytes", lambda: next(sizes, 5 << 30))

@@ -64,7 +64,7 @@ class Lab:
         return self.upstreams.status()["a"].state
 
 
-def test_an_upstream_is_told_what_is_committed_and_not_what_was_taken(tmp_path: Path) -> None:
+def test_an_upstream_gets_the_committed_position(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.up.seal(bid(1))
     lab.up.seal(bid(2))

@@ -92,7 +92,7 @@ def test_a_restart_goes_on_at_the_offset(begin: Begin, files: Path) -> None:
     assert third.rows("totals") == totals(ROWS + 100)
 
 
-def test_dropping_takes_the_rows_away_and_the_name_can_be_given_again(begin: Begin) -> None:
+def test_dropping_removes_the_rows_and_frees_the_name(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
     lab.until(lambda: lab.state("prices").state == "ended")
@@ -132,7 +132,7 @@ def test_a_reader_that_a_view_needs_stays(begin: Begin) -> None:
     assert lab.drop("prices")[0] == 200
 
 
-def test_a_view_uses_no_other_relations_than_those_of_the_readers_it_names(begin: Begin) -> None:
+def test_a_view_uses_relations_of_its_named_readers_alone(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
     with pytest.raises(CatalogueError, match=r"of prices alone \(prices\), was bids as well"):

@@ -52,7 +52,7 @@ def changes(events: list[Any]) -> list[StreamChange]:
     return list(frame.changes)
 
 
-def test_a_page_is_greeted_and_gets_a_snapshot_of_each_view_in_one_frame() -> None:
+def test_a_page_is_greeted_and_gets_all_snapshots_in_a_frame() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     assert page.status == 101
@@ -73,7 +73,7 @@ def test_a_page_is_greeted_and_gets_a_snapshot_of_each_view_in_one_frame() -> No
     assert (m.view, m.kind, m.rows) == ("m", "snapshot", ())
 
 
-def test_the_next_frame_comes_when_it_is_asked_for_and_holds_the_sum() -> None:
+def test_the_next_frame_comes_on_request_and_holds_the_sum() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     page.ask(Subscribe("a", ("m",)))
@@ -140,7 +140,7 @@ def test_a_stuck_page_changes_nothing_for_another_one() -> None:
     assert lab.hub.stream("m").kept == 0
 
 
-def test_nothing_is_read_from_a_page_that_does_not_take_what_is_sent() -> None:
+def test_nothing_is_read_from_a_page_that_takes_nothing() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     page.transport.producer.pauseProducing()
@@ -158,7 +158,7 @@ def test_integers_that_a_page_would_round_are_text() -> None:
     assert told.rows == ((2**53 - 1,), (str(2**53),), (str(-(2**53)),))
 
 
-def test_heartbeats_cost_no_credit_and_do_not_come_for_stale_views() -> None:
+def test_heartbeats_cost_no_credit_and_skip_stale_views() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     page.ask(Subscribe("a", ("m",), credit=2))
@@ -229,7 +229,7 @@ def test_what_is_no_request_is_told_and_ends_the_connection(text: str) -> None:
     assert (page.transport.disconnecting, page.transport.producer) == (True, None), "TLS would wait for the producer"
 
 
-def test_a_message_that_is_too_long_or_binary_ends_the_connection() -> None:
+def test_a_too_long_or_binary_message_ends_the_connection() -> None:
     page = PageEnd(ResultsLab())
     assert page.ask(" " * LONGEST_REQUEST_BYTES)[0].reason.startswith("expected a request as JSON")
     page = PageEnd(ResultsLab())
@@ -257,7 +257,7 @@ def test_a_page_that_answers_a_goodbye_is_not_left_twice() -> None:
     page.raw(page.ws.send(CloseConnection(code=1000)))  # its transport refuses to lose its producer twice
 
 
-def test_too_many_requests_end_the_connection_and_enough_time_lets_more_in() -> None:
+def test_too_many_requests_end_the_connection_over_time() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     for _ in range(400):
