@@ -140,7 +140,7 @@ _NETS: Final = (
         _tests("tests/integration/trading/test_adaptor_killed.py::test_the_state_of_an_adaptor_survives_many_kills",
                kills=_KILLS),
         _PASSED, "fixed", per_pass=_KILLS),
-    Net("kills-runtime", "kills", 100, _tests(f"{_KILL}test_a_runtime_killed_in_its_start_and_in_the_flow[2]"),
+    Net("kills-runtime", "kills", 100, _tests(f"{_KILL}test_a_runtime_killed_in_its_start_and_in_the_flow"),
         _PASSED, "fixed", per_pass=2),
     Net("kills-express", "kills", 100, _tests(f"{_KILL}test_the_express_lane_alone_killed_again_and_again"),
         _PASSED, "fixed", per_pass=3),

@@ -55,7 +55,7 @@ def test_log_and_spark_end_at_one_epoch_and_agree(tmp_path: Path, kills: int) ->
                 engine.kill()
             await_end_of_java(held)
         with started(held, port, *views) as engine:
-            figures = engine.wait_for("lane_comparisons", 20)
+            figures = engine.wait_for("lane_comparisons", 10)
             assert (figures["lanes_differ"], figures["lane_differences"]) == (0, 0)
             records = {view["name"]: view["record"] for view in Results(engine).get("views")}
             assert {name: record and record["comparison"] for name, record in records.items()} == {

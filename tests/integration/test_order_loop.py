@@ -23,14 +23,14 @@ from tests.integration._processes import Figures, Results, feed
 from tests.integration.test_algo_recovery import live
 from tests.integration.test_runtime_recovery import check_epochs
 
-pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "9"))
 
 
-@pytest.fixture(scope="module")
-def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-    running = Loop(tmp_path_factory.mktemp("loop"))
+@pytest.fixture(scope="module", params=["express", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
+def loop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+    running = Loop(tmp_path_factory.mktemp("loop"), spark=request.param == "spark")
     try:
         running.begin()
         yield running
