@@ -1,6 +1,6 @@
 """What every test shares: one profile of Hypothesis, and logging begun once, so that no test sees another's events.
 
-Doctests are collected from modules that have one: to import and search all others took a third of the collection.
+Doctests are collected from modules that have one: the others would be imported and searched for nothing.
 """
 
 from __future__ import annotations
