@@ -11,7 +11,7 @@ from deltabook.cli._groups import LazyGroup
 __all__ = ["command"]
 
 _PLACES: Final = {
-    "kill": ("_algo_status:kill", "Cancel resting orders and refuse new ones."),
+    "kill": ("_algo_status:kill", "Cancel resting orders and refuse new orders."),
     "run": ("_algo_run:run", "Run strategies on the views of a runtime, trading at an exchange."),
     "status": ("_algo_status:status", "Show running strategies: state, orders, positions, profit."),
     "trades": ("_algo_files:trades", "Write the strategies' trades as CSV or Parquet."),

@@ -112,7 +112,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option(
     "--system",
     type=click.Path(path_type=Path, file_okay=False),
-    help="--dir of the runtime that reads this one; a second reader of the same feed is refused there.",
+    help="--dir of the runtime that reads this runtime; a second reader of the same feed is refused there.",
 )
 @click.option(
     "--upstream-symbols",

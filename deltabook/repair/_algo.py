@@ -26,8 +26,8 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
         if torn_bytes := journal.torn_bytes:
             findings.append(
                 Finding(
-                    f"expected whole records to the end of {folder / JOURNAL}, was {torn_bytes} bytes behind the last",
-                    "the next start cuts them, and asks the exchange for what they said",
+                    f"expected whole records to the end of {folder / JOURNAL}, was {torn_bytes} bytes after the last",
+                    "the next start cuts them, and requests their messages from the exchange",
                 )
             )
         check = check_spool(folder)

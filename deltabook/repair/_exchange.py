@@ -26,7 +26,7 @@ __all__ = ["repair_exchange"]
 _MADE_AGAIN: Final = "made again from the requests"
 _GONE: Final = (
     f"{RESTORE}. To go on without these requests, remove `lock` if the disk lost them while the system ran on, or move "
-    "feed.* and private/ away: whoever has received more messages than the exchange has then must begin anew"
+    "feed.* and private/ away: clients that have received more messages than it has then must start without them"
 )
 
 

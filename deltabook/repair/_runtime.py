@@ -112,7 +112,7 @@ def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]
     kept = () if is_dry else tuple(str(set_aside(path)) for path in there)
     if not is_dry:
         begin_behind(log, base + 1, control)
-    remedy = f"nobody needs it any more: the log begins behind the snapshot of epoch {base}"
+    remedy = f"it is not needed any more: the log begins after the snapshot of epoch {base}"
     first_problem, *others = damaged.values()
     return [Finding(first_problem, remedy, kept=kept), *(Finding(problem, remedy) for problem in others)]
 

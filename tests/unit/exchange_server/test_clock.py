@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from exchange_server.clock import MarketClock
 
 
-def test_a_replays_clock_stands_until_it_starts_and_then_runs_at_its_speed() -> None:
+def test_a_replays_clock_stands_until_it_starts() -> None:
     real = Clock()
     market = MarketClock(real.seconds, 500, speed=10.0, running=False)
     real.advance(5)

@@ -53,7 +53,7 @@ def journalled(floor: Floor, after: int = 0) -> list[Any]:
     return [item for _, batch in floor.exchange.journal.reader.batches(after) for item in batch]
 
 
-def test_an_order_ends_at_its_time_although_nobody_asks_for_anything(floor: Floor) -> None:
+def test_an_order_expires_at_its_time_without_requests(floor: Floor) -> None:
     begun(floor, DaySchedule())
     expire_ns = floor.exchange.clock.now_ns() + 2 * SECOND
     floor.submit(Enter(0, 0, 4, 0, "ACME", "B", 5, 98, EXPIRES, expire_ns=expire_ns))

@@ -15,7 +15,7 @@ from tests.generators.upstream_lab import MainRuntime, UpstreamRun, bid
 
 
 @pytest.mark.parametrize(("most", "is_told"), [(1, False), (100, True)])
-def test_an_upstream_that_removes_what_its_consumer_has_read_meanwhile(
+def test_an_upstream_that_removes_what_its_consumer_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, is_told: bool
 ) -> None:
     """The consumer is copied again; if that never ends it is told."""

@@ -55,7 +55,7 @@ def test_a_capture_is_replayed_as_orders() -> None:
     assert command[command.index("--speed") + 1] == "20"
 
 
-def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
+def test_the_runtime_reads_agents_as_itch_and_orders_stay_text() -> None:
     _, exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents"))
     assert exchange[exchange.index("--itch-port") + 1] == str(PORTS["exchange.itch"]), "where it was before"
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.itch']}"
@@ -65,7 +65,7 @@ def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
 
 
 @pytest.mark.parametrize(("flow", "feed"), [("agents", "text"), ("capture", None)])
-def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: Flow, feed: Feed | None) -> None:
+def test_the_runtime_reads_lines_where_required(flow: Flow, feed: Feed | None) -> None:
     stages = make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"), feed)
     exchange, runtime = (list(stage.command(PORTS)) for stage in stages[1:3])
     assert "--itch-port" not in exchange
@@ -73,7 +73,7 @@ def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: 
     assert "--feed-protocol" not in runtime
 
 
-def test_spark_runs_on_a_cluster_of_the_demo_or_on_one_that_is_there() -> None:
+def test_spark_runs_on_the_demos_cluster_or_on_a_given_one() -> None:
     stages = make_stages(Path("/run"), "agents", spark=SparkPlace(workers=3))
     assert [stage.role for stage in stages] == ["dashboard", "cluster", "exchange", "runtime", "algo"]
     assert max(stages, key=lambda stage: stage.stop_order).role == "cluster"
@@ -91,7 +91,7 @@ def test_spark_runs_on_a_cluster_of_the_demo_or_on_one_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("flow", ["agents", "capture"])
-def test_strategies_have_the_parameters_of_the_flow_and_know_them(flow: Flow) -> None:
+def test_strategies_have_the_parameters_of_the_flow(flow: Flow) -> None:
     algo = list(make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"))[3].command(PORTS))
     given = tuple(value for name, value in pairwise(algo) if name == "--param")
     assert given == PARAMETERS[flow]

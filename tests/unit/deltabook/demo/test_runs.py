@@ -16,7 +16,7 @@ DEAD_PID = 2**22 + 1
 """Above the largest process id that Linux and macOS give."""
 
 
-def test_a_fresh_folder_has_the_time_and_the_process_in_its_name(tmp_path: Path) -> None:
+def test_a_fresh_folder_is_named_by_time_and_process(tmp_path: Path) -> None:
     folder = make_run_folder(None, now=NOW, base=tmp_path / "runs", pid=77)
     assert folder == tmp_path / "runs" / "20260301T123005Z-77"
     assert folder.is_dir()
@@ -47,9 +47,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         make_run_folder(tmp_path / "file", now=NOW)
 
 
-def test_the_temporary_folder_serves_where_the_usual_one_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_temporary_folder_replaces_an_unwritable_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     folder = make_run_folder(None, now=NOW, base=tmp_path / "file" / "runs")

@@ -22,7 +22,7 @@ def as_before() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("as_before")
-def test_the_lock_changes_hands_sooner_and_what_is_there_is_not_collected() -> None:
+def test_the_lock_switches_sooner_and_the_start_is_frozen() -> None:
     before = sys.getswitchinterval()
     quicken()
     assert sys.getswitchinterval() < before
@@ -30,7 +30,7 @@ def test_the_lock_changes_hands_sooner_and_what_is_there_is_not_collected() -> N
     assert gc.isenabled(), "cycles that come later still go"
 
 
-def test_the_end_of_a_quick_process_leaves_nothing_to_complain_of() -> None:
+def test_the_end_of_a_quick_process_is_clean() -> None:
     program = "import duckdb; from runtime.service.interpreter import quicken; quicken()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("", "")
