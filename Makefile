@@ -3,6 +3,8 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 export PYTHON
+# Tests load 1,800 modules and start hundreds of processes that load 200: compiled once, not each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 DEMO_SECONDS ?= 30
 FLOW ?= agents

@@ -210,8 +210,8 @@ class AlgoProcess:
                 self._log.warn("{rebuilt}", rebuilt=rebuilt)
             if torn_bytes := journal.torn_bytes:
                 self._log.warn(
-                    "{bytes} bytes behind the last whole record of {path} are cut: the exchange is asked for what "
-                    "they said",
+                    "{bytes} bytes after the last whole record of {path} are cut; their messages are requested from "
+                    "the exchange again",
                     bytes=torn_bytes,
                     path=folder / JOURNAL,
                 )

@@ -102,7 +102,7 @@ class OrdersConnection(LineOnlyReceiver):
         if reply.last_client_id and not login.session:
             self._log.warn(
                 "broker {broker} has traded at this exchange before, with another directory: its trades, position and "
-                "profit are taken over; another --broker begins anew",
+                "profit are taken over; another --broker starts without them",
                 broker=login.broker_id,
             )
         self._is_open = True
@@ -114,7 +114,7 @@ class OrdersConnection(LineOnlyReceiver):
         return cast(Stream, self.transport)
 
     def _silent(self) -> None:
-        self._log.warn("exchange: no data; connecting again")
+        self._log.warn("exchange: no message received in time; reconnecting")
         self._stream().abortConnection()
 
 

@@ -116,7 +116,7 @@ class ResultsLink:
         self._on_frame, self._on_failure = on_frame, on_failure
         self._on_subscribed, self._on_lost = on_subscribed, on_lost
         self._retry = Retry(clock, times, f"the runtime at {port.peer.where}", on_failure)
-        self._watchdog = Watchdog(clock, times.silence_s, lambda: self.broken("no data"))
+        self._watchdog = Watchdog(clock, times.silence_s, lambda: self.broken("no message received in time"))
         self._frames: _Frames | None = None
         self._is_checked = False
         self._is_stopped = False

@@ -223,7 +223,7 @@ class RuntimeViews:
             if owned == _Owned.of(owned.views):
                 return owned.views
         self._log.error(
-            "expected the views that were added in {path}, was damage: none of them is dropped; it is kept as {aside}",
+            "expected the views that were added in {path}, was damage: no view is dropped; the file is kept as {aside}",
             path=self._file,
             aside=set_aside(self._file),
         )

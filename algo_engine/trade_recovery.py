@@ -22,7 +22,7 @@ from deltabook.wire.directories import set_aside
 __all__ = ["ADVICE", "SpoolCheck", "check_spool", "open_spool", "rebuild_spool"]
 
 ADVICE = (
-    "restore the strategy's folder from a backup, or move it away: the strategy then asks the exchange for everything "
+    "restore the strategy's folder from a backup, or move it away: the strategy then requests everything "
     "from the first message on, with the fees of that start, and counts the day's orders from 0"
 )
 """What to do about a journal or a list that nothing here can make again."""

@@ -93,8 +93,8 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
         if torn_bytes := journal.torn_bytes:
             findings.append(
                 Finding(
-                    f"expected whole records to the end of {folder / JOURNAL}, was {torn_bytes} bytes behind the last",
-                    "the next start cuts them, and asks the exchange for what they said",
+                    f"expected whole records to the end of {folder / JOURNAL}, was {torn_bytes} bytes after the last",
+                    "the next start cuts them, and requests their messages from the exchange",
                 )
             )
         check = check_spool(folder)
@@ -114,7 +114,7 @@ def _repair_strategy(folder: Path, is_dry: bool) -> list[Finding]:
 _MADE_AGAIN: Final = "made again from the requests"
 _GONE: Final = (
     f"{RESTORE}. To go on without these requests, remove `lock` if the disk lost them while the system ran on, or move "
-    "feed.* and private/ away: whoever has received more messages than the exchange has then must begin anew"
+    "feed.* and private/ away: clients that have received more messages than it has then must start without them"
 )
 
 
@@ -275,7 +275,7 @@ def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]
     kept = () if is_dry else tuple(str(set_aside(path)) for path in there)
     if not is_dry:
         begin_behind(log, base + 1, control)
-    remedy = f"nobody needs it any more: the log begins behind the snapshot of epoch {base}"
+    remedy = f"it is not needed any more: the log begins after the snapshot of epoch {base}"
     first_problem, *others = damaged.values()
     return [Finding(first_problem, remedy, kept=kept), *(Finding(problem, remedy) for problem in others)]
 

@@ -103,7 +103,7 @@ class Exchange:
             raise
         except Exception as error:
             raise JournalError(
-                f"expected a market that takes the inputs behind {self.inputs} of {journal.directory}, "
+                f"expected a market that takes the inputs after {self.inputs} of {journal.directory}, "
                 f"was {type(error).__name__}: {error}"
             ) from error
         journal.begin(positions)
@@ -127,7 +127,7 @@ class Exchange:
         end = self.journal.reader.end
         if end is not None and end.torn_bytes:
             self._log.warn(
-                "journal: cut a torn tail of {bytes} bytes behind input {inputs}{kept}",
+                "journal: cut a torn tail of {bytes} bytes after input {inputs}{kept}",
                 bytes=end.torn_bytes,
                 inputs=end.inputs,
                 kept=f"; {end.torn_records} whole records in it are kept aside" if end.torn_records else "",
@@ -136,7 +136,7 @@ class Exchange:
             self._log.warn("journal: the streams are made again from request {first} on", first=begin + 1)
         if self.inputs:
             self._log.info(
-                "journal: session {session} goes on after {inputs} inputs, {replayed} of them applied again",
+                "journal: session {session} resumes after {inputs} inputs, {replayed} of them applied again",
                 session=self.session,
                 inputs=self.inputs,
                 replayed=self.inputs - begin,
@@ -183,7 +183,7 @@ class Exchange:
 
     def _refuse(self, batch: Sequence[AnyInput]) -> NoReturn:
         """Take no inputs any more."""
-        raise JournalError(f"expected an exchange that can go on, was one that failed earlier: {self._failure}")
+        raise JournalError(f"expected a running exchange, was an exchange that has failed: {self._failure}")
 
     def _tell(self) -> None:
         """Hand out what was said since the last time: first the feed, then to each account its own."""

@@ -33,9 +33,7 @@ def choose_reactor(name: ReactorName) -> Any:
         except (ImportError, AttributeError) as error:
             raise ExchangeConfigurationError(f"expected a reactor of this machine, was {name}: {error}") from error
         except ReactorAlreadyInstalledError as error:
-            raise ExchangeConfigurationError(
-                f"expected to choose a reactor first, was {name} behind another"
-            ) from error
+            raise ExchangeConfigurationError(f"expected to choose a reactor first, was {name} after another") from error
     from twisted.internet import reactor
 
     count_steadily(reactor)

@@ -1,6 +1,6 @@
 """``english.py [PACKAGE…]``: find English in production code that docs/glossary.md advises against.
 
-Reads docstrings, comments and the names that code binds; prints each finding, and fails if there is one.
+Reads docstrings, comments, names that code binds and those of tests; prints each finding, and fails if there is one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 ROOTS: Final = ("algo_engine", "deltabook", "exchange_server", "queries", "runtime")
+TESTS: Final = "tests"
+LONGEST_TEST_NAME: Final = 59
+"""Characters in the name of a test, which is a claim: what it says beyond that belongs in the docstring."""
+_TEST: Final = re.compile(r" *(?:async )?def (test_\w+)")
 
 NAMES: Final = frozenset({"told", "one", "found", "held", "said"})
 """Participles and numerals that say nothing of the thing: take the noun (`row`, `match`, `order`, `result`)."""
@@ -61,13 +65,27 @@ def findings(path: str, source: str) -> Iterator[Finding]:
     >>> [finding.text for finding in findings("a/b.py", 'held = 1  # for who must wait')]
     ['name `held`: take the noun of what it is', '"who" without a noun: name the caller, owner or subscriber']
     """
-    for line, name in _names(ast.parse(source)):
+    tree = ast.parse(source)
+    for line, name in _names(tree):
         if name.strip("_") in NAMES and (path, name) not in ALLOWED:
             yield Finding(path, line, f"name `{name}`: take the noun of what it is")
-    for line, prose in _prose(source):
+    for line, prose in _prose(tree, source):
         for pattern, what in PROSE:
             for _ in pattern.finditer(prose):
                 yield Finding(path, line, what)
+
+
+def long_names(path: str, source: str) -> Iterator[Finding]:
+    """Yield the tests of a module whose names are too long.
+
+    >>> [finding.text for finding in long_names("tests/test_a.py", f"def test_{'x' * 55}(): ...")]
+    ['name of 60 characters: expected at most 59']
+    """
+    for number, line in enumerate(source.splitlines(), 1):
+        match = _TEST.match(line)
+        if match and len(match[1]) > LONGEST_TEST_NAME:
+            text = f"name of {len(match[1])} characters: expected at most {LONGEST_TEST_NAME}"
+            yield Finding(path, number, text)
 
 
 def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -83,9 +101,9 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
-def _prose(source: str) -> Iterator[tuple[int, str]]:
+def _prose(tree: ast.Module, source: str) -> Iterator[tuple[int, str]]:
     """Docstrings (of attributes too) and blocks of comments, each as one line of text with single spaces."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, " ".join(node.value.value.split())
     block: list[str] = []
@@ -106,15 +124,16 @@ def _prose(source: str) -> Iterator[tuple[int, str]]:
 
 def main(arguments: list[str]) -> int:
     """Check these packages, or the whole tree; return 1 if there is a finding."""
-    paths = [path for root in ROOTS for path in sorted((ROOT / root).rglob("*.py"))]
     count = 0
-    for path in paths:
-        name = str(path.relative_to(ROOT))
-        if arguments and not name.startswith(tuple(arguments)):
-            continue
-        for finding in findings(name, path.read_text(encoding="utf-8")):
-            count += 1
-            sys.stdout.write(f"{finding.path}:{finding.line}: {finding.text}\n")
+    for root in (*ROOTS, TESTS):
+        check = long_names if root == TESTS else findings
+        for path in sorted((ROOT / root).rglob("*.py")):
+            name = str(path.relative_to(ROOT))
+            if arguments and not name.startswith(tuple(arguments)):
+                continue
+            for finding in check(name, path.read_text(encoding="utf-8")):
+                count += 1
+                sys.stdout.write(f"{finding.path}:{finding.line}: {finding.text}\n")
     sys.stdout.write(f"english: {count} findings\n")
     return 1 if count else 0
 

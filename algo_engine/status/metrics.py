@@ -22,7 +22,7 @@ _COUNTED: Final = (
     ("orders_sent", "Orders that were sent.", "orders_sent"),
     ("orders_filled", "Orders that were filled completely.", "orders_filled"),
     ("orders_rejected", "Orders that the exchange has rejected.", "orders_rejected"),
-    ("orders_refused", "Orders that a limit of ours has refused, never sent.", "orders_refused"),
+    ("orders_refused", "Orders that were refused by a limit of the strategy and never sent.", "orders_refused"),
     ("fills", "Executions of own orders.", "fills"),
     ("void_trades", "Executions of own orders that the exchange has declared void.", "void_trades"),
 )
@@ -30,8 +30,12 @@ _GAUGES: Final = (
     ("orders_open", "Orders that may still trade.", "orders_open"),
     ("realised_tick_lots", "Profit of closed parts before fees, ticks x lots.", "realised"),
     ("unrealised_tick_lots", "Profit of open positions at their marks, ticks x lots.", "unrealised"),
-    ("fees_tick_lots", "Fees paid, ticks x lots; below 0: more rebates.", "fees"),
-    ("connected", "1 while it is logged in to the exchange and knows the fate of all its orders.", "is_connected"),
+    ("fees_tick_lots", "Fees minus rebates, ticks x lots.", "fees"),
+    (
+        "connected",
+        "1 while the strategy is logged in to the exchange and the state of all its orders is known.",
+        "is_connected",
+    ),
 )
 """Name, help and field of each strategy's figures."""
 
@@ -57,7 +61,7 @@ class AlgoMetrics:
         yield gauge(f"{_PREFIX}_views_connected", what, report.views_connected)
         yield counter(f"{_PREFIX}_view_changes", "Changes of views that arrived.", self._reports.view_changes)
         lost = [((peer,), float(count)) for peer, count in self._reconnects().items()]
-        what = "Times that the way to a peer was lost and looked for again."
+        what = "Times that the connection to a peer was lost."
         yield labelled(CounterMetricFamily, f"{_PREFIX}_reconnects", what, ("peer",), lost)
         yield from self._of_stages()
         yield from _of_strategies(report.strategies)
@@ -66,13 +70,13 @@ class AlgoMetrics:
 
     def _of_stages(self) -> Iterator[Metric]:
         stages = self._stages
-        what = "From reading a frame's last bytes until strategies are called with its change."
+        what = "Time from reading a frame's last bytes until strategies are called with its change."
         yield histogram(f"{_PREFIX}_frame_seconds", what, stages.frame)
-        what = "From that call, or from a request with another cause, until the requests of the turn are written down."
+        what = "Time from that call, or from another cause of a request, until the turn's requests are journalled."
         yield histogram(f"{_PREFIX}_journal_seconds", what, stages.journal)
-        what = "From there until the requests are handed to the exchange's socket."
+        what = "Time from then until the requests are handed to the exchange's socket."
         yield histogram(f"{_PREFIX}_wire_seconds", what, stages.wire)
-        what = "Time that it took to force a journal of orders to the disk, before or behind the sending."
+        what = "Duration of each fsync of a journal of orders, before or after the sending."
         yield histogram(f"{_PREFIX}_fsync_seconds", what, stages.fsync)
 
 
@@ -92,5 +96,5 @@ def _of_strategies(lines: tuple[StrategyLine, ...]) -> Iterator[Metric]:
 
 def _of_positions(positions: list[tuple[str, PositionLine]]) -> Iterator[Metric]:
     values = [((name, position.symbol), float(position.position_lots)) for name, position in positions]
-    what = "What a strategy holds of a symbol, below 0 for a short position."
+    what = "Position of a strategy in a symbol, below 0 if it is short."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_position_lots", what, ("strategy", "symbol"), values)

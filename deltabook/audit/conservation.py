@@ -188,10 +188,12 @@ class _Side:
         if desk.blotter.session not in ("", session):
             self._wrong("session", session, desk.blotter.session)
         if desk.sequence > ledger.sequence:
-            self._wrong("messages heard", f"at most {ledger.sequence}", desk.sequence)
+            self._wrong("messages received", f"at most {ledger.sequence}", desk.sequence)
         unheard = max(0, ledger.sequence - desk.sequence)
         if unheard and not is_running:
-            self._wrong("messages heard", f"{ledger.sequence} (a start of the strategies fetches them)", desk.sequence)
+            self._wrong(
+                "messages received", f"{ledger.sequence} (a start of the strategies fetches them)", desk.sequence
+            )
         for trade in self._trades:
             self._wrong(f"trade {trade.sequence}", "a message of the exchange", "none")
         problems = ledger.problems + self._problems

@@ -203,7 +203,7 @@ class _Player:
 
 
 def _table(columns: Sequence[Column], counts: Counts) -> pa.Table:
-    """Rows as often as they are there, sorted, with Arrow's decimals where there are digits behind the point."""
+    """Rows as often as they are there, sorted, with Arrow's decimals where there are digits after the point."""
     values = list(zip(*counts, strict=True)) or [()] * len(columns)
     arrays = [pa.array(each, ARROW_TYPES[column.type]) for each, column in zip(values, columns, strict=True)]
     weights = pa.array(counts.values(), pa.int64())

@@ -155,7 +155,7 @@ def falls(profits: Iterable[int]) -> list[int]:
 
 
 def money_digits(instruments: Sequence[Instrument]) -> int:
-    """Return how many digits behind the point hold every sum of ticks × lots of these instruments exactly."""
+    """Return how many digits after the point hold every sum of ticks × lots of these instruments exactly."""
     return max((digits_of(instrument.notional(1)) for instrument in instruments), default=0)
 
 

@@ -340,8 +340,8 @@ def _in_processes(tasks: Sequence[bytes], jobs: int, on_progress: Callable[[int,
             on_progress(len(points), len(tasks))
     except BrokenProcessPool as error:
         raise SweepError(
-            "expected the processes of the sweep to go on, was one that ended; a script that starts a sweep does so "
-            'below `if __name__ == "__main__":`'
+            "expected the processes of the sweep to run to its end, was a process that ended; a script that starts "
+            'a sweep does so below `if __name__ == "__main__":`'
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -41,7 +41,7 @@ _SIDES: Final = {"B": "buy", "S": "sell"}
 
 
 class _Scales:
-    """Decimal columns of several instruments: as many digits behind the point as one of them needs."""
+    """Decimal columns of several instruments: as many digits after the point as one of them needs."""
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         self._instruments = {instrument.symbol: instrument for instrument in instruments}
@@ -71,7 +71,7 @@ class _Scales:
 
 
 def digits_of(unit: Decimal) -> int:
-    """Return how many digits behind the point multiples of a unit have.
+    """Return how many digits after the point multiples of a unit have.
 
     >>> digits_of(Decimal("0.0100")), digits_of(Decimal("5")), digits_of(Decimal("50"))
     (2, 0, 0)

@@ -155,7 +155,7 @@ class BacktestViews:
         self.slow: dict[str, str] = {}
         """View → why DuckDB recomputes it, which takes about a millisecond a step."""
         self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
-        """View → names of its columns, and the digits behind the point of those that are scaled integers."""
+        """View → names of its columns, and the digits after the point of those that are scaled integers."""
         self.types: dict[str, tuple[Column, ...]] = {}
         """View → its columns with their types."""
         self.sql: dict[str, str] = {}

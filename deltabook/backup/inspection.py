@@ -121,12 +121,12 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
     try:
         begun, passed = read_beginning(checkpoint), passed_epoch(checkpoint)
     except SparkLaneError as error:
-        return f"will be made anew: {error}"
+        return f"will be rebuilt: {error}"
     if begun is None:
-        return "will be made anew: it does not say what it was made for"
+        return "will be rebuilt: it does not say what it was made for"
     here = msgspec.structs.replace(begun, location=str(checkpoint.resolve()))
     if (why_not := misfit(checkpoint, here, published)) is not None:
-        return f"will be made anew: {why_not}"
+        return f"will be rebuilt: {why_not}"
     return f"version {passed}, {begun.shards} shards, Spark {begun.spark}"
 
 

@@ -226,7 +226,7 @@ class _Fitting:
         yield table
 
 
-@command.command("kill", short_help="Cancel resting orders and refuse new ones.")
+@command.command("kill", short_help="Cancel resting orders and refuse new orders.")
 @click.argument("names", metavar="[STRATEGY]...", nargs=-1)
 @status_options
 @click.option("--reason", default="by hand", help="Reason, shown in the status and in the log.")

@@ -50,7 +50,7 @@ def _interface(port: int) -> tuple[Callable[..., Any], ...]:
         click.option(
             "--ui-proxy",
             is_flag=True,
-            help="Serve all other pages through the master's page, for networks in which only that one is reachable.",
+            help="Serve all other pages through the master's page, for networks in which no other page is reachable.",
         ),
         click.option("--metrics/--no-metrics", default=False, help="Serve metrics on the page."),
     )

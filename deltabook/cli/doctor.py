@@ -173,7 +173,7 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
     where = f"{compiler}, {status.kernels} kernels of this version in {status.folder}, which holds {mebibytes:.1f} MB"
     if not is_switched_on(environ):
         return Check(name, "ok", f"off, views are interpreted: {status.reason}; {where}")
-    mend = f"make the folder writable by its owner alone, or name another one in {FOLDER_VARIABLE}"
+    mend = f"make the folder writable by its owner alone, or name another folder in {FOLDER_VARIABLE}"
     if not status.is_on:
         state = f"off, views are interpreted: {status.reason}; {where}"
         return Check(name, "warning", state, mend if status.llvmlite else f"run {install_command()}")

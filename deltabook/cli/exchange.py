@@ -245,7 +245,10 @@ def _limits(path: str) -> PortLimits:
     help="Maximum distance of an execution from the reference price; 0 sets no limit.",
 )
 @click.option(
-    "--max-live-orders", type=click.IntRange(1), default=1_000_000, help="Refuse orders above this number of live ones."
+    "--max-live-orders",
+    type=click.IntRange(1),
+    default=1_000_000,
+    help="Refuse orders above this number of live orders.",
 )
 @click.option(
     "--fsync",

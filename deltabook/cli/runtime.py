@@ -31,7 +31,7 @@ from runtime.service.http import SiteLimits
 from runtime.service.inputs.feed import FEED
 from runtime.service.inputs.protocols import FeedProtocol
 from runtime.service.inputs.upstreams import UpstreamConfig
-from runtime.service.interpreter import quicken
+from runtime.service.interpreter import give_memory_back, quicken
 from runtime.service.live import LiveRuntime
 from runtime.service.results.cursors import CursorLimits
 from runtime.service.results.hub import HubConfig
@@ -127,7 +127,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option(
     "--system",
     type=click.Path(path_type=Path, file_okay=False),
-    help="--dir of the runtime that reads this one; a second reader of the same feed is refused there.",
+    help="--dir of the runtime that reads this runtime; a second reader of the same feed is refused there.",
 )
 @click.option(
     "--upstream-symbols",
@@ -437,6 +437,7 @@ class _Process:
 
     def run(self) -> str | None:
         """Run until the end; returns the reason of a failure, or None."""
+        give_memory_back()
         # Signals come first: an interrupt during the start would end the start alone, and the process would continue.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop_on_signal)
         self._reactor.callWhenRunning(self._start)

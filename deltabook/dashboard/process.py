@@ -43,13 +43,13 @@ Figures = Mapping[str, int | float | str | None]
 _PREFIX: Final = "deltabook_dashboard"
 _GAUGES: Final = (
     ("pages", "Pages that are open."),
-    ("stuck_pages", "Of them, those whose connection is full."),
+    ("stuck_pages", "Pages whose connection is full."),
     ("symbols", "Symbols that are known."),
 )
 _COUNTED: Final = (
-    ("frames_sent", "Frames that pages were sent."),
-    ("frames_encoded", "Sections that were encoded for them."),
-    ("bytes_sent", "Of these frames."),
+    ("frames_sent", "Frames that were sent to pages."),
+    ("frames_encoded", "Sections that were encoded for frames."),
+    ("bytes_sent", "Bytes of the frames that were sent."),
 )
 """Figure, which is also the metric's name, and help."""
 _PEERS: Final = ("results", "algo", "exchange")

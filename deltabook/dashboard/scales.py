@@ -17,7 +17,7 @@ _EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN)
 _MORE_DIGITS = 2
 """An average is shown with so many digits more than a price."""
 _MONEY_DIGITS = 2
-"""Money is shown with at least so many digits behind the point."""
+"""Money is shown with at least so many digits after the point."""
 _EVERY = "*"
 MOST_SCALES: Final = 1_000
 """That a page is sent, for rows of views."""

@@ -35,7 +35,7 @@ def pip_download(requirement: str, folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise CaptureError(f"expected {requirement} within {_DOWNLOAD_TIMEOUT_S:g} s, was not there") from error
     if done.returncode != 0:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip said nothing"]
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip printed nothing"]
         raise CaptureError(
             f"could not fetch {requirement}: {errors[-1].removeprefix('ERROR: ')}; is this machine offline?"
         )

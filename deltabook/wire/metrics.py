@@ -107,4 +107,4 @@ def volume(prefix: str, directory: Path) -> Iterator[Metric]:
         return
     size, free = figures.f_blocks * figures.f_frsize, figures.f_bavail * figures.f_frsize
     yield gauge(f"{prefix}_volume_size_bytes", "Size of the volume that the directory is on.", size)
-    yield gauge(f"{prefix}_volume_free_bytes", "What of it can still be written.", free)
+    yield gauge(f"{prefix}_volume_free_bytes", "Free bytes of the volume that the directory is on.", free)

@@ -5,7 +5,7 @@ choice, ``id``. Every `Frames` that it is sent costs one credit: with the credit
 and the next when it asks for it by `Next`, after drawing the last. What happened in between comes as one change of each
 view.
 
-Exact numbers are JSON numbers up to 2^53 - 1 and text beyond, and text where there are digits behind the point.
+Exact numbers are JSON numbers up to 2^53 - 1 and text beyond, and text where there are digits after the point.
 """
 
 from __future__ import annotations

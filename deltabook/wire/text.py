@@ -402,9 +402,7 @@ def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
             return InteractiveLogin(broker_id)
         choice = _choice(rest[3], line) if len(rest) == 4 else None
         return InteractiveLogin(broker_id, rest[1], _position(rest[2], line), choice)
-    raise WireError(
-        f"expected a login `1` with 0 or 2 fields behind it or `0` with 0 or 1 or 3 or 4, was {line[:80]!r}"
-    )
+    raise WireError(f"expected a login `1` with 0 or 2 fields after it or `0` with 0 or 1 or 3 or 4, was {line[:80]!r}")
 
 
 def _choice(text: str, line: bytes) -> bool:

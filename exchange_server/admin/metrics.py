@@ -95,8 +95,8 @@ class ExchangeMetrics:
 
     def _of_faces(self) -> Iterator[Metric]:
         sessions = GaugeMetricFamily(f"{_PREFIX}_sessions", "Connections.", labels=("face",))
-        following = GaugeMetricFamily(f"{_PREFIX}_listeners", "Connections that are sent a stream.", labels=("face",))
-        lag = GaugeMetricFamily(f"{_PREFIX}_lag_bytes", "How far the slowest of them is behind.", labels=("face",))
+        following = GaugeMetricFamily(f"{_PREFIX}_listeners", "Connections that follow a stream.", labels=("face",))
+        lag = GaugeMetricFamily(f"{_PREFIX}_lag_bytes", "Bytes that the slowest listener is behind.", labels=("face",))
         for name, face in self._reports.faces.items():
             connections = face.readers.connections
             sessions.add_metric((name,), len(connections))
@@ -106,19 +106,19 @@ class ExchangeMetrics:
         yield following
         yield lag
         faces = {name: face.readers for name, face in self._reports.faces.items()}
-        what = "From reading the first request of a batch until the market has carried out the batch."
+        what = "Time from reading the first request of a batch until the market has carried out the batch."
         requests = [((name,), readers.requests) for name, readers in faces.items()]
         yield histograms(f"{_PREFIX}_request_seconds", what, ("face",), requests)
-        what = "From the first message of a burst, as the market says it, until it is written to all connections."
+        what = "Time from the market's first message of a burst until the burst is written to all connections."
         deliveries = [((name,), readers.deliveries) for name, readers in faces.items()]
         yield histograms(f"{_PREFIX}_delivery_seconds", what, ("face",), deliveries)
 
     def _of_journal(self) -> Iterator[Metric]:
         figures = self._journal()
-        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", "Requests on the disk.", figures.bytes)
+        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", "Size of the requests on the disk.", figures.bytes)
         if figures.snapshot_age_s is not None:
-            what = "Since this process wrote its newest snapshot."
+            what = "Time since this process wrote its newest snapshot."
             yield GaugeMetricFamily(f"{_PREFIX}_snapshot_age_seconds", what, figures.snapshot_age_s)
-        what = "Time that it took to force the journal to the disk."
+        what = "Duration of each fsync of the journal."
         yield histogram(f"{_PREFIX}_fsync_seconds", what, self._fsyncs)
         yield from volume(_PREFIX, Path(self._reports.directory))

@@ -180,7 +180,7 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise ExchangeConfigurationError("expected an agent with a weight above 0, were none")
         if not self.makers.weight > 0:
             raise ExchangeConfigurationError(
-                "expected makers with a weight above 0, who begin an empty book, were none"
+                "expected makers with a weight above 0, which fill an empty book, were none"
             )
         if self.noise.fleeting + self.noise.market > 1:
             total = self.noise.fleeting + self.noise.market

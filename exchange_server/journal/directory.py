@@ -159,7 +159,8 @@ class Journal:
         surplus = self.streams.surplus()
         if surplus and self.reader.keeps_writes:
             raise JournalDamagedError(
-                f"expected requests in {self.directory / INPUTS} that say all that was published, were fewer: {surplus}"
+                f"expected requests in {self.directory / INPUTS} with everything that was published, were fewer: "
+                f"{surplus}"
             )
         self.streams.cut()
         self._synced = synced

@@ -277,14 +277,14 @@ class JournalReader:
                 torn_records += 1
                 if known > position:
                     raise JournalDamagedError(
-                        f"expected a record whose checksum holds, was a damaged one with whole records behind it, "
+                        f"expected a record whose checksum holds, was a damaged record with whole records after it, "
                         f"at byte {offset} of {segment.path}"
                     )
             if data and not (path == self.paths[-1] and _is_unfinished(data)):
                 written = written or f"at byte {begin} of {path}"
         if written and self.keeps_writes:
             raise JournalDamagedError(
-                f"expected a record whose checksum holds, was a damaged one that was written whole, {written}"
+                f"expected a record whose checksum holds, was a damaged record that was written whole, {written}"
             )
         stay, torn = tuple(self.paths[:behind]), tuple(self.paths[behind:])
         return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)

@@ -204,7 +204,7 @@ class SoupServer(Factory, ABC):
         trip over a connection that is closed while they still read its last messages."""
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):
-            return f"idle: said nothing for {unheard_s:.0f} s"
+            return f"idle: no message for {unheard_s:.0f} s"
         if not connection.has_all:
             return ""
         if connection.ended_s is None:

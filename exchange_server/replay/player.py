@@ -136,7 +136,7 @@ class Player:
         """
         if position <= self.position:
             raise OperationError(
-                f"expected a record behind {self.position}, was {position}: a replay only goes forward"
+                f"expected a record after {self.position}, was {position}: a replay only goes forward"
             )  # fmt: skip
         self._seek_position, self._seek_ns = position, 0
         self._go()

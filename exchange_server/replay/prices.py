@@ -125,7 +125,7 @@ class PriceLoader(FileLoader):
             try:
                 time_ns = _bar_time_ns(time_text)
                 if time_ns <= latest_ns:
-                    raise RecordError(f"expected a bar after the one before it, was {time_text}")
+                    raise RecordError(f"expected bars in the order of their times, was {time_text}")
                 values = [self._price(text or "") for text in texts[:4]] + [self._volume(texts[4] or "")]
                 begin, high, low, end = values[:4]
                 if not (0 < low <= min(begin, end) and max(begin, end) <= high):

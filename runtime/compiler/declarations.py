@@ -211,7 +211,7 @@ def _column(cursor: Cursor, name: str, written: dict[str, str]) -> Column:
             return Column(name, "float64", nullable)
         precision, scale = (*sizes, 0)[:2]
         if not 1 <= precision <= _INT128_DIGITS or scale > precision:
-            expected = f"at most {_INT128_DIGITS} digits, no more of them behind the point than there are"
+            expected = f"at most {_INT128_DIGITS} digits, no more of them after the point than there are"
             raise cursor.text.error(token.start, f"expected {expected}, was {kind}({precision},{scale})")
         written[name] = f"numeric({precision},{scale})"
         return Column(name, "int64" if precision <= _INT64_DIGITS else "int128", nullable, scale)

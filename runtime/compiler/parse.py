@@ -222,7 +222,7 @@ def _check_expansion(query: Query) -> None:
         name, arguments = _call(node)
         if is_expanding(name):
             if isinstance(node.parent, exp.Dot):  # of a schema it would not be the one with a bound
-                raise query.error(f"expected {name}(…) alone, was a call behind a dot", node)
+                raise query.error(f"expected {name}(…) alone, was a call after a dot", node)
             try:
                 total = expansion(name, [_constant(part) for part in arguments], total)
             except ValueError as error:

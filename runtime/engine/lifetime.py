@@ -48,7 +48,9 @@ class CallbackOwner:
         """Return a new reference; raise EngineError if none is left, as the callback was then called or disarmed."""
         with self._callback.lock:
             if not self._callback.count:
-                raise EngineError("expected a callback that is referred to, was one whose last reference has gone")
+                raise EngineError(
+                    "expected a callback with a reference, was a callback whose last reference was released"
+                )
             self._callback.count += 1
         return CallbackReference(self._callback)
 
@@ -79,7 +81,7 @@ class CallbackReference:
         """Return one more reference; raise EngineError if this one has been released."""
         with self._callback.lock:
             if not self._is_held:
-                raise EngineError("expected a reference that is held, was one that has been released")
+                raise EngineError("expected a reference that was not released, was a released reference")
             self._callback.count += 1
         return CallbackReference(self._callback)
 

@@ -62,7 +62,7 @@ class DirectoryClaim:
         if claim is None or claim.term != self.term:
             raise FencedError(
                 f"fenced: expected {self._directory} to be held for term {self.term}, was taken by "
-                f"{claim or 'somebody who has removed the claim'}; nothing more is written"
+                f"{claim or 'a process that has removed the claim'}; nothing more is written"
             )
 
     def _read(self) -> Claim | None:

@@ -68,7 +68,7 @@ class InOrder:
                 return ready
         if len(waiting) > self._capacity:
             raise OrderCapacityError(
-                f"expected at most {self._capacity} batches waiting, was {len(waiting)}: the one behind place "
+                f"expected at most {self._capacity} batches waiting, was {len(waiting)}: the batch after place "
                 f"{self._place} (buffer {self.last_sequence}) is missing"
             )
         return ready

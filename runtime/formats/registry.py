@@ -72,7 +72,7 @@ def format_kind(name: str) -> Any:
     try:
         return points[0].load()
     except Exception as error:
-        raise SchemaError(f"expected a format behind the entry point {points[0].value!r}, was {error!r}") from error
+        raise SchemaError(f"expected a format at the entry point {points[0].value!r}, was {error!r}") from error
 
 
 def format_named(name: str, options: Mapping[str, str] | None = None) -> Format:

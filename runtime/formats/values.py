@@ -91,7 +91,7 @@ def _decimal(name: str, precision: int, scale: int) -> ValueParser:
 def _numeric(name: str, digits: int, scale: int) -> ValueParser:
     """Return a parser of decimals in a wider column, whose trailing zeros of the fraction count as no digits."""
     if not 1 <= digits <= _LONGEST or scale > digits:
-        raise SchemaError(f"expected at most {_LONGEST} digits, no more of them behind the point, was {name!r}")
+        raise SchemaError(f"expected at most {_LONGEST} digits, no more of them after the point, was {name!r}")
     parser = _decimal(name, max(digits, _LONGEST - scale), scale)
     bound = Decimal((0, (1,), digits - scale))
 

@@ -61,7 +61,7 @@ def link(content: bytes) -> MachineKernel:
     """
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.sha256(code).digest() != digest:
-        raise KernelFileError(f"expected object code with its own SHA-256, was another one over {len(code)} bytes")
+        raise KernelFileError(f"expected object code with its own SHA-256, was another digest over {len(code)} bytes")
     import llvmlite.binding as llvm
 
     global _linker, _linked  # noqa: PLW0603 - one linker serves the process: each owns memory of its own

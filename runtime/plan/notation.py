@@ -59,7 +59,7 @@ def _call(expr: Call) -> tuple[str, int]:
 
 def column_text(column: Column) -> str:
     """Return the text of a column: name, type, scale, NULL."""
-    scale = f", {column.scale} digit{'s' * (column.scale > 1)} behind the point" if column.scale else ""
+    scale = f", {column.scale} digit{'s' * (column.scale > 1)} after the point" if column.scale else ""
     return f"{column.name}: {column.type}{scale}{', may be NULL' if column.nullable else ''}"
 
 

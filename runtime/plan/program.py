@@ -5,7 +5,7 @@ are *maps* (keyed aggregates over one relation, maintained by adding up deltas) 
 
 Numbers are exact. An integer expression is evaluated on scaled integers: the compiler brings every operand of a sum or
 comparison to one scale, so that an executor only adds, subtracts and multiplies integers; ``scale`` says how many
-decimal digits of a column lie behind the point (value = integer / 10**scale).
+decimal digits of a column lie after the point (value = integer / 10**scale).
 """
 
 from __future__ import annotations

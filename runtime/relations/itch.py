@@ -183,7 +183,7 @@ class ItchAdaptor(MarketAdaptor):
         """Return rows that were not applied before; counts those that are missing, which are the malformed ones."""
         sequence = rows.column("sequence").to_numpy()
         if (np.diff(sequence) < 0).any():
-            raise FeedGapError("expected feed messages in order, was a lower number behind a higher one")
+            raise FeedGapError("expected feed messages in order, was a lower number after a higher number")
         repeated = int(np.searchsorted(sequence, self._next))
         self._counts["repeated"] += repeated
         rows, sequence = rows.slice(repeated), sequence[repeated:]

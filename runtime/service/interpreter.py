@@ -1,22 +1,43 @@
-"""Settings of the Python interpreter for low latency.
+"""Settings of the Python interpreter and of memory for a process that runs for weeks and answers in milliseconds.
 
 The worker that steps over deltas and the reactor share the interpreter lock. A thread that needs the lock waits for the
 switch interval until the other releases it: Python's 5 ms would be most of a version's latency. Nearly all objects of a
 runtime live until its end: they are frozen after the start, so that no collection walks through the state, and the
 collector visits short-lived objects less often.
+
+Views that come and go leave holes in the heap. With the C library's defaults (a heap for each of many threads, and
+large arrays in it once some have been freed) and Arrow's own allocator a runtime whose catalogue changes keeps
+growing, although it holds no more: measured, from 282 to 545 MB over 8 views that were added and dropped again, in
+place of 365 MB.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import sys
 from typing import Final
 
-__all__ = ["quicken"]
+import pyarrow as pa
+
+__all__ = ["give_memory_back", "quicken"]
 
 _SWITCH_SECONDS: Final = 0.0002
 _THRESHOLDS: Final = (20_000, 20, 100)
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+"""Parameters of `mallopt`, as in <malloc.h>."""
+_LARGE_BYTES: Final = 128 * 1024
+
+
+def give_memory_back() -> None:
+    """Have freed memory returned to the system; to be called before threads and large arrays exist."""
+    pa.set_memory_pool(pa.system_memory_pool())
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc alone
+    if mallopt is not None:
+        for parameter, value in ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, _LARGE_BYTES), (_TRIM_THRESHOLD, _LARGE_BYTES)):
+            mallopt(parameter, value)
 
 
 def quicken() -> None:

@@ -212,7 +212,7 @@ class LiveRuntime(PartEvents):
         """See `IngestListener`."""
         self.parts.express.failed()
         self._reactor.callFromThread(self.parts.hub.fail_lane, "express", f"lane {name} has failed: {reason}")
-        self._log.error("lane {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
+        self._log.error("lane {name} has failed, the feed continues without it: {reason}", name=name, reason=reason)
 
     def on_lost(self, origin_id: int, reason: str) -> None:
         """See `IngestListener`."""

@@ -157,7 +157,7 @@ class FeedConnection(Connection):
         """End a connection whose peer hangs; the transport's own reason for its end is ignored then."""
         self._watch = None
         transport = self.transport
-        self.gone(f"nothing heard for {self._silence_s:g} s")
+        self.gone(f"no message for {self._silence_s:g} s")
         transport.abortConnection()
 
     def _read_reply(self, data: bytes) -> bytes:

@@ -220,7 +220,7 @@ class SparkLane:
         except PySparkException as error:
             reason = f"the streaming query failed: {_last_reason(str(error))}"
         except Exception as error:  # noqa: BLE001 (py4j raises its own when the JVM is gone)
-            reason = f"Spark is gone: {type(error).__name__}"
+            reason = f"Spark has ended: {type(error).__name__}"
         if self._stopped:
             reason = None  # an error of a query that is being stopped is no failure
         elif reason is None:  # as when a master has taken the application away: no error is raised

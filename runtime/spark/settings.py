@@ -86,7 +86,7 @@ def check_config(config: SparkConfig) -> None:
     if config.is_local and not is_loopback(listens):  # no secret would be needed there
         raise SparkLaneError(f"expected a driver on loopback, as {config.master} has no executors, was {listens}")
     if reserved := sorted(_RESERVED & config.settings.keys()):
-        raise SparkLaneError(f"expected {reserved[0]} to be said by an option of its own, was a setting")
+        raise SparkLaneError(f"expected {reserved[0]} to be set by its own option, was a setting")
     if owned := sorted(_OWNED & config.settings.keys()):
         raise SparkLaneError(f"expected {owned[0]} to be what it is, as results would not be right, was another value")
 

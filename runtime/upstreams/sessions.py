@@ -65,7 +65,7 @@ class SessionClaims:
             other = self._read(path)
             if other is not None and other.identity != claim.identity:
                 raise UpstreamError(
-                    f"expected session {claim.session} in one log of the system, was in {other.directory} (begun by "
+                    f"expected session {claim.session} in one log of the system, was in {other.directory} (started by "
                     f"{other.holder}), and was to come into {claim.directory} as well: every message would count twice"
                 ) from None
         finally:

@@ -77,9 +77,7 @@ def trade(trader: Trader, first: int) -> None:
         number += 1
 
 
-def test_every_panel_shows_what_the_services_say_and_survives_a_restart_of_the_runtime(
-    tmp_path: Path, browser: Browser
-) -> None:
+def test_panels_show_the_services_and_survive_a_restart(tmp_path: Path, browser: Browser) -> None:
     with exchange(tmp_path / "exchange", *QUIET) as market, trading(market, 7) as trader:
         ports = market.ready().ports
         engine_ports = {}

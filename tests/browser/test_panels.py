@@ -67,9 +67,7 @@ def test_money_leads_with_profit_and_exposure_of_all_strategies(peers: Peers, br
         assert browser.complaints == []
 
 
-def test_candles_of_the_derived_streams_are_read_with_the_keyboard_and_have_their_own_day(
-    peers: Peers, browser: Browser
-) -> None:
+def test_derived_candles_have_keyboard_access_and_their_own_day(peers: Peers, browser: Browser) -> None:
     market(peers)
     peers.keep("tape", [])
     peers.keep("bars_1s", bars(90), lane="stream")
@@ -97,7 +95,7 @@ def test_candles_of_the_derived_streams_are_read_with_the_keyboard_and_have_thei
         assert browser.complaints == []
 
 
-def test_fills_of_a_candle_are_one_mark_and_may_be_those_of_one_strategy(peers: Peers, browser: Browser) -> None:
+def test_fills_of_a_candle_share_a_mark(peers: Peers, browser: Browser) -> None:
     market(peers)
     peers.keep("tape", [])
     peers.keep("bars_1s", bars(30), lane="stream")
@@ -180,7 +178,7 @@ def test_trades_of_one_order_at_one_price_are_one_row(peers: Peers, browser: Bro
         assert browser.ask(rows("trades")) == shown
 
 
-def test_a_view_that_is_open_shows_its_changes_newest_first_and_its_rows_flash(peers: Peers, browser: Browser) -> None:
+def test_an_open_view_lists_its_changes_newest_first(peers: Peers, browser: Browser) -> None:
     market(peers)
     with dashboard(peers.address, "--exchange", peers.address) as process:
         browser.open(address(process))
@@ -204,7 +202,7 @@ def test_a_view_that_is_open_shows_its_changes_newest_first_and_its_rows_flash(p
         assert browser.complaints == []
 
 
-def test_rows_of_a_view_are_sorted_filtered_and_read_at_their_scale(peers: Peers, browser: Browser) -> None:
+def test_rows_are_sorted_filtered_and_scaled(peers: Peers, browser: Browser) -> None:
     market(peers)
     peers.keep("tape", [("ACME", n, (DAY + n) * SECOND, 10_000 - n, n) for n in (9, 10, 11)])
     with dashboard(peers.address, "--exchange", peers.address) as process:
@@ -247,7 +245,7 @@ def test_the_legend_says_what_every_mark_means(peers: Peers, browser: Browser) -
         browser.until("!document.getElementById('legend-dialog').open")
 
 
-def test_spark_that_is_starting_and_parts_that_were_restarted_are_said(peers: Peers, browser: Browser) -> None:
+def test_starting_spark_and_restarted_parts_are_shown(peers: Peers, browser: Browser) -> None:
     peers.instruments = None
     market(peers)
     peers.status |= {"spark": "starting", "lag_ms": None, "express_lag_ms": 12.5}

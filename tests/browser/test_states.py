@@ -82,7 +82,7 @@ def rows(body: str) -> str:
     return f"[...document.querySelectorAll('#{body} tr')].map(row => [...row.cells].map(c => c.innerText.trim()))"
 
 
-def test_figures_are_exactly_those_that_peers_say_at_the_scale_of_the_exchange(peers: Peers, browser: Browser) -> None:
+def test_figures_equal_those_of_peers_at_the_exchange_scale(peers: Peers, browser: Browser) -> None:
     market(peers)
     peers.instruments = {"ACME": (Instrument("ACME", "0.01", "0.001"), "halted")}
     peers.strategies = (strategy("sobi", "running"),)
@@ -124,9 +124,7 @@ def test_figures_are_exactly_those_that_peers_say_at_the_scale_of_the_exchange(p
         assert browser.complaints == []
 
 
-def test_it_waits_for_peers_that_are_not_there_yet_and_shows_them_when_they_come(
-    tmp_path: Path, browser: Browser
-) -> None:
+def test_missing_peers_are_shown_when_they_come(tmp_path: Path, browser: Browser) -> None:
     file = tmp_path / "peers.json"
     with Running("dashboard", "--peers", str(file), "--status-interval", "0.1") as process:
         browser.open(address(process))
@@ -145,7 +143,7 @@ def test_it_waits_for_peers_that_are_not_there_yet_and_shows_them_when_they_come
         assert "9999" in browser.ask("document.getElementById('bids').innerText"), "what was last known stays"
 
 
-def test_what_is_not_kept_is_said_with_the_command_that_mends_it(peers: Peers, browser: Browser) -> None:
+def test_an_absent_view_is_shown_with_the_command_to_add_it(peers: Peers, browser: Browser) -> None:
     with dashboard(peers.address, "--scale", "*=0.01,1") as process:
         browser.open(address(process))
         browser.until(says("book-empty", f"deltabook query add queries/book_depth.sql --results {peers.address}"))
@@ -179,7 +177,7 @@ def test_views_that_stand_still_are_said_to(peers: Peers, browser: Browser) -> N
 
 
 @pytest.mark.slow
-def test_strategies_say_how_they_stand_and_are_lost_apart_from_the_runtime(peers: Peers, browser: Browser) -> None:
+def test_strategies_have_states_and_their_own_connection(peers: Peers, browser: Browser) -> None:
     states: tuple[StrategyState, ...] = ("running", "waiting", "suspended", "killed", "failed", "stopped")
     peers.strategies = tuple(strategy(f"of_{state}", state, f"why {state}", position=0) for state in states)
     market(peers)
@@ -277,7 +275,7 @@ def test_a_dashboard_that_goes_is_said_so(peers: Peers, browser: Browser) -> Non
     assert not browser.ask("document.getElementById('retry').hidden")
 
 
-def test_a_view_whose_lanes_differ_has_a_chip_until_they_agree_again(peers: Peers, browser: Browser) -> None:
+def test_a_view_whose_lanes_differ_has_a_chip_until_they_agree(peers: Peers, browser: Browser) -> None:
     """And a view that has failed says that first."""
     market(peers)
     chip = "document.querySelector('#views .chip')"

@@ -44,7 +44,7 @@ def test_fields_are_equal_whatever_stands_in_them(page: str, browser: Browser, w
     assert browser.complaints == []
 
 
-def test_a_field_leads_to_the_report_of_its_point_where_it_was_kept(page: str, browser: Browser) -> None:
+def test_a_field_links_to_the_kept_report_of_its_point(page: str, browser: Browser) -> None:
     browser.open(page)
     browser.until("document.body?.dataset.state === 'drawn'")
     assert browser.ask("[...document.querySelectorAll('#heat a')].map(each => each.innerText)") == ["★ 1.235M"]

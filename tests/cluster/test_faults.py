@@ -64,7 +64,7 @@ def test_a_network_that_is_cut_and_healed_costs_nothing(trial: Trial, part: str)
     )
 
 
-def test_a_worker_lost_in_the_middle_of_a_batch_costs_that_batch_and_nothing_else(trial: Trial) -> None:
+def test_a_worker_lost_in_mid_batch_costs_that_batch_alone(trial: Trial) -> None:
     cluster = trial.cluster
 
     def strike() -> None:

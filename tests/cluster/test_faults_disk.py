@@ -33,7 +33,7 @@ def trial(engine: Engine, image: str, cluster_secrets: Path, report: Report, tmp
         yield running
 
 
-def test_a_volume_that_is_full_stops_everything_and_loses_nothing(trial: Trial) -> None:
+def test_a_full_volume_stops_everything_and_loses_nothing(trial: Trial) -> None:
     cluster = trial.cluster
 
     def fill() -> None:

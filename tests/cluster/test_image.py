@@ -31,7 +31,7 @@ def test_it_runs_as_nobody_in_particular_and_says_what_it_needs(engine: Engine, 
     assert [line for line in config["Env"] if secret.search(line)] == []
 
 
-def test_everything_that_runs_is_there_on_a_disk_that_cannot_be_written(engine: Engine, image: str) -> None:
+def test_every_program_is_there_on_a_read_only_disk(engine: Engine, image: str) -> None:
     found = json.loads(engine.run("run", *SHUT_IN, image, "doctor", "--json"))
     missing = [check["name"] for check in found["checks"] if check["status"] != "ok"]
     assert missing == []

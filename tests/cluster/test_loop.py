@@ -70,7 +70,7 @@ def test_agents_strategies_and_dashboard_run_for_two_minutes(make_cluster: MakeC
         cluster.down()
 
 
-def test_nothing_but_the_pages_can_be_reached_and_nothing_reaches_out(make_cluster: MakeCluster) -> None:
+def test_only_the_pages_can_be_reached_and_nothing_reaches_out(make_cluster: MakeCluster) -> None:
     with make_cluster(services=("exchange", "dashboard", "spark-master")) as cluster:
         probe = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
         unreachable = (

@@ -30,7 +30,7 @@ def served(port: int) -> dict[str, Rows]:
     return found
 
 
-def test_a_run_of_the_cluster_goes_on_in_local_mode_at_another_path(make_cluster: MakeCluster, tmp_path: Path) -> None:
+def test_a_cluster_run_continues_in_local_mode_at_another_path(make_cluster: MakeCluster, tmp_path: Path) -> None:
     expected = local(tmp_path)
     moved = tmp_path / "moved"
     with make_cluster(services=SERVICES, overrides=[override(tmp_path, SLOWLY)]) as cluster:

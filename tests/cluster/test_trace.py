@@ -14,7 +14,7 @@ from tests.integration.test_query_run import FINANCE
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 
-def test_the_finance_queries_on_two_workers_are_those_of_local_mode(
+def test_finance_queries_on_two_workers_equal_local_mode(
     make_cluster: MakeCluster, report: Report, tmp_path: Path
 ) -> None:
     expected = local(tmp_path)

@@ -66,7 +66,7 @@ def streams(draw: st.DrawFn, relations: tuple[Relation, ...]) -> Stream:
     return Stream((*versions, (gone,)))
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [*range(3), *(pytest.param(part, marks=pytest.mark.slow) for part in range(3, PARTS))])
 @settings(max_examples=3, deadline=None, phases=PHASES)
 @given(data=st.data())
 def test_many_views_of_one_program(part: int, data: st.DataObject) -> None:

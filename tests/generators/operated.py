@@ -63,7 +63,7 @@ class Playing:
     def seek(self, position: int) -> None:
         """Skip forward."""
         if position <= self.position:
-            raise OperationError(f"expected a record behind {self.position}, was {position}")
+            raise OperationError(f"expected a record after {self.position}, was {position}")
         self.position = position
 
     def seek_time(self, time_ns: int) -> None:

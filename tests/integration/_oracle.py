@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
 from deltabook.wire.text import FeedMessage
+from queries import QUERIES_DIR
 
-__all__ = ["Replayed"]
+__all__ = ["TRACE", "Replayed"]
+
+TRACE: Final = Path(os.environ.get("DELTABOOK_TRACE") or QUERIES_DIR / "trace-5000.csv")
+"""A trace in DBToaster's format: the one that is shipped, unless ``DELTABOOK_TRACE`` names another."""
 
 _BOOK = "t BIGINT, id BIGINT, broker_id BIGINT, volume BIGINT, price BIGINT, symbol VARCHAR"
 _TRADES = (

@@ -153,9 +153,7 @@ def check(told: list[Response], figures: dict[str, int], directory: Path) -> Non
 
 
 @pytest.mark.parametrize(("policy", "fsync"), [("cancel", "behind"), ("adopt", "behind"), ("adopt", "before")])
-def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(
-    tmp_path: Path, policy: str, fsync: str
-) -> None:
+def test_repeated_kills_of_an_engine_lose_and_double_nothing(tmp_path: Path, policy: str, fsync: str) -> None:
     policies = ["--on-restart", policy, "--order-fsync", fsync]
     with FakeResults() as results, exchange(tmp_path) as market:
         port = market.ready().ports["text"]
@@ -203,7 +201,7 @@ def declare_void(admin_port: int, *matches: int) -> None:
         assert done.exit_code == 0, done.output
 
 
-def test_a_void_trade_is_reversed_once_whenever_the_engine_is_killed(tmp_path: Path) -> None:
+def test_a_void_trade_is_reversed_once_over_kills(tmp_path: Path) -> None:
     """Declared while it is dead, just before it is killed, and again."""
     with FakeResults() as results, exchange(tmp_path, 0, "--admin-port", "0") as market:
         ports = market.ready().ports

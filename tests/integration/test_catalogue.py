@@ -24,7 +24,7 @@ from tests.generators.programs import normal
 from tests.integration._oracle import Replayed
 from tests.integration._processes import DEADLINE_S, Results, Running, await_end_of_java, exchange, feed, runtime
 
-pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1800)]
 
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "11"))
 SHIPPED = ("book_depth", "vwap_book", "imbalance", "broker_volume", "best_quote")
@@ -155,6 +155,7 @@ def check(directory: Path, wanted: int) -> dict[str, Counter[Any]]:
     return found
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_views_come_and_go_under_load_and_survive_a_kill(tmp_path: Path, count: int) -> None:
     held = tmp_path / "runtime"
@@ -193,13 +194,12 @@ def test_views_come_and_go_under_load_and_survive_a_kill(tmp_path: Path, count: 
     assert list((held / "snapshots").glob("*.snapshot")), "views were filled from snapshots"
 
 
-def test_what_cannot_be_done_is_refused_in_a_line_and_changes_nothing(tmp_path: Path) -> None:
+def test_impossible_changes_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    """In the express lane: both lanes have one catalogue, and Spark takes long to start."""
+    options = ["--express", str(query_path("imbalance")), "--no-spark", "--most-views", "2"]
     with exchange(tmp_path / "exchange", "--agents", "none") as market:
         port = market.ready().ports["text"]
-        with (
-            runtime(tmp_path / "runtime", port, [query_path("imbalance")], "--most-views", "2") as engine,
-            telling(engine),
-        ):
+        with runtime(tmp_path / "runtime", port, [], *options) as engine, telling(engine):
             control, results = Control(engine), Results(engine)
             for body, expected, message in (
                 ({"views": [{"name": "v", "sql": "SELECT pric FROM bids"}]}, 422, "1:8: unknown column 'pric'"),

@@ -22,7 +22,7 @@ for _ in range(2):
 
 
 @pytest.mark.slow
-def test_an_archive_is_made_once_and_takes_the_place_of_older_ones(tmp_path: Path) -> None:
+def test_an_archive_is_made_once_and_replaces_older_archives(tmp_path: Path) -> None:
     older = archive_path(find_java(os.environ), tmp_path)
     older.with_name(f"{older.name.rsplit('-', 1)[0]}-before.jsa").touch()
     (tmp_path / "spark-of-another-java.jsa").touch()

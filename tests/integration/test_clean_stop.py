@@ -42,17 +42,20 @@ def inspected(directory: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spark
-def test_log_and_spark_end_at_one_epoch_and_agree(tmp_path: Path) -> None:
-    """Also behind a kill; the views of both lanes are compared at every version of Spark."""
+@pytest.mark.parametrize("kills", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_log_and_spark_end_at_one_epoch_and_agree(tmp_path: Path, kills: int) -> None:
+    """Also after a kill; the views of both lanes are compared at every version of Spark."""
     held = tmp_path / "run"
     with exchange(tmp_path / "exchange", "--rate", "300", "--start-on", "1") as market:
         port = market.ready().ports["text"]
-        with started(held, port, "--views", paths(SLOW), "--express", paths(FAST)) as engine:
-            engine.wait_for("lane_comparisons", 6)
-            engine.kill()
-        await_end_of_java(held)
-        with started(held, port) as engine:
-            figures = engine.wait_for("lane_comparisons", 20)
+        views = ["--views", paths(SLOW), "--express", paths(FAST)]
+        for _ in range(kills):
+            with started(held, port, *views) as engine:
+                engine.wait_for("lane_comparisons", 6)
+                engine.kill()
+            await_end_of_java(held)
+        with started(held, port, *views) as engine:
+            figures = engine.wait_for("lane_comparisons", 10)
             assert (figures["lanes_differ"], figures["lane_differences"]) == (0, 0)
             records = {view["name"]: view["record"] for view in Results(engine).get("views")}
             assert {name: record and record["comparison"] for name, record in records.items()} == {

@@ -81,7 +81,7 @@ def numbers(lines: list[bytes]) -> list[int]:
     return [int(line.split(b",", 1)[0]) for line in lines]
 
 
-def test_a_listener_that_follows_through_a_kill_has_the_same_feed_as_one_that_came_later(tmp_path: Path) -> None:
+def test_listeners_over_a_kill_and_after_it_have_the_same_feed(tmp_path: Path) -> None:
     got: list[bytes] = []
     port = 0
     session = ""
@@ -106,7 +106,7 @@ def test_a_listener_that_follows_through_a_kill_has_the_same_feed_as_one_that_ca
     assert times == sorted(times)
 
 
-def test_a_client_that_sends_everything_again_after_a_kill_has_traded_once(tmp_path: Path) -> None:
+def test_a_client_that_resends_after_a_kill_has_traded_once(tmp_path: Path) -> None:
     requests = [
         f"{n},0,0,7,{'B' if n % 2 else 'S'},{n % 9 + 1},{100 + n % 3},ACME" for n in range(1, 2001)
     ]  # fmt: skip

@@ -171,7 +171,7 @@ SEEDS = range(4, 12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_every_kind_of_order_through_auctions_halts_and_recordings(tmp_path: Path, seed: int) -> None:
+def test_of_all_orders_through_auctions_halts_and_recordings(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     feeds, _ = session(chance, 3_000)
     lines = text_relations(tmp_path / "text", feeds, chance)

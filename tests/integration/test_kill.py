@@ -116,8 +116,10 @@ def capture_replay() -> list[str]:
     return ["--replay", str(capture), "--format", "bitstamp", "--replay-mode", "as-orders", "--symbol", "BTCUSD"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_runtime_killed_in_its_start_and_in_the_flow(tmp_path: Path) -> None:
+    """`test_catalogue` kills it in the flow, and is not slow."""
     tell(f"DELTABOOK_TEST_SEED={SEED}")
     options = ["--epoch-messages", "20", *SMALL]
     torment(tmp_path, trace_replay(), 2, random.Random(SEED), options, spark=VIEWS[:2], express=VIEWS[2:])

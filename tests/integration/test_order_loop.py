@@ -23,14 +23,14 @@ from tests.integration._processes import Figures, Results, feed
 from tests.integration.test_algo_recovery import live
 from tests.integration.test_runtime_recovery import check_epochs
 
-pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "9"))
 
 
-@pytest.fixture(scope="module")
-def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
-    running = Loop(tmp_path_factory.mktemp("loop"))
+@pytest.fixture(scope="module", params=["express", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
+def loop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+    running = Loop(tmp_path_factory.mktemp("loop"), spark=request.param == "spark")
     try:
         running.begin()
         yield running
@@ -87,7 +87,7 @@ def test_an_exchange_that_is_killed_leaves_no_hole_in_the_feed(loop: Loop) -> No
 
 
 @pytest.mark.slow
-def test_strategies_leave_the_market_while_a_killed_runtime_starts_again(loop: Loop) -> None:
+def test_strategies_leave_the_market_while_the_runtime_restarts(loop: Loop) -> None:
     with loop.start_strategies() as strategies:
         wait_until_trading(strategies, is_trading(20, strategies.figures()))
         loop.kill_runtime()

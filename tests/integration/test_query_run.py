@@ -21,9 +21,9 @@ from deltabook.cli import main
 from queries import QUERIES_DIR, query_path
 from tests.generators.books import Books, Order, replay
 from tests.generators.traces import trace
+from tests.integration._oracle import TRACE
 
 ROOT = Path(__file__).parents[2]
-REAL_TRACE = ROOT.parent / "shared" / "data" / "trace-5000.csv"
 FINANCE = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
 
 ORACLE = {
@@ -107,30 +107,31 @@ def write_trace(directory: Path, lines: Sequence[str]) -> None:
     (directory / "trace-5000.csv").write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("seed", "count", "every", "mode"),
-    [(1, 400, 100, "sql"), pytest.param(2, 300, 0, "dbtoaster", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("seed", "count", "every", "mode"), [(1, 400, 100, "sql"), (2, 300, 0, "dbtoaster")])
 def test_the_finance_queries_on_a_made_trace(
     tmp_path: Path, seed: int, count: int, every: int, mode: Literal["sql", "dbtoaster"]
 ) -> None:
+    """`test_lanes` compares them in both lanes, and is not slow."""
     lines = trace(seed, count)
     write_trace(tmp_path, lines)
     # The schema names its file; a file of that name in --data-dir comes before any other.
     check_run(lines, tmp_path, every, mode)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("every", [1000, pytest.param(100, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("path", [path for path in [REAL_TRACE] if path.is_file()])
-def test_the_finance_queries_on_the_real_trace(path: Path, every: int) -> None:
-    books = check_run(path.read_text().splitlines(), path.parent, every, "sql")
-    assert {name: len(orders) for name, orders in books.items()} == {"bids": 1119, "asks": 1751}
+@pytest.mark.parametrize("every", [1000, 100])
+def test_the_finance_queries_on_a_whole_trace(tmp_path: Path, every: int) -> None:
+    lines = TRACE.read_text().splitlines()
+    write_trace(tmp_path, lines)
+    books = check_run(lines, tmp_path, every, "sql")
+    assert all(books.values())
 
 
 CSV_SCRIPT = """
@@ -142,14 +143,20 @@ WHERE o.broker = b.id GROUP BY b.name;
 """
 
 
-@pytest.mark.spark
+EITHER_LANE = pytest.mark.parametrize(
+    "lane", ["express", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
+"""Spark takes long to start: the finance queries run on it, what comes before the lanes in one of them."""
+
+
+@EITHER_LANE
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_a_stream_with_deletions_and_decimals_joined_with_a_table_and_malformed_lines(tmp_path: Path) -> None:
+def test_deletions_decimals_a_table_join_and_malformed_lines(tmp_path: Path, lane: str) -> None:
     (tmp_path / "brokers.csv").write_text("1,ann\n2,bob\n")
     (tmp_path / "orders.csv").write_text("1|1|10|1.25\n1|2|3|0.10\n1|1|1\n1|1|4|2.00\n0|1|10|1.25\n1|7|1|1.00\n")
     (tmp_path / "j.sql").write_text(CSV_SCRIPT)
-    done = query_run(tmp_path / "j.sql", "--json", "--dir", tmp_path / "run")
+    done = query_run(tmp_path / "j.sql", "--json", "--lane", lane, "--dir", tmp_path / "run")
     (rows,) = results(done).values()
     assert rows == Counter([("ann", Decimal("8.00"), 1), ("bob", Decimal("0.30"), 1)])
     assert "7 messages" in done.stderr
@@ -158,10 +165,10 @@ def test_a_stream_with_deletions_and_decimals_joined_with_a_table_and_malformed_
     assert letter["data"] == "1|1|1"
 
 
-@pytest.mark.spark
+@EITHER_LANE
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_what_no_view_reads_changes_no_result(tmp_path: Path) -> None:
+def test_what_no_view_reads_changes_no_result(tmp_path: Path, lane: str) -> None:
     """The same compressed file as two streams, of one of which every column is read; what became NULL is said."""
     lines = [{"a": n % 3, "x": {"b": n if n % 10 else "none"}, "note": f"n{n}"} for n in range(50)]
     (tmp_path / "r.json.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
@@ -172,7 +179,7 @@ def test_what_no_view_reads_changes_no_result(tmp_path: Path) -> None:
         f"CREATE VIEW few AS {sums.format('part')};\nCREATE VIEW all_of AS {sums.format('whole')};\n"
         "CREATE VIEW counted AS SELECT COUNT(*) AS n FROM part;\nSELECT a, b, note FROM whole;\n"
     )
-    done = query_run(tmp_path / "q.sql", "--json")
+    done = query_run(tmp_path / "q.sql", "--json", "--lane", lane)
     found = {name: rows for (name, _), rows in results(done).items()}
     assert found["few"] == found["all_of"]
     assert found["few"] == Counter(

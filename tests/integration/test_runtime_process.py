@@ -32,7 +32,7 @@ def test_results_are_served_on_the_port_that_was_asked_for(tmp_path: Path) -> No
         engine.finish()
 
 
-def test_a_second_runtime_is_told_which_process_has_the_directory(tmp_path: Path) -> None:
+def test_a_second_runtime_is_refused_with_the_owners_process(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     with express(directory) as engine:
         engine.ready()

@@ -127,7 +127,7 @@ def kill_while_it_reads(engine: Running, market: Running, chance: random.Random)
 
 
 @pytest.mark.slow
-def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_a_runtime_killed_in_mid_replay_misses_nothing(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     lines = paced_trace(trace(SEED, MESSAGES))
     oracle = Replayed().trace(lines, "TRACE")
@@ -183,7 +183,7 @@ def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_runtime_on_itch_loses_and_repeats_nothing_whoever_is_killed(tmp_path: Path) -> None:
+def test_a_runtime_on_itch_misses_nothing_over_any_kill(tmp_path: Path) -> None:
     """The runtime twice, and the exchange under a runtime that goes on: it logs in where its last epoch ended."""
     chance = random.Random(SEED)
     lines = paced_trace(trace(SEED, MESSAGES))

@@ -29,7 +29,7 @@ _ROLES = {
 @pytest.mark.process
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("role", _ROLES)
-def test_figures_are_said_on_when_the_clock_is_set_back_by_a_day(tmp_path: Path, role: str) -> None:
+def test_figures_continue_when_the_clock_is_set_back_by_a_day(tmp_path: Path, role: str) -> None:
     shift = tmp_path / "shift"
     shift.write_text("0")
     options = [option.format(place=tmp_path / role) for option in _ROLES[role]]

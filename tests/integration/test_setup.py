@@ -12,7 +12,7 @@ PACKAGES = ("compiler", "native", "plan", "spark", "views")
 SCRIPT = Path(__file__).parents[2] / "scripts" / "setup.sh"
 
 
-def test_an_environment_that_is_a_link_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_linked_environment_is_refused_and_left_alone(tmp_path: Path) -> None:
     """A new environment empties the directory first: through a link it would be another checkout's."""
     others, checkout = tmp_path / "others", tmp_path / "checkout"
     others.mkdir()

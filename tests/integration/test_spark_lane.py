@@ -154,7 +154,7 @@ def test_the_partition_of_a_shard_is_sparks(session: SparkSession) -> None:
     assert list(row) == [spark_partition(key, n) for key in keys for n in (1, 2, 7)]
 
 
-def test_one_epoch_a_batch_gives_every_version_and_a_restart_goes_on(run: Run) -> None:
+def test_one_epoch_a_batch_gives_every_version_over_a_restart(run: Run) -> None:
     run.seal_some(4)
     run.follow(most=1)
     assert run.check() == [(n, n + 1) for n in range(4)]
@@ -171,7 +171,7 @@ def forget_last_commit(run: Run) -> None:
     (commits / f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def test_a_batch_that_spark_did_not_commit_is_done_again_and_published_once(run: Run) -> None:
+def test_an_uncommitted_batch_is_repeated_and_published_once(run: Run) -> None:
     run.seal_some(3)
     run.follow(most=1)
     before = [path.stat().st_mtime_ns for path in sorted((run.directory / "results").iterdir())]
@@ -183,7 +183,7 @@ def test_a_batch_that_spark_did_not_commit_is_done_again_and_published_once(run:
     assert run.check() == [(n, n + 1) for n in range(5)]
 
 
-def test_a_subscriber_that_fails_ends_the_lane_and_the_next_goes_on(run: Run) -> None:
+def test_a_failing_subscriber_ends_the_lane_and_a_new_resumes(run: Run) -> None:
     run.seal_some(2)
 
     def fail(_: Published) -> None:
@@ -214,7 +214,7 @@ def test_a_view_that_fails_is_reported_and_the_others_go_on(run: Run) -> None:
     assert "126 bits" in run.failed["failed/cubes"]
 
 
-def test_a_run_goes_on_at_another_place_with_another_number_of_shards(run: Run) -> None:
+def test_a_run_resumes_elsewhere_with_another_shard_count(run: Run) -> None:
     """Views that have failed stay so. Spark may crash before it commits the first batch of the new checkpoint."""
     run.seal(((1, 5), 1))
     run.seal(((0, 2**43), 1))
@@ -232,7 +232,7 @@ def test_a_run_goes_on_at_another_place_with_another_number_of_shards(run: Run) 
     assert (run.directory / "checkpoint" / "begun.json").is_file()
 
 
-def test_a_local_spark_stands_back_behind_those_who_wait_for_the_feed(session: SparkSession) -> None:
+def test_a_local_spark_yields_to_waiting_feeds(session: SparkSession) -> None:
     process: Any = session.sparkContext._gateway
     priority = os.getpriority(os.PRIO_PROCESS, process.proc.pid)
     assert priority == min(19, os.getpriority(os.PRIO_PROCESS, 0) + SparkConfig().niceness)

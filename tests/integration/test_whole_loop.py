@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from queries import query_path
-from tests.generators.traces import trace
-from tests.integration._oracle import Replayed
+from tests.integration._oracle import TRACE, Replayed
 from tests.integration._processes import ITCH_BEGINNING, Results, exchange, runtime
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(400)]
 
-RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "trace-5000.csv"
 SHIPPED = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume")
 OWN = """\
 -- Of brokers that stand on both sides: at how many prices, and how large their largest order is.
@@ -26,19 +24,12 @@ GROUP BY b.broker_id;
 """
 
 
-def recorded_or_made_up() -> list[str]:
-    """The recorded trace where it lies beside the project; `test_runtime_recovery` always plays one that is made up."""
-    return RECORDED.read_text().splitlines() if RECORDED.is_file() else trace(seed=20_261, messages=3000)
-
-
 @pytest.mark.parametrize(
     ("feed", "beginning"), [("text", 0), pytest.param("itch", ITCH_BEGINNING, marks=pytest.mark.slow)]
 )
-def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(
-    tmp_path: Path, feed: str, beginning: int
-) -> None:
+def test_views_of_a_replayed_trace_equal_sql_on_a_plain_replay(tmp_path: Path, feed: str, beginning: int) -> None:
     """Whatever the runtime reads the market from; the trace is of the first day of 1970, from which both count time."""
-    lines = recorded_or_made_up()
+    lines = TRACE.read_text().splitlines()
     file = tmp_path / "trace.csv"
     file.write_text("\n".join(lines) + "\n")
     own = tmp_path / "both_sides.sql"

@@ -7,6 +7,7 @@ there. They must fail: an error while they are collected does not count, a hang 
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,8 @@ __all__ = ["ROOT", "run_breaks", "tree_copy"]
 ROOT = Path(__file__).resolve().parents[2]
 """The tree."""
 _COPIED = (
-    "algo_engine", "deltabook", "deploy", "exchange_server", "queries", "runtime", "scripts", "tests", "pyproject.toml",
+    "algo_engine", "deltabook", "deploy", "exchange_server", "queries", "runtime", "scripts", "tests", "conftest.py",
+    "pyproject.toml",
 )  # fmt: skip
 _FAILED = 1  # pytest: tests ran, and some failed
 _TEST_SECONDS, _RUN_SECONDS = 40, 170
@@ -62,8 +64,12 @@ def run_tests(tree: Path, tests: str, row: int) -> tuple[int, str]:
         sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={_TEST_SECONDS}",
         "-m", "not slow", tests, *(["-k", f"test_row_{row:02}_"] if row else []),
     ]  # fmt: skip
+    # A break of the same length in the same second would run the bytecode of the text before it.
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=tree, env=env, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return _FAILED, "no end in time"
     return done.returncode, "\n".join(done.stdout.splitlines()[-15:])

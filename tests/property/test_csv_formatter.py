@@ -133,6 +133,7 @@ TOKENS = st.one_of(
 
 
 @pytest.mark.parametrize("type_name", TYPES)
+@settings(max_examples=40)
 @given(token=TOKENS)
 def test_a_value_is_judged_without_its_neighbours(type_name: str, token: str) -> None:
     """Row 23: whether a text is a value does not depend on what else is bad in its block, nor does the value."""

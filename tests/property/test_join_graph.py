@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -17,13 +18,20 @@ MODES = ("sql", "dbtoaster")
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_joins_equal_their_sql(data: st.DataObject) -> None:
     run(data)
 
 
+@pytest.mark.slow
 @given(st.data())
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
+def test_more_joins_equal_their_sql(data: st.DataObject) -> None:
+    run(data)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
 def test_joins_equal_their_sql_where_room_is_short(data: st.DataObject) -> None:
     """Every stop of a kernel for want of room is taken."""
     with short_room():

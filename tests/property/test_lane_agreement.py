@@ -146,7 +146,7 @@ def test_a_broken_express_kernel_raises_the_alarm(tmp_path: Path, monkeypatch: p
     assert list(spark.agreement.differing()) == ["sums"], "found again, with what stands published"
 
 
-def test_a_view_that_comes_later_is_compared_from_its_first_rows(tmp_path: Path) -> None:
+def test_a_later_view_is_compared_from_its_first_rows(tmp_path: Path) -> None:
     """Its checksum begins at nothing in both lanes, whatever the relations held before."""
     lab = ExpressLab(tmp_path, BOOK, [SUMS])
     spark = SparkShards(lab, 2)

@@ -136,14 +136,22 @@ def check_refused_with_need(case: Case, reason: str | None) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data())
 def test_changes_add_up_to_what_the_sql_says(part: int, data: st.DataObject) -> None:
     check_stream(data, part, SMALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_many_changes_add_up_to_what_the_sql_says(part: int, data: st.DataObject) -> None:
+    check_stream(data, part, data.draw(st.sampled_from([SMALL, HUGE])))
+
+
+@pytest.mark.parametrize("part", range(4))
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_changes_add_up_near_the_edge_of_int64(part: int, data: st.DataObject) -> None:
     check_stream(data, part, HUGE)
@@ -212,7 +220,7 @@ def live_program() -> Program:
     return compile_program([s for name in LIVE for s in read_script(query_path(name)).selects], MARKET_RELATIONS)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 @pytest.mark.parametrize("shards", [1, 3])
 def test_the_live_views_equal_their_sql(seed: int, shards: int) -> None:
     """Orders and trades of two symbols come and go; every view that ships, at every version."""

@@ -92,7 +92,7 @@ def test_what_people_ask_is_answered(connection: duckdb.DuckDBPyConnection, sql:
     assert answered(checked(sql, connection).sql)
 
 
-def test_a_count_that_a_row_has_is_bounded_where_it_is_evaluated() -> None:
+def test_a_count_from_a_row_is_bounded_where_it_is_evaluated() -> None:
     assert answered("SELECT length(repeat('x', n)) AS n FROM range(1000, 1001) AS t(n)") == [{"n": 1000}]
     for call in ("repeat('x', n)", "lpad('x', n::INTEGER, 'y')", "rpad('x', n::INTEGER, 'y')", "('x').repeat(n)"):
         with pytest.raises(SqlError, match="expected a count of at most 1000 in"):

@@ -144,7 +144,7 @@ def test_macros_are_as_unstable_as_what_they_call() -> None:
         "SELECT * FROM COLUMNS_OF_PYTHON",
     ],
 )
-def test_the_database_of_views_is_closed_though_nothing_was_checked(secret: Path, statement: str) -> None:
+def test_the_database_of_views_is_closed_to_unchecked_sql(secret: Path, statement: str) -> None:
     """The second line of defence alone."""
     COLUMNS_OF_PYTHON = [1]  # noqa: F841 - what a replacement scan would find
     with database().cursor() as connection, pytest.raises(duckdb.Error):
@@ -192,7 +192,7 @@ def test_the_database_of_views_has_so_much_memory_and_no_disk() -> None:
 def test_calls_that_make_much_out_of_little_are_refused_at_once(call: str) -> None:
     begun_s = time.monotonic()
     for sql in (f"SELECT {call} AS x FROM bids", REEVALUATED.format(call=f"MAX({call})")):
-        with pytest.raises(SqlError, match=r"makes at most 100000|expected constants|behind a dot"):
+        with pytest.raises(SqlError, match=r"makes at most 100000|expected constants|after a dot"):
             compiled(sql)
     assert time.monotonic() - begun_s < 10  # they were evaluated while they were described: 20 to 100 s each
 
@@ -211,7 +211,7 @@ def test_patterns_cannot_backtrack() -> None:
     assert time.monotonic() - begun_s < 10
 
 
-def test_a_count_that_a_row_has_is_bounded_where_it_is_evaluated(tmp_path: Path) -> None:
+def test_a_count_from_a_row_is_bounded_where_it_is_evaluated(tmp_path: Path) -> None:
     select = NamedSelect(
         "v", "SELECT symbol, repeat('x', price) AS x FROM bids ORDER BY symbol LIMIT 9", lane="express"
     )

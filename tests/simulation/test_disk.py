@@ -46,7 +46,7 @@ def test_a_name_that_was_not_synced_may_be_gone_or_the_old_one() -> None:
     assert set(seen) == {("a",), ("b",), ("a", "c"), ("b", "c")}
 
 
-def test_bytes_that_were_not_synced_are_whole_torn_rotten_or_gone() -> None:
+def test_unsynced_bytes_are_whole_torn_rotten_or_gone() -> None:
     seen: set[str] = set()
     for seed in range(300):
         platter, faults, disk = disks(seed)

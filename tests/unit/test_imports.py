@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -53,8 +54,10 @@ def modules() -> list[tuple[str, Path]]:
     return [(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path) for path in paths]
 
 
-def imported(name: str, path: Path) -> Iterator[str]:
+@cache
+def imported(name: str, path: Path) -> tuple[str, ...]:
     """Every module of ours that the module imports, wherever the import stands."""
+    targets: list[str] = []
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -65,7 +68,8 @@ def imported(name: str, path: Path) -> Iterator[str]:
             found = [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
-        yield from (each for each in found if each.split(".")[0] in PACKAGES)
+        targets += [each for each in found if each.split(".")[0] in PACKAGES]
+    return tuple(targets)
 
 
 def import_graph() -> dict[str, set[str]]:
@@ -186,7 +190,7 @@ def test_circles_are_found(graph: Mapping[str, set[str]], expected: list[list[st
     assert circles(graph) == expected
 
 
-def test_finding_a_java_needs_the_words_of_an_installation_alone() -> None:
+def test_finding_a_java_imports_the_installation_terms_alone() -> None:
     """Set-up runs it before anything else of the project."""
     path = ROOT / "runtime" / "spark" / "java.py"
     words = "deltabook.wire.advice"

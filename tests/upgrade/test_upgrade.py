@@ -39,13 +39,13 @@ def said(directory: Path) -> list[FeedMessage]:
     return [parse_feed_message(line) for line in (directory / "exchange" / "feed.lines").read_bytes().splitlines()]
 
 
-def test_a_journal_of_an_earlier_exchange_gives_the_same_market_and_the_same_words(runs: tuple[Path, Held]) -> None:
+def test_a_journal_of_an_earlier_exchange_gives_the_same_market(runs: tuple[Path, Held]) -> None:
     directory, held = runs
     found = verify(directory / "exchange", all_outputs)
     assert (found.inputs, found.state_hash, found.problems) == (held.requests, held.state_hash, ())
 
 
-def test_epochs_and_results_of_an_earlier_runtime_hold_what_the_feed_said(runs: tuple[Path, Held]) -> None:
+def test_epochs_and_results_of_an_earlier_runtime_are_read(runs: tuple[Path, Held]) -> None:
     directory, held = runs
     place = directory / "runtime"
     writer = EpochWriter(place, lambda: 0, lambda footer: None)
@@ -88,7 +88,7 @@ def test_whoever_looks_is_told_what_is_there(runs: tuple[Path, Held]) -> None:
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_processes_go_on_where_those_of_an_earlier_version_ended(runs: tuple[Path, Held]) -> None:
+def test_processes_resume_after_those_of_an_earlier_version(runs: tuple[Path, Held]) -> None:
     directory, held = runs
     flow = ["--itch-port", "0", "--instruments", "ACME,BETA", "--seed", "5", "--rate", "200"]
     with exchange(directory / "exchange", *flow) as market:

@@ -113,7 +113,7 @@ def _bound(spec: exp.WindowSpec, name: str, outward: str) -> int | None:
         return 0
     if value == "UNBOUNDED":
         if side != outward:
-            raise NotIncremental("a frame that begins behind the last row or ends before the first one")
+            raise NotIncremental("a frame that begins after the last row or ends before the first one")
         return None
     rows = _whole_number(value, "a frame of a number of rows that is not a constant")
     return rows if side == outward else -rows

@@ -132,7 +132,7 @@ class EpochDeadLetters:
             self._disk.sync_directory(self._path.parent)
             kept = f"; what is there is kept as {aside}"
         self.mark = LettersMark()
-        self._log.error("{why}: a new file is begun{kept}", why=why, kept=kept)
+        self._log.error("{why}: a new file is started{kept}", why=why, kept=kept)
 
     def _cut_off(self) -> None:
         """Cut the file off at the mark: no epoch has committed what comes after it."""

@@ -50,7 +50,7 @@ def barrier_places(plan: Plan) -> BarrierPlaces:
         raise PlanError(f"expected a source in plan {plan.query_id}, was none")
     for node in sources:
         if not node.successors:
-            raise PlanError(f"expected a pipeline behind source {node.name} of plan {plan.query_id}, was none")
+            raise PlanError(f"expected a pipeline after source {node.name} of plan {plan.query_id}, was none")
         if fewest[node.index] != most[node.index]:
             raise PlanError(
                 f"expected all ways from source {node.name} of plan {plan.query_id} through as many cut points, "

@@ -204,7 +204,7 @@ class RunningContext(Context):
     def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
         """See `Context`."""
         if self._call is None or self._call.kind == START:
-            raise EngineError(f"expected node {self.name} to emit within a call behind start, was outside of one")
+            raise EngineError(f"expected node {self.name} to emit within a call after start, was outside of a call")
         if successor is not None and not 0 <= successor < self.successors:
             last = self.successors - 1
             raise EngineError(f"expected a successor from 0 to {last} of node {self.name}, was {successor}")

@@ -386,7 +386,7 @@ class DerivedStreams:
         name = running.stream.name
         running.failure, running.query = reason, None
         self._fresh_failures[name] = reason
-        self._log.error("stream {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
+        self._log.error("stream {name} has failed, the feed continues without it: {reason}", name=name, reason=reason)
 
     def _keep(self, state: _Kept) -> None:
         """Save this with the epoch that closes, and delete what failed queries have saved."""

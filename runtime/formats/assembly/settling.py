@@ -56,7 +56,7 @@ class Settling:
         """Raise `SequenceGapError` if a run is pending at the end of a stream."""
         if self._waiting:
             raise SequenceGapError(
-                f"expected every buffer at the end of the stream, was without the one before {min(self._waiting)}"
+                f"expected every buffer at the end of the stream, was without the buffer before {min(self._waiting)}"
             )
 
     def held_bytes(self) -> int:

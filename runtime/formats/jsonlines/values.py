@@ -188,7 +188,7 @@ def _decimal_reason(precision: int, scale: int, token: bytes) -> str:
         return "no decimal"
     zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
     if any(digits) and -exponent - zeros > scale:
-        return f"more than {scale} digits behind the point"
+        return f"more than {scale} digits after the point"
     return "out of range" if len(digits) + exponent > precision - scale else ""
 
 

@@ -30,7 +30,7 @@ __all__ = ["Asker"]
 _GRACE_S: Final = 0.5
 """Time that a cancelled question has to end before its process is killed."""
 _BATCH_ROWS: Final = 16 * 1024
-_GONE: Final = "nobody waits for the answer any more"
+_GONE: Final = "no client waits for the answer any more"
 
 
 class Asker:

@@ -110,7 +110,7 @@ class ViewsAtEpochs:
             cancel.check()
             past = self._history.read(view, published.since, at, published.epoch)
             if past.gone:
-                raise GoneError(f"view {view.name} cannot be had at epoch {epoch}: {past.gone}")
+                raise GoneError(f"view {view.name} is not available at epoch {epoch}: {past.gone}")
             if past.rows is not None:
                 place = past.rows.num_columns - 1
                 tables.append(past.rows.set_column(place, past.rows.field(place), pc.negate(past.rows.column(place))))

@@ -79,10 +79,10 @@ class Lags:
 
     def stages(self) -> Iterator[tuple[str, str, Durations]]:
         """Yield the stages of the express lane: name, description, and durations."""
-        yield "express", "From a buffer's arrival until the express lane's version with it.", self.express
-        yield "applied", "From a buffer's arrival until all messages of its version are applied.", self.applied
-        yield "step", "From there until the views of the express lane have taken them in.", self.step
-        yield "publish", "From there until the version is handed to the connections of subscribers.", self.publish
+        yield "express", "Time from a buffer's arrival to the express lane's version with it.", self.express
+        yield "applied", "Time from a buffer's arrival until all messages of its version are applied.", self.applied
+        yield "step", "Time from then until the views of the express lane contain these messages.", self.step
+        yield "publish", "Time from then until the version is handed to the connections of subscribers.", self.publish
 
     def lost(self) -> None:
         """Discard the marks after a lost connection: bytes that were not applied arrive again."""

@@ -56,7 +56,7 @@ class Watch:
         if hub.held_lanes != frozenset(stale):
             if stale:
                 lanes = " and ".join(stale)
-                self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)
+                self._log.warn("views of {lanes} are stale and are not published until they are fresh", lanes=lanes)
             else:
                 self._log.info("views are fresh again")
             hub.hold(stale)
@@ -82,7 +82,7 @@ class Watch:
             )
         else:
             self._inputs.pause(False)
-            self._log.info("the feed goes on: {used} MB of {limit}", used=used_megabytes, limit=limit)
+            self._log.info("the feed is resumed: {used} MB of {limit}", used=used_megabytes, limit=limit)
 
 
 class SignOfLife:

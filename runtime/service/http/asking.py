@@ -38,7 +38,7 @@ class AskRoutes:
             Route("POST", ASK_PATH, "ask", "Answer a SELECT over relations and views, as they are at one epoch.",
                   (Answer(200, "the rows, and the epoch that they are of", Answered, (JSON, ARROW)),
                    Answer(409, "no such epoch yet, or a view that has failed"),
-                   Answer(410, "the epoch cannot be had any more"),
+                   Answer(410, "the epoch is not available any more"),
                    Answer(413, "the question needs more rows, bytes, memory or time than it may"),
                    Answer(422, "SQL that is not understood or not allowed: where and why"),
                    Answer(503, "there are too many questions at a time, or a view waits for the start of Spark")),

@@ -97,7 +97,7 @@ class ChangeRoutes:
                       Parameter("views", str, "names of views, with commas between them"),
                       Parameter("by", by, "versions as they come, or committed epochs, each exactly once", "version"),
                       Parameter("from", str, "by=epoch: the newest EPOCH that is known, or VIEW:EPOCH,…", ""),
-                      Parameter("run", str, "by=epoch: whose epochs these are, as the header deltabook-run said", ""),
+                      Parameter("run", str, "by=epoch: the run of these epochs, from the header deltabook-run", ""),
                   ),
                   endless=True),
         ]  # fmt: skip

@@ -29,7 +29,7 @@ _CURSOR: Final = Parameter("cursor", str, "id of a cursor")
 _PAGE: Final = Parameter(
     "page",
     Annotated[int, Meta(ge=0, le=2**53)] | Literal["next"],
-    "number of the page, from 0; next: the one behind the page that was asked for last",
+    "number of the page, from 0; next: the page after the last requested page",
     "next",
 )
 

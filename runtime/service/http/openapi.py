@@ -101,7 +101,7 @@ def _answers(route: Route, limits: SiteLimits) -> list[Answer]:
     by_status[405] = Answer(405, "the path has other methods: `Allow`")
     by_status[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
     if route.media:
-        by_status[406] = Answer(406, "none of the content types that are wanted")
+        by_status[406] = Answer(406, "no acceptable content type")
     if route.body is not None:
         by_status[413] = Answer(413, f"the body is longer than {limits.body_bytes} bytes")
         by_status[415] = Answer(415, f"the body is not {JSON}")

@@ -44,7 +44,7 @@ class ReaderRoutes:
     def routes(self) -> list[Route]:
         """Return the routes."""
         refused = Answer(409, "the change does not fit what there is: why")
-        wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until its rows are gone", TIMEOUT_SECONDS)
+        wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until its rows are removed", TIMEOUT_SECONDS)
         rows = Parameter(
             "rows", Literal["leave", "stay"], "whether the reader's rows leave its relations with it", "leave"
         )
@@ -56,7 +56,7 @@ class ReaderRoutes:
                   body=NewReader, example=_EXAMPLE,
                   leads_to={"drop_reader": ("reader", "/reader/name")}),
             Route("DELETE", "/v1/readers/{reader}", "drop_reader", "Read it no more.",
-                  (Answer(200, "it is gone", ChangedReader, (JSON,)),
+                  (Answer(200, "the reader is removed", ChangedReader, (JSON,)),
                    Answer(202, "the time is over; it will go", ChangedReader, (JSON,)),
                    Answer(404, "there is no such reader, or no such path"), refused),
                   self._drop, parameters=(wait, rows), values=(Parameter("reader", str, "name of a reader"),)),

@@ -40,4 +40,4 @@ class StreamRoutes:
             )
         except NotUpgradedError as error:
             headers = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
-            raise Refusal(426, f"expected a request for a WebSocket, was another one: {error}", headers) from None
+            raise Refusal(426, f"expected a request for a WebSocket, was another request: {error}", headers) from None

@@ -215,7 +215,7 @@ class Upstreams:
 
         def failed(failure: Failure) -> None:
             self._log.error(
-                "upstream {name} is not told how far it is read, and keeps what it would retire: {reason}",
+                "upstream {name} cannot be given the position of its reader, and retains more than it needs: {reason}",
                 name=known.config.name, reason=failure.getErrorMessage(),
             )  # fmt: skip
 

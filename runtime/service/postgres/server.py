@@ -204,13 +204,13 @@ class _Connection(Protocol):
     def _requested(self, code: int) -> None:
         self._requests += 1
         if self._requests > _MOST_REQUESTS or self._is_encrypted:
-            raise UnreadableMessageError("expected who it is, was one more request for encryption")
+            raise UnreadableMessageError("expected a start-up message, was a second request for encryption")
         transport: Any = self.transport
         if code == messages.GSS_REQUEST or self._factory.tls is None:
             transport.write(b"N")
             return
         if len(self._startup):  # unencrypted bytes, which an attacker could have injected
-            raise UnreadableMessageError("expected nothing behind a request for TLS before it is answered, was more")
+            raise UnreadableMessageError("expected no bytes after a request for TLS before its answer, was more")
         transport.write(b"S")
         self._is_encrypted = True
         transport.startTLS(self._factory.tls)
@@ -379,7 +379,7 @@ class _Connection(Protocol):
         """See `Outlet`."""
         if self._is_closed:
             failed: Deferred[None] = Deferred()
-            failed.errback(FatalError("08006", "the connection is gone"))
+            failed.errback(FatalError("08006", "the connection is closed"))
             return failed
         if not self._is_full:
             return succeed(None)
@@ -436,7 +436,7 @@ class _Connection(Protocol):
 
     def _too_late(self) -> None:
         self._timer = None
-        self._fatal(FatalError("57P05", f"expected a client that says who it is within {self._limits.request_s:g} s"))
+        self._fatal(FatalError("57P05", f"expected a start-up message within {self._limits.request_s:g} s"))
 
     def _abort(self) -> None:
         self._timer = None

@@ -82,7 +82,7 @@ class Session:
 
     def lost(self) -> None:
         """Cancel the statement and free everything: the connection is lost."""
-        self.cancel("the client is gone")
+        self.cancel("the client has disconnected")
         self._portals.clear(keeps_held_cursors=False)
         self._prepared.deallocate(None)
 

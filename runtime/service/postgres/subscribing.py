@@ -112,7 +112,7 @@ class CopyingListener(Listener):
         if header.kind == "error":
             self.ended.errback(PostgresError("55000", f"view {header.view} ends: {header.reason}"))
         elif header.kind == "snapshot" and self._is_begun:
-            reason = header.reason or f"the view was filled anew at epoch {header.to_epoch}"
+            reason = header.reason or f"the view was refilled at epoch {header.to_epoch}"
             self.ended.errback(
                 PostgresError("55000", reason, hint="SUBSCRIBE without AS OF begins with the rows that there are.")
             )

@@ -192,7 +192,7 @@ def _typed(text: str, kind: PgType | None) -> str:
 
 def _hexadecimal(text: str) -> str:
     if not re.fullmatch(r"([0-9a-fA-F]{2})*", text):
-        raise PostgresError("22P02", "expected bytes as hexadecimal digits behind \\x, was something else")
+        raise PostgresError("22P02", "expected bytes as hexadecimal digits after \\x, was something else")
     return text
 
 

@@ -136,7 +136,7 @@ class ReaderService:
 
     def failed(self, number: int, reason: str) -> None:
         """Log that an origin has failed; the others continue."""
-        self._log.error("{name} has failed, others go on: {reason}", name=self._called(number), reason=reason)
+        self._log.error("{name} has failed, others continue: {reason}", name=self._called(number), reason=reason)
 
     def _called(self, number: int) -> str:
         names = [f"reader {name}" for name, (origin, _) in self._origins.items() if origin.origin_id == number]

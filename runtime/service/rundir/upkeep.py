@@ -229,7 +229,7 @@ class Upkeep:
             os.truncate(output, 0)  # its writers append
         self._is_retiring_due, self._has_retired = False, True
         if freed:
-            self._log.debug("{bytes} bytes behind epoch {passed} are free again", bytes=freed, passed=passed)
+            self._log.debug("{bytes} bytes after epoch {passed} are free again", bytes=freed, passed=passed)
 
     def _measure(self) -> None:
         self._used = used_bytes(self._directory)

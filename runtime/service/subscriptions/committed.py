@@ -277,7 +277,7 @@ class CommittedViews:
             return epochs.in_thread(lambda: epochs.history.read(state.view, state.since, begin, end))
 
         def failed(failure: Failure) -> None:
-            self._log.failure("reading epochs behind {epoch} of view {view}", failure, epoch=begin, view=name)
+            self._log.failure("reading epochs after {epoch} of view {view}", failure, epoch=begin, view=name)
             done(Past(begin, gone=f"epochs behind {begin} cannot be read"))
 
         reading: Deferred[Past] = self._read_lock.run(read)
@@ -312,7 +312,7 @@ class CommittedViews:
             self._send(state, self._message(state, "error", None, failed))
         elif is_anew:
             for subscription in tuple(state.followers):
-                subscription.begin_again(state.view.name, f"the view was filled anew at epoch {self._epoch(state)}")
+                subscription.begin_again(state.view.name, f"the view was refilled at epoch {self._epoch(state)}")
                 self._beginning[subscription] = None
         elif rows is not None and rows.num_rows:
             self._send(state, self._message(state, "changes", rows))

@@ -63,7 +63,7 @@ class History:
             except _Gone as gone:
                 return Past(begin, gone=str(gone))
             except (EpochLogError, OSError) as error:  # retired meanwhile, or torn
-                return Past(begin, gone=f"epochs behind {begin} cannot be read: {error}")
+                return Past(begin, gone=f"epochs after {begin} cannot be read: {error}")
 
     def _epochs(self, view: View, begin: int, end: int) -> Iterator[Segment]:
         """Yield the epochs after ``begin``; in each of them the view is the same, or does not exist yet."""
@@ -77,10 +77,12 @@ class History:
                 before = before or self._program(epoch - 1)
                 # A view that did not exist before has all its changes in the epochs from here on.
                 if _identity(before, view.name) not in {None, _identity(program, view.name)}:
-                    raise _Gone(f"view {view.name} of epoch {begin} ended with epoch {epoch - 1}, this is another one")
+                    raise _Gone(
+                        f"view {view.name} of epoch {begin} ended with epoch {epoch - 1}, another view has its name"
+                    )
                 before = program
             if f"{ANEW}{view.name}" in segment.footer.attributes:
-                raise _Gone(f"view {view.name} was filled anew at epoch {epoch}")
+                raise _Gone(f"view {view.name} was refilled at epoch {epoch}")
             yield segment
 
     def _program(self, epoch: int) -> Program:

@@ -204,7 +204,7 @@ class Page:
 
     def _objection(self, request: Subscribe, names: list[str], known: dict[str, View]) -> str:
         if len(self._followed) >= MOST_SUBSCRIPTIONS:
-            return f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was another one"
+            return f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was one more"
         if unknown := [name for name in names if name not in known]:
             return f"expected names out of {', '.join(sorted(known)) or 'none'}, was {unknown[0][:80]!r}"
         if request.by == "version" and (request.from_epoch is not None or request.run):
@@ -224,7 +224,7 @@ class Page:
         followed.update(is_full=self.is_full)
 
     def _unknown(self, name: str) -> None:
-        self.tell(Failed(f"expected a subscription that was begun, was {name!r}", name))
+        self.tell(Failed(f"expected an id of a subscription, was {name!r}", name))
 
     def _forget(self, name: str) -> None:
         followed = self._followed.pop(name, None)

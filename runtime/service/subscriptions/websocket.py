@@ -164,7 +164,7 @@ class WebSocket:
         """Send a ping, or disconnect a peer that has been silent for too long; runs periodically."""
         silent_s = self._clock.seconds() - self._received_s
         if silent_s >= _SILENCE_S:
-            self.close(GOING_AWAY, "nothing was heard for too long")
+            self.close(GOING_AWAY, "no message was received for too long")
             self._disconnect()
             return
         if self.is_open:

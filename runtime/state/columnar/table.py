@@ -94,7 +94,7 @@ class KeyedTable:
             return
         slots = self._index.lookup(keys)
         if (slots < 0).any():
-            raise KeyError(f"expected keys that are held, was {keys[slots < 0][:5].tolist()}")
+            raise KeyError(f"expected keys that exist, was {keys[slots < 0][:5].tolist()}")
         self.delete_at(slots)
 
     def delete_at(self, slots: Slots) -> None:

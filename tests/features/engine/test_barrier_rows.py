@@ -135,7 +135,7 @@ def test_row_24_a_query_that_does_not_run_is_done_at_once(when: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("how", ["stop", "source", "execute", "drain", "shutdown"])
-def test_row_25_the_end_of_a_query_completes_the_barrier_and_clears_the_flag(seed: int, how: str) -> None:
+def test_row_25_the_end_of_a_query_completes_its_barrier(seed: int, how: str) -> None:
     harness = Harness(seed=seed)
     query = harness.query()
     node = query.pipeline("pipeline", [query.source("left"), query.source("right")], concurrency=2)
@@ -229,7 +229,7 @@ def test_row_23_a_request_behind_the_cut_has_the_next_barrier() -> None:
         assert [future.barrier for future in [*first, *later]] == [Barrier(1), Barrier(1), Barrier(2), Barrier(2)]
 
 
-def test_row_21_a_cut_point_that_begins_a_barrier_in_a_plan_that_cannot_drain_fails() -> None:
+def test_row_21_a_cut_point_in_an_undrainable_plan_fails() -> None:
     with Harness(seed=21) as harness:
         query = harness.query()
         cut = query.own("cut", cutting(harness, 1)[0], [query.source()])
@@ -259,7 +259,7 @@ def test_row_21_a_plan_whose_cuts_do_not_fit_is_refused() -> None:
             parallel.pipeline("cut", [parallel.source()], concurrency=2, is_cut_point=True)
 
 
-def test_row_25_one_of_several_cut_points_must_not_wait_for_input() -> None:
+def test_row_25_a_cut_point_never_waits_for_more_input() -> None:
     with Harness(seed=25) as harness:
         query = harness.query()
         waiting = ControlledPipeline("waits", harness.watch)
@@ -278,7 +278,7 @@ def test_row_25_one_of_several_cut_points_must_not_wait_for_input() -> None:
 
 
 @pytest.mark.parametrize("request_at", range(12))
-def test_row_25_a_cut_point_that_is_about_to_stop_drains_no_more(request_at: int) -> None:
+def test_row_25_a_cut_point_about_to_stop_drains_no_more(request_at: int) -> None:
     """Its source has ended, another one's has not: a barrier that comes now is for that one alone."""
     for seed in range(40):
         with Harness(seed=seed) as harness:

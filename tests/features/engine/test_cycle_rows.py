@@ -13,7 +13,7 @@ from runtime.engine.barriers import BarrierCycle
 from tests.harness import ControlledPipeline, Harness
 
 
-def test_row_37_counters_tell_barriers_and_finished_inputs_apart() -> None:
+def test_row_37_barriers_and_finished_inputs_are_counted() -> None:
     with Harness(seed=37) as harness:
         query = harness.run(harness.chain())
         query.pipelines["sink"].advance = lambda: harness.clock.advance(0.001)
@@ -36,7 +36,7 @@ def test_row_37_counters_tell_barriers_and_finished_inputs_apart() -> None:
         assert running.counters().finished_inputs == 10
 
 
-def test_row_37_inputs_that_come_again_are_counted_when_they_are_finished() -> None:
+def test_row_37_recurring_inputs_count_when_finished() -> None:
     with Harness(seed=37) as harness:
         query = harness.chain()
         pipeline = query.pipelines["pipeline 1"]

@@ -65,7 +65,7 @@ def test_row_26_pipelines_drain_from_the_sources_to_the_sinks(seed: int | None) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_26_what_a_pipeline_holds_is_emitted_before_the_barrier_goes_on(seed: int | None) -> None:
+def test_row_26_buffered_rows_precede_the_barrier(seed: int | None) -> None:
     with Harness(seed=seed) as harness:
         query = harness.query()
         summing = Summing("summing", harness.watch)
@@ -82,7 +82,7 @@ def test_row_26_what_a_pipeline_holds_is_emitted_before_the_barrier_goes_on(seed
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_row_26_an_exchange_passes_it_when_all_its_producers_have(seed: int) -> None:
+def test_row_26_an_exchange_waits_for_all_its_producers(seed: int) -> None:
     """Each of three partitions takes from both producers; a barrier waits for the slower one."""
     with Harness(seed=seed, workers=4) as harness:
         query = harness.query()
@@ -207,7 +207,7 @@ def test_row_29_rapid_cycles_and_empty_epochs(seed: int | None) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_row_29_a_stream_that_ends_during_a_barrier_ends_behind_it(seed: int) -> None:
+def test_row_29_a_stream_ending_in_a_barrier_ends_after_it(seed: int) -> None:
     """No pipeline hears of the end before all have drained."""
     with Harness(seed=seed, workers=3) as harness:
         query = harness.run(harness.chain(pipelines=3))

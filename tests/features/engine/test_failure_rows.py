@@ -123,7 +123,7 @@ def test_row_14_a_pipeline_fails_and_no_other_query_is_touched(seed: int | None,
             assert query.pipelines["sink"].stops == 1
 
 
-def test_row_14_what_the_call_that_fails_has_emitted_is_not_seen() -> None:
+def test_row_14_output_of_a_failing_call_is_not_seen() -> None:
     with Harness(seed=14) as harness:
         query = harness.chain()
         query.pipelines["pipeline 1"].fails_on_call = 3
@@ -170,7 +170,7 @@ def test_row_15_a_failure_races_the_end_on_threads() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "failure", "shutdown"])
-def test_row_16_tasks_of_a_query_that_has_ended_are_skipped_and_reported(end: str) -> None:
+def test_row_16_tasks_of_an_ended_query_are_skipped(end: str) -> None:
     harness = Harness(workers=1, has_statistics=True)
     query = harness.chain()
     first = query.pipelines["pipeline 1"]

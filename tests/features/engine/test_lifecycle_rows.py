@@ -32,7 +32,7 @@ def joined(harness: Harness) -> QueryBuilder:
     return query
 
 
-def test_row_07_no_source_opens_before_all_pipelines_have_started() -> None:
+def test_row_07_sources_open_after_all_pipelines_started() -> None:
     with Harness(workers=4) as harness:
         query = joined(harness)
         slow = query.pipelines["join"]
@@ -57,7 +57,7 @@ def test_row_07_nothing_opens_first_in_any_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [None, *range(20)])
-def test_row_08_everything_received_before_the_end_reaches_the_sinks(seed: int | None) -> None:
+def test_row_08_everything_received_reaches_the_sinks(seed: int | None) -> None:
     with Harness(seed=seed, workers=3, has_statistics=True) as harness:
         query = harness.query()
         source = query.source()
@@ -77,7 +77,7 @@ def test_row_08_everything_received_before_the_end_reaches_the_sinks(seed: int |
         assert query.sources["source"].closes == 1
 
 
-def test_row_08_a_pipeline_that_is_slow_gets_everything_before_its_end() -> None:
+def test_row_08_a_slow_pipeline_gets_everything() -> None:
     """The stop is parked at the node, and no worker looks again and again."""
     with Harness(workers=2) as harness:
         query = harness.chain()
@@ -222,7 +222,7 @@ def test_row_10_a_system_stop_while_a_source_is_slow_to_close() -> None:
         assert source.closes == 1
 
 
-def test_row_10_a_system_stop_while_a_source_that_has_ended_is_slow_to_close() -> None:
+def test_row_10_a_system_stop_waits_for_a_slow_close() -> None:
     """Both want it closed: one of them does it."""
     with Harness(workers=2) as harness:
         query = harness.run(harness.chain())
@@ -238,7 +238,7 @@ def test_row_10_a_system_stop_while_a_source_that_has_ended_is_slow_to_close() -
         assert source.closes == 1
 
 
-def test_row_10_a_second_stop_and_a_stop_of_an_unknown_id_change_nothing() -> None:
+def test_row_10_second_and_unknown_stops_change_nothing() -> None:
     with Harness(seed=10) as harness:
         query = harness.run(harness.chain())
         harness.stop()
@@ -286,7 +286,7 @@ def test_row_11_a_plan_that_cannot_be_carried_out_is_refused() -> None:
             harness.engine.start(Plan("empty"))
         query = harness.query()
         source = query.source()
-        with pytest.raises(PlanError, match="pipeline behind source source"):
+        with pytest.raises(PlanError, match="pipeline after source source"):
             harness.start(query)
         with pytest.raises(PlanError, match="source twice"):
             query.sink("source", [source])
@@ -316,7 +316,7 @@ def test_row_12_the_engine_is_shut_down_while_queries_run(at: str) -> None:
     assert ("late", "start", "the engine is shut down") in harness.status.ignored
 
 
-def test_row_12_a_query_that_is_started_during_a_shutdown_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_12_a_query_started_in_a_shutdown_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shutdown comes right before the start's task is in the queue, if nothing keeps it from coming then."""
     harness = Harness(seed=12)
     put = harness.engine.queue.put

@@ -31,7 +31,7 @@ def samples(metrics: EngineMetrics) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_row_18_events_answer_how_much_is_done_and_where_the_time_goes(tmp_path: Path, workers: int) -> None:
+def test_row_18_events_tell_progress_and_where_time_goes(tmp_path: Path, workers: int) -> None:
     """Queries, tasks, tuples and time by pipeline, of an ingest with nothing malformed."""
     data = trace(300)
     source = ListSource(0, data, range(70, len(data), 70))

@@ -293,7 +293,7 @@ def test_row_06_callbacks_come_at_most_once(outcome: str) -> None:
     assert heard == [*first, "complete"]
 
 
-def test_row_06_the_last_reference_makes_the_call_once_whoever_it_is() -> None:
+def test_row_06_the_last_reference_makes_the_call_once() -> None:
     """1,000 rounds of four threads that release copies at the same time."""
     for _ in range(1000):
         calls: list[int] = []
@@ -320,7 +320,7 @@ def test_row_06_a_future_is_settled_once() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_row_02_a_pipeline_that_waits_for_another_input_keeps_nobody_from_working(concurrency: int) -> None:
+def test_row_02_a_waiting_pipeline_blocks_no_worker(concurrency: int) -> None:
     """It has inputs come again and again, with tasks of the engine's own, and what it waits for is admitted work."""
     with Harness(seed=2, workers=1) as harness:
         waiting, other = harness.query("waiting"), harness.chain("other")

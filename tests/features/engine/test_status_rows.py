@@ -186,7 +186,7 @@ def test_row_18_without_a_listener_no_event_is_made() -> None:
         assert not [event for event in made if isinstance(event, TaskStarted | TaskCompleted | TaskEmitted)]
 
 
-def test_row_18_no_start_is_made_for_a_listener_without_a_use_for_it() -> None:
+def test_row_18_starts_are_made_only_for_who_reads_them() -> None:
     clock, stepper, statistics = ManualClock(), Stepper(18), Statistics()
     engine = QueryEngine(EngineConfig(workers=1), StatusListener(), statistics, now_s=clock, workers=stepper)
     made: list[Event] = []
@@ -210,7 +210,7 @@ def test_row_18_no_start_is_made_for_a_listener_without_a_use_for_it() -> None:
     engine.shutdown(1.0)
 
 
-def test_row_17_a_query_says_how_it_ended_before_another_under_its_id_says_anything(
+def test_row_17_an_id_is_reused_after_its_end_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other one is started, and workers have time for it, while the first is about to say that it has stopped."""

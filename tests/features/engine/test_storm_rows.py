@@ -80,7 +80,7 @@ def test_row_19_pipelines_take_the_time_that_a_test_sets() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 19])
-def test_row_19_what_a_test_expects_and_does_not_come_is_an_error(seed: int | None) -> None:
+def test_row_19_a_missing_expected_event_is_an_error(seed: int | None) -> None:
     with Harness(seed=seed) as harness:
         query = harness.run(harness.chain())
         if seed is None:

@@ -49,7 +49,7 @@ def epoch(
 BARS = "SELECT k, window_start AS t, SUM(v) AS total, COUNT(*) AS n, FIRST(v) AS f FROM rows GROUP BY k, TUMBLE(t, 10)"
 
 
-def test_row_30_streaming_aggregation_gives_out_what_is_complete() -> None:
+def test_row_30_streaming_aggregation_emits_complete_groups() -> None:
     """A window comes out once, in the epoch in which the watermark passes its end; an open one goes on."""
     bars = query(BARS)
     assert "streaming aggregation" in bars.explain()
@@ -95,7 +95,7 @@ def test_row_32_merge_join_joins_up_to_the_lesser_watermark(kind: JoinKind) -> N
 
 @pytest.mark.parametrize("port", [0, 1])
 @pytest.mark.parametrize("kind", JOIN_KINDS)
-def test_row_32_merge_join_drops_the_input_that_can_no_longer_match(kind: JoinKind, port: int) -> None:
+def test_row_32_merge_join_drops_rows_that_cannot_match(kind: JoinKind, port: int) -> None:
     """Once the other input has ended, rows that would only come out with a match are not held at all."""
     sides = ("rows", "others")
     columns = "COALESCE(l.t, r.t) AS t" if kind == "full" else "r.t" if kind == "right" else "l.t"
@@ -109,7 +109,7 @@ def test_row_32_merge_join_drops_the_input_that_can_no_longer_match(kind: JoinKi
     ] == (not keeps)
 
 
-def test_row_33_lookups_are_finished_at_the_barrier_with_the_table_as_of_it() -> None:
+def test_row_33_lookups_finish_at_the_barrier() -> None:
     """Rows that came before a table's row in the same epoch see it; later changes do not touch them."""
     found = query("SELECT t, name FROM rows JOIN names USING (k)")
     assert epoch(found, 1, rows=[(1, 1, 0)], names=[(1, "one", 1), (2, "two", 1)]) == [(1, "one")]
@@ -147,7 +147,7 @@ def test_row_35_union_limit_and_row_number_keep_their_counters() -> None:
         space.commit()
 
 
-def test_row_36_what_would_be_held_beyond_the_bound_is_refused_clearly() -> None:
+def test_row_36_rows_beyond_the_bound_are_refused() -> None:
     """There is no spilling; the message names the operator that holds most."""
     joined = query("SELECT l.t FROM rows AS l JOIN others AS r ON l.t = r.t AND l.k = r.k", most_held=3)
     joined.add("rows", batch("rows", *((t, 1, 1) for t in range(3))))

@@ -38,9 +38,7 @@ def sent(operated: Operated, connection: Any, wire: Any, *requests: str) -> list
     return fields(wire.take())
 
 
-def test_row_35_a_halted_symbol_takes_no_orders_but_cancels_and_the_others_trade(
-    operated: Operated, operator: Operator
-) -> None:
+def test_row_35_a_halted_symbol_takes_cancels_alone(operated: Operated, operator: Operator) -> None:
     client = operated.connect("0,7,,1")
     sent(operated, *client, "1,0,0,7,B,5,100,ACME")
     assert operator.says("halt", "ACME", "--reason", "NEWS") == "ACME is halted"
@@ -59,7 +57,7 @@ def test_row_35_a_symbol_that_resumes_trades_again(operated: Operated, operator:
     assert operator.run("resume", "ACME").exit_code == 1
 
 
-def test_row_35_every_command_that_changes_the_market_is_in_its_journal(operated: Operated, operator: Operator) -> None:
+def test_row_35_commands_that_change_the_market_are_logged(operated: Operated, operator: Operator) -> None:
     operated.quote(1)
     operator.says("halt", "ACME", "--reason", "NEWS")
     operator.says("resume", "ACME")
@@ -79,7 +77,7 @@ def test_row_35_a_book_is_shown_best_prices_first(operated: Operated, operator: 
     assert "1 3 0.99 1.01 7 1" in operator.says("book", "ACME")
 
 
-def test_row_35_sessions_are_listed_with_their_accounts_and_cut_alone(operated: Operated, operator: Operator) -> None:
+def test_row_35_sessions_are_listed_and_cut_singly(operated: Operated, operator: Operator) -> None:
     (one, first), (two, second) = operated.connect("0,7,,1"), operated.connect("0,8,,1")
     for connection, port, broker in ((one, 1, 7), (two, 2, 8)):
         connection.peer = f"127.0.0.1:{port}"
@@ -94,7 +92,7 @@ def test_row_35_sessions_are_listed_with_their_accounts_and_cut_alone(operated: 
     assert (first.disconnecting, second.disconnecting) == (True, False)
 
 
-def test_row_35_statistics_say_what_happened_to_requests_and_symbols(operated: Operated, operator: Operator) -> None:
+def test_row_35_statistics_count_requests_by_outcome(operated: Operated, operator: Operator) -> None:
     client = operated.connect("0,7,,1")
     sent(operated, *client, "1,0,0,7,B,5,100,ACME", "2,0,0,7,S,2,100,ACME", "3,0,0,7,S,2,100,NONE")
     found = json.loads(operator.says("statistics", "--json"))
@@ -105,7 +103,7 @@ def test_row_35_statistics_say_what_happened_to_requests_and_symbols(operated: O
     assert (acme["ask_ticks"], acme["last_ticks"], acme["live_orders"]) == (None, 100, 1)
 
 
-def test_row_36_metrics_are_what_prometheus_reads_and_what_the_exchange_did(operated: Operated) -> None:
+def test_row_36_metrics_are_valid_and_match_the_exchange(operated: Operated) -> None:
     client = operated.connect("0,7,,1")
     listener, _ = operated.connect("1,,1")
     listener.pauseProducing()
@@ -135,7 +133,7 @@ def test_row_36_metrics_are_what_prometheus_reads_and_what_the_exchange_did(oper
     assert found[f"{prefix}_fsync_seconds_bucket", "0.002048"] == 0
 
 
-def test_row_37_the_live_page_is_served_whole_and_may_run_nothing_else(operated: Operated) -> None:
+def test_row_37_the_live_page_is_served_whole(operated: Operated) -> None:
     page = operated.ask("/")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'; script-src 'self'; style-src 'self'" in page.headers["content-security-policy"]
@@ -145,7 +143,7 @@ def test_row_37_the_live_page_is_served_whole_and_may_run_nothing_else(operated:
     assert not re.search(rb" on[a-z]+=| style=|<style|<script>", page.body)
 
 
-def test_row_37_a_frame_shows_ladder_phase_and_last_trade_at_exact_prices(operated: Operated) -> None:
+def test_row_37_a_frame_has_ladder_phase_and_last_trade(operated: Operated) -> None:
     for side, price, volume in (("B", 9_998, 5), ("B", 9_999, 3), ("S", 10_101, 7), ("S", 10_105, 8), ("B", 10_101, 2)):
         operated.submit(Enter(0, 0, 4, 0, "ACME", side, volume, price))
     operated.submit(Phase(0, "ACME", "halted"))
@@ -156,7 +154,7 @@ def test_row_37_a_frame_shows_ladder_phase_and_last_trade_at_exact_prices(operat
     assert (found.figures.orders, found.figures.trades, found.figures.live_orders) == (5, 1, 4)
 
 
-def test_row_37_recent_trades_are_told_once_and_a_page_that_does_not_ask_costs_nothing(operated: Operated) -> None:
+def test_row_37_recent_trades_are_sent_once(operated: Operated) -> None:
     for volume in (2, 3):
         for side in "BS":
             operated.submit(Enter(0, 0, 4, 0, "ACME", side, volume, 100))

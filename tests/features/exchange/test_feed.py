@@ -41,7 +41,7 @@ def random_order(chance: random.Random) -> Enter:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_row_17_messages_are_numbered_from_1_without_gaps_and_their_times_never_fall(floor: Floor, seed: int) -> None:
+def test_row_17_numbers_have_no_gaps_and_times_never_fall(floor: Floor, seed: int) -> None:
     _, wire = floor.connect("1,,1")
     trade(floor, random.Random(seed), 500)
     found = [text.parse_feed_message(line.encode()) for line in messages(wire.take())]
@@ -52,14 +52,14 @@ def test_row_17_messages_are_numbered_from_1_without_gaps_and_their_times_never_
     assert set("BSEF") <= {m.action for m in found}
 
 
-def test_row_17_a_number_is_the_same_message_for_everybody_and_at_any_time(floor: Floor) -> None:
+def test_row_17_a_number_is_one_message_for_all_clients(floor: Floor) -> None:
     _, live = floor.connect("1")
     trade(floor, random.Random(1), 300)
     _, late = floor.connect("1,,1")
     assert messages(live.take()) == messages(late.take())
 
 
-def test_row_18_a_heartbeat_ends_every_burst_and_names_the_next_number(floor: Floor) -> None:
+def test_row_18_a_heartbeat_ends_every_burst(floor: Floor) -> None:
     _, wire = floor.connect("1")
     wire.take()
     for turn in range(1, 4):
@@ -70,7 +70,7 @@ def test_row_18_a_heartbeat_ends_every_burst_and_names_the_next_number(floor: Fl
         assert ",H," in lines[-1]
 
 
-def test_row_18_silence_is_broken_once_a_second_at_a_time_that_no_message_contradicts(floor: Floor) -> None:
+def test_row_18_silence_is_broken_every_second(floor: Floor) -> None:
     _, wire = floor.connect("1")
     floor.quote()
     wire.take()
@@ -84,9 +84,7 @@ def test_row_18_silence_is_broken_once_a_second_at_a_time_that_no_message_contra
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_row_19_from_any_number_a_listener_gets_exactly_what_is_missing_while_the_market_goes_on(
-    floor: Floor, seed: int
-) -> None:
+def test_row_19_a_listener_resumes_at_any_number(floor: Floor, seed: int) -> None:
     chance = random.Random(seed)
     _, whole = floor.connect("1,,1")
     trade(floor, chance, 2_000)
@@ -109,9 +107,7 @@ def test_row_19_what_is_not_there_yet_is_refused(floor: Floor) -> None:
     assert wire.disconnecting
 
 
-def test_row_21_a_burst_is_encoded_once_and_written_once_to_each_listener(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_row_21_a_burst_is_encoded_once_and_written_once(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     feeds: list[list[bytes]] = []
     for _ in range(16):
         _, wire = floor.connect("1")
@@ -126,7 +122,7 @@ def test_row_21_a_burst_is_encoded_once_and_written_once_to_each_listener(
     assert feeds[0][0].rsplit(b"\n", 2)[0] + b"\n" == records.read(0, 1 << 20)
 
 
-def test_row_22_who_reads_nothing_is_cut_with_a_reason_and_nobody_else_notices(tmp_path: Path) -> None:
+def test_row_22_a_stalled_listener_is_cut_alone(tmp_path: Path) -> None:
     floor = Floor(tmp_path, lag_bytes=5_000)
     slow, stuck = floor.connect("1")
     _, other = floor.connect("1")
@@ -145,7 +141,7 @@ def test_row_22_who_reads_nothing_is_cut_with_a_reason_and_nobody_else_notices(t
     floor.close()
 
 
-def test_row_22_who_is_slow_within_the_bound_gets_everything_from_the_disk(floor: Floor) -> None:
+def test_row_22_a_slow_listener_is_served_from_disk(floor: Floor) -> None:
     slow, wire = floor.connect("1,,1")
     for _ in range(5):
         slow.pauseProducing()
@@ -167,7 +163,7 @@ def test_row_22_who_takes_nothing_at_all_is_cut_after_a_while(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("with_snapshot", [False, True])
-def test_row_23_all_of_it_goes_on_over_a_restart_with_the_same_bytes(tmp_path: Path, with_snapshot: bool) -> None:
+def test_row_23_a_restart_continues_with_the_same_bytes(tmp_path: Path, with_snapshot: bool) -> None:
     chance = random.Random(5)
     floor = Floor(tmp_path)
     _, whole = floor.connect("1,,1")

@@ -47,7 +47,7 @@ def request(chance: random.Random, time_ns: int, newest: int) -> Enter | Cancel:
     return Enter(time_ns, 0, broker, 0, symbol, side, chance.randint(1, 9), chance.randint(95, 105))
 
 
-def test_row_18_a_heartbeat_follows_a_second_of_silence_and_every_burst(floor: SoupFloor) -> None:
+def test_row_18_heartbeats_follow_silence_and_bursts(floor: SoupFloor) -> None:
     connection, wire = floor.connect(LoginRequest(sequence=0))
     wire.take()
     floor.quote(3)
@@ -76,7 +76,7 @@ def test_row_18_datagrams_have_heartbeats_with_the_next_number(floor: SoupFloor)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_row_19_whoever_is_cut_off_and_comes_back_misses_and_doubles_nothing(floor: SoupFloor, seed: int) -> None:
+def test_row_19_a_reconnect_misses_and_repeats_nothing(floor: SoupFloor, seed: int) -> None:
     chance = random.Random(seed)
     heard: list[bytes] = []
     while len(heard) < 3_000:
@@ -89,7 +89,7 @@ def test_row_19_whoever_is_cut_off_and_comes_back_misses_and_doubles_nothing(flo
     assert heard == floor.whole_feed()[: len(heard)]
 
 
-def test_row_19_a_gap_is_filled_from_any_number_while_the_market_trades(floor: SoupFloor) -> None:
+def test_row_19_a_gap_is_filled_while_the_market_trades(floor: SoupFloor) -> None:
     chance = random.Random(5)
     trade(floor, chance, 3_000)
     last = floor.feed.next_number
@@ -120,7 +120,7 @@ def test_row_19_what_datagrams_lose_is_asked_for_again(floor: SoupFloor, seed: i
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_row_20_a_snapshot_and_the_feed_from_its_number_on_are_the_whole_feed(floor: SoupFloor, seed: int) -> None:
+def test_row_20_snapshot_plus_feed_is_the_whole_feed(floor: SoupFloor, seed: int) -> None:
     """Whenever it is taken, and however much is traded while it is written and sent."""
     chance = random.Random(seed)
     trade(floor, chance, chance.choice((1, 50, 2_000)))
@@ -152,7 +152,7 @@ def test_row_20_orders_of_a_price_come_in_their_priority(floor: SoupFloor) -> No
     assert len(numbers) > 50
 
 
-def test_row_21_a_burst_is_one_write_of_the_same_bytes_for_every_listener(floor: SoupFloor) -> None:
+def test_row_21_a_burst_is_one_write_per_listener(floor: SoupFloor) -> None:
     floor.quote()
     wires = [floor.connect(LoginRequest())[1] for _ in range(16)]
     for wire in wires:
@@ -164,7 +164,7 @@ def test_row_21_a_burst_is_one_write_of_the_same_bytes_for_every_listener(floor:
     assert all(wire.writes[0] is wires[0].writes[0] for wire in wires)
 
 
-def test_row_22_a_listener_that_takes_nothing_costs_no_memory_and_harms_nobody(floor: SoupFloor) -> None:
+def test_row_22_a_stalled_listener_costs_no_memory(floor: SoupFloor) -> None:
     slow, wire = floor.connect(LoginRequest())
     _, quick = floor.connect(LoginRequest())
     slow.pauseProducing()
@@ -178,7 +178,7 @@ def test_row_22_a_listener_that_takes_nothing_costs_no_memory_and_harms_nobody(f
 
 
 @pytest.mark.parametrize("limit", [{"lag_bytes": 4_000}, {"stall_s": 3.0}])
-def test_row_22_a_listener_that_is_too_slow_is_cut_with_a_reason(tmp_path: Path, limit: dict[str, Any]) -> None:
+def test_row_22_a_slow_listener_is_cut_with_a_reason(tmp_path: Path, limit: dict[str, Any]) -> None:
     floor = SoupFloor(tmp_path, **limit)
     slow, wire = floor.connect(LoginRequest())
     other, quick = floor.connect(LoginRequest())
@@ -192,7 +192,7 @@ def test_row_22_a_listener_that_is_too_slow_is_cut_with_a_reason(tmp_path: Path,
     floor.close()
 
 
-def test_row_23_a_restarted_exchange_sends_the_same_messages_and_goes_on(tmp_path: Path) -> None:
+def test_row_23_a_restart_sends_the_same_messages(tmp_path: Path) -> None:
     floor = SoupFloor(tmp_path)
     trade(floor, random.Random(3), 500)
     floor.exchange.snapshot()

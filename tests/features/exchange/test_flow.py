@@ -74,9 +74,7 @@ def test_row_29_replay_as_recorded_shows_what_the_file_says(tmp_path: Path, form
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("mode", ["as-recorded", "as-orders"])
-def test_row_29_replay_is_the_same_at_every_speed_with_pauses_and_seeks(
-    tmp_path: Path, form: str, mode: ReplayMode
-) -> None:
+def test_row_29_replay_is_the_same_at_every_speed(tmp_path: Path, form: str, mode: ReplayMode) -> None:
     loader = write_recording(form, tmp_path, DAY)
     first_ns = next(loader.records()).time_ns
 
@@ -163,7 +161,7 @@ def itch_file(path: Path, stocks: Iterable[str]) -> Path:
     return file
 
 
-def test_row_29_replay_of_an_itch_file_plays_several_of_its_stocks(tmp_path: Path) -> None:
+def test_row_29_an_itch_file_plays_several_stocks(tmp_path: Path) -> None:
     file = itch_file(tmp_path, ["AAA", "BBB", "CCC"])
     run = life(tmp_path / "journal", "as-recorded", None, "AAA", "CCC")
     run.play_out(ItchLoader(file, ["AAA", "CCC"]))
@@ -182,7 +180,7 @@ def test_row_29_replay_of_an_itch_file_plays_several_of_its_stocks(tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_row_30_live_orders_trade_with_what_is_replayed_as_orders(tmp_path: Path, form: str) -> None:
+def test_row_30_live_orders_trade_with_replayed_orders(tmp_path: Path, form: str) -> None:
     loader = write_recording(form, tmp_path, DAY)
     first_ns = next(loader.records()).time_ns
     run = FlowRun(tmp_path / "journal", rules("as-orders"), anchor_ns=first_ns, speed=1.0, running=False)
@@ -205,9 +203,7 @@ def test_row_30_live_orders_trade_with_what_is_replayed_as_orders(tmp_path: Path
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_row_30_a_recorded_execution_meets_live_orders_that_are_better_and_ends_as_the_file_says(
-    tmp_path: Path, form: str
-) -> None:
+def test_row_30_a_recorded_execution_meets_live_orders_first(tmp_path: Path, form: str) -> None:
     loader = write_recording(form, tmp_path, DAY)
     first_ns = next(loader.records()).time_ns
     run = FlowRun(tmp_path / "journal", rules("as-orders"), anchor_ns=first_ns, speed=1.0, running=False)
@@ -225,7 +221,7 @@ def test_row_30_a_recorded_execution_meets_live_orders_that_are_better_and_ends_
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_row_30_a_recorded_order_trades_with_live_ones_as_it_enters(tmp_path: Path, form: str) -> None:
+def test_row_30_a_recorded_order_trades_on_entry(tmp_path: Path, form: str) -> None:
     loader = write_recording(form, tmp_path, DAY)
     first_ns = next(loader.records()).time_ns
     run = FlowRun(tmp_path / "journal", rules("as-orders"), anchor_ns=first_ns, speed=1.0, running=False)
@@ -241,7 +237,7 @@ def test_row_30_a_recorded_order_trades_with_live_ones_as_it_enters(tmp_path: Pa
     run.close()
 
 
-def test_row_30_what_follows_a_recording_takes_no_live_orders_and_other_symbols_do(tmp_path: Path) -> None:
+def test_row_30_as_recorded_symbols_take_no_live_orders(tmp_path: Path) -> None:
     run = life(tmp_path / "journal", "as-recorded", None)
     run.play_out(write_recording("lobster", tmp_path, DAY))
     exchange = run.exchange
@@ -274,9 +270,7 @@ def agent_life(path: Path, seed: int, preset: str = "lively", seconds: int = 3) 
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_row_31_agents_of_the_same_seed_say_the_same_bytes_and_of_another_seed_do_not(
-    tmp_path: Path, preset: str
-) -> None:
+def test_row_31_agents_follow_from_their_seed(tmp_path: Path, preset: str) -> None:
     first = agent_life(tmp_path / "a", 1, preset)
     assert first == agent_life(tmp_path / "b", 1, preset)
     other = agent_life(tmp_path / "c", 2, preset)
@@ -284,7 +278,7 @@ def test_row_31_agents_of_the_same_seed_say_the_same_bytes_and_of_another_seed_d
     assert len(first[0].splitlines()) > 3_000
 
 
-def test_row_31_agents_of_the_same_seed_go_on_alike_after_a_restart(tmp_path: Path) -> None:
+def test_row_31_agents_follow_from_their_seed_over_restarts(tmp_path: Path) -> None:
     for name in ("a", "b"):
         agent_life(tmp_path / name, 1, seconds=1)
     assert agent_life(tmp_path / "a", 1, seconds=2) == agent_life(tmp_path / "b", 1, seconds=2)

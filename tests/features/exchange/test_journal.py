@@ -57,7 +57,7 @@ def lived(path: Path, seed: int) -> tuple[str, dict[str, bytes]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_32_starts_and_snapshots_at_any_moment_leave_the_same_books_and_bytes(tmp_path: Path, seed: int) -> None:
+def test_row_32_restarts_and_snapshots_leave_the_same_bytes(tmp_path: Path, seed: int) -> None:
     rules, inputs = random_inputs(seed, COUNT)
     chance = random.Random(seed)
     path = tmp_path / "interrupted"
@@ -93,7 +93,7 @@ def test_row_32_a_snapshot_saves_applying_what_came_before_it(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_32_a_crash_of_the_machine_loses_nothing_that_was_answered_under_always(seed: int) -> None:
+def test_row_32_always_loses_nothing_that_was_answered(seed: int) -> None:
     rules, inputs = random_inputs(seed, 100)
     chance = random.Random(seed)
     for _ in range(25):
@@ -119,7 +119,7 @@ def test_row_32_a_crash_of_the_machine_loses_nothing_that_was_answered_under_alw
 
 
 @pytest.mark.parametrize(("policy", "survive"), [("always", 100), ("interval", 60), ("never", 0)])
-def test_row_32_the_policy_says_what_a_crash_of_the_machine_may_take(policy: str, survive: int) -> None:
+def test_row_32_the_policy_bounds_what_a_crash_loses(policy: str, survive: int) -> None:
     rules, inputs = random_inputs(3, 100)
 
     def run(disk: DescriptorDisk) -> DescriptorDisk:
@@ -140,7 +140,7 @@ def test_row_32_the_policy_says_what_a_crash_of_the_machine_may_take(policy: str
     assert open_exchange(PATH, rules, disk=crashed).inputs == survive
 
 
-def test_row_32_a_torn_tail_is_cut_and_said_and_damage_before_it_is_refused_by_place(tmp_path: Path) -> None:
+def test_row_32_a_torn_tail_is_cut_and_damage_is_refused(tmp_path: Path) -> None:
     rules, inputs = random_inputs(2, COUNT)
     exchange = open_exchange(tmp_path, rules)
     exchange.submit(inputs[:100])
@@ -164,7 +164,7 @@ def test_row_32_a_torn_tail_is_cut_and_said_and_damage_before_it_is_refused_by_p
     damaged = bytearray(segment.read_bytes())
     damaged[end - 5] ^= 1
     segment.write_bytes(damaged)
-    with pytest.raises(JournalError, match=rf"damaged one with whole records behind it, at byte \d+ of {segment}"):
+    with pytest.raises(JournalError, match=rf"damaged record with whole records after it, at byte \d+ of {segment}"):
         open_exchange(tmp_path, rules)
 
 
@@ -172,7 +172,7 @@ def test_row_32_a_torn_tail_is_cut_and_said_and_damage_before_it_is_refused_by_p
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_33_the_hash_at_any_input_and_message_is_that_of_the_market_then(tmp_path: Path, seed: int) -> None:
+def test_row_33_the_hash_is_the_markets_at_any_message(tmp_path: Path, seed: int) -> None:
     rules, inputs = random_inputs(seed, COUNT)
     chance = random.Random(seed)
     exchange = open_exchange(tmp_path, rules)
@@ -196,7 +196,7 @@ def test_row_33_the_hash_at_any_input_and_message_is_that_of_the_market_then(tmp
         assert history.at_message(message, form).state_hash == hashes[number], f"at message {message} of {form}"
 
 
-def test_row_33_the_hash_follows_from_the_books_and_not_from_the_way_there(tmp_path: Path) -> None:
+def test_row_33_the_hash_depends_on_the_books_alone(tmp_path: Path) -> None:
     rules, inputs = random_inputs(0, COUNT)
     whole = open_exchange(tmp_path / "a", rules, ("text",))
     whole.submit(inputs)
@@ -223,7 +223,7 @@ print(json.dumps([state_hash, {name: blake2b(data).hexdigest() for name, data in
 """
 
 
-def test_row_34_another_process_with_other_hashes_of_strings_says_the_same_bytes(tmp_path: Path) -> None:
+def test_row_34_hash_seeds_of_strings_change_no_byte(tmp_path: Path) -> None:
     processes = []
     for hash_seed in ("1", "3"):
         command = [sys.executable, "-c", _PROGRAM, str(tmp_path / hash_seed), "0"]
@@ -235,7 +235,7 @@ def test_row_34_another_process_with_other_hashes_of_strings_says_the_same_bytes
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_34_how_inputs_are_batched_changes_nothing_but_the_journal(tmp_path: Path, seed: int) -> None:
+def test_row_34_batching_changes_the_journal_alone(tmp_path: Path, seed: int) -> None:
     rules, inputs = random_inputs(seed, COUNT)
     exchange = open_exchange(tmp_path / "batched", rules)
     for batch in batches(random.Random(seed + 1), inputs):

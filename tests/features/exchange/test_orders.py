@@ -17,7 +17,7 @@ def desk() -> OrderDesk:
     return desk
 
 
-def test_row_01_limit_executes_the_best_price_first_then_the_oldest_and_rests_with_what_is_left(
+def test_row_01_limit_executes_by_price_and_time_then_rests(
     desk: OrderDesk,
 ) -> None:
     desk.enter("ann", "S", 5, 101)
@@ -52,7 +52,7 @@ def test_row_02_market_executes_at_any_price_and_never_rests(desk: OrderDesk) ->
     assert desk.resting() == []
 
 
-def test_row_03_ioc_executes_what_it_can_and_its_rest_is_cancelled(desk: OrderDesk) -> None:
+def test_row_03_ioc_cancels_what_it_cannot_execute(desk: OrderDesk) -> None:
     desk.enter(AGENT, "S", 2, 100)
     desk.enter(AGENT, "S", 2, 102)
     desk.feed()
@@ -109,7 +109,7 @@ def test_row_06_hidden_is_in_no_feed_until_it_trades(desk: OrderDesk) -> None:
     assert desk.told("ann")[1:] == ["executed 1 3@100 J left 2", "canceled 1 2 USER left 0"]
 
 
-def test_row_06_hidden_is_behind_what_is_displayed_at_its_price_and_before_worse_prices(desk: OrderDesk) -> None:
+def test_row_06_hidden_ranks_after_displayed_at_its_price(desk: OrderDesk) -> None:
     desk.enter("ann", "S", 5, 100, HIDDEN)
     desk.enter("bob", "S", 5, 100)
     desk.enter("bob", "S", 5, 101)
@@ -118,7 +118,7 @@ def test_row_06_hidden_is_behind_what_is_displayed_at_its_price_and_before_worse
     assert desk.feed() == ["executed 2 5@100", "traded S 5@100", "executed 3 1@101"]
 
 
-def test_row_07_iceberg_shows_part_after_part_each_behind_all_others(desk: OrderDesk) -> None:
+def test_row_07_iceberg_parts_queue_after_all_others(desk: OrderDesk) -> None:
     desk.enter("ann", "S", 7, 100, show=3)
     desk.enter("bob", "S", 4, 100)
     assert desk.feed() == ["added 1 S 3@100", "added 2 S 4@100"]
@@ -129,7 +129,7 @@ def test_row_07_iceberg_shows_part_after_part_each_behind_all_others(desk: Order
     assert desk.feed() == ["executed 2 4@100", "executed 4 3@100", "added 6 S 1@100", "executed 6 1@100"]
 
 
-def test_row_07_iceberg_executes_wholly_on_entry_and_shows_what_is_left(desk: OrderDesk) -> None:
+def test_row_07_iceberg_executes_wholly_on_entry(desk: OrderDesk) -> None:
     desk.enter(AGENT, "S", 6, 100)
     desk.feed()
     desk.enter("ann", "B", 10, 100, show=3)
@@ -147,7 +147,7 @@ def test_row_07_iceberg_is_reduced_where_it_is_not_seen_first(desk: OrderDesk) -
     assert desk.told("ann")[1:] == ["canceled 1 4 USER left 3", "canceled 1 1 USER left 2"]
 
 
-def test_row_08_stop_waits_for_a_trade_at_its_price_and_enters_after_the_request_that_made_it(desk: OrderDesk) -> None:
+def test_row_08_stop_enters_after_the_request_that_fired_it(desk: OrderDesk) -> None:
     desk.enter(AGENT, "S", 4, 105)
     desk.enter("ann", "B", 3, stop=105)
     desk.enter("bob", "B", 3, 106, stop=106)
@@ -161,7 +161,7 @@ def test_row_08_stop_waits_for_a_trade_at_its_price_and_enters_after_the_request
     assert desk.told("bob") == ["accepted 3"]
 
 
-def test_row_08_stops_enter_by_price_then_arrival_and_those_that_they_reach_behind_them(desk: OrderDesk) -> None:
+def test_row_08_stops_enter_by_price_then_arrival(desk: OrderDesk) -> None:
     for price in (98, 97, 96, 95):
         desk.enter(AGENT, "B", 1, price)
     desk.enter("cid", "S", 1, stop=97)
@@ -192,7 +192,7 @@ def test_row_08_a_trade_before_the_stop_came_does_not_reach_it(desk: OrderDesk) 
         (4, 99, ["replaced 1 3 4@99"], [2, 3]),
     ],
 )
-def test_row_09_replace_keeps_its_place_only_if_it_shrinks_at_its_price(
+def test_row_09_replace_keeps_its_place_only_if_it_shrinks(
     desk: OrderDesk, volume: int, price: int, feed: list[str], queue: list[int]
 ) -> None:
     desk.enter("ann", "B", 5, 100)
@@ -203,7 +203,7 @@ def test_row_09_replace_keeps_its_place_only_if_it_shrinks_at_its_price(
     assert [order_id for order_id, *_ in desk.resting()] == queue
 
 
-def test_row_09_replace_to_a_price_that_meets_others_executes_there(desk: OrderDesk) -> None:
+def test_row_09_replace_executes_at_a_crossing_price(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 5, 99)
     desk.enter("bob", "S", 3, 101)
     desk.feed()
@@ -212,14 +212,14 @@ def test_row_09_replace_to_a_price_that_meets_others_executes_there(desk: OrderD
     assert desk.told("ann")[1:] == ["replaced 1 3", "executed 3 3@101 R left 4"]
 
 
-def test_row_09_replace_of_another_ones_order_or_of_none_is_refused(desk: OrderDesk) -> None:
+def test_row_09_replace_of_a_foreign_order_is_refused(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 5, 99)
     desk.replace("bob", 1, 5, 100)
     desk.replace("bob", 7, 5, 100)
     assert desk.told("bob") == ["refused FOREIGN_ORDER", "refused UNKNOWN_ORDER"]
 
 
-def test_row_10_cancel_ends_an_order_or_a_part_of_it_which_keeps_its_place(desk: OrderDesk) -> None:
+def test_row_10_cancel_in_part_keeps_the_place(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 5, 100)
     desk.enter("bob", "B", 5, 100)
     desk.feed()
@@ -232,7 +232,7 @@ def test_row_10_cancel_ends_an_order_or_a_part_of_it_which_keeps_its_place(desk:
     assert desk.resting() == []
 
 
-def test_row_10_a_reduction_by_all_that_is_left_or_more_is_a_cancel(desk: OrderDesk) -> None:
+def test_row_10_reduction_to_nothing_is_a_cancel(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 5, 100)
     desk.feed()
     desk.reduce("ann", 1, 9)
@@ -272,14 +272,14 @@ def test_row_11_self_trade_prevention(policy: str, entering: list[str], resting:
     assert desk.feed() == feed
 
 
-def test_row_11_self_trade_prevention_lets_a_broker_trade_with_others(desk: OrderDesk) -> None:
+def test_row_11_prevention_allows_trades_with_others(desk: OrderDesk) -> None:
     desk.open("own", self_trade="newest")
     desk.enter(AGENT, "S", 3, 100)
     desk.enter("own", "B", 3, 100)
     assert desk.told("own")[-1] == "executed 2 3@100 R left 0"
 
 
-def test_row_11_self_trade_prevention_does_not_count_for_a_minimum(desk: OrderDesk) -> None:
+def test_row_11_prevention_does_not_count_for_a_minimum(desk: OrderDesk) -> None:
     desk.open("own", self_trade="decrement")
     desk.enter("own", "S", 3, 100)
     desk.enter(AGENT, "S", 3, 100)

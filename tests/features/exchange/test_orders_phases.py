@@ -24,7 +24,7 @@ def cross(desk: OrderDesk, phase: PhaseName = "continuous") -> list[str]:
     return desk.feed()
 
 
-def test_row_12_auction_collects_orders_and_crosses_at_the_price_at_which_most_lots_execute(desk: OrderDesk) -> None:
+def test_row_12_auction_crosses_at_the_price_of_most_lots(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 5, 103)
     desk.enter("ann", "B", 5, 101)
     desk.enter("bob", "S", 4, 99)
@@ -61,7 +61,7 @@ def test_row_12_auction_price(
     assert f"@{price} O" in next(words for words in cross(desk) if words.startswith("cross "))
 
 
-def test_row_12_auction_of_market_orders_first_and_what_is_left_of_them_is_cancelled(desk: OrderDesk) -> None:
+def test_row_12_auction_of_market_orders_executes_first(desk: OrderDesk) -> None:
     desk.enter("cid", "B", 5, 110)
     desk.enter("ann", "B", 4, 0, OPENING)
     desk.enter("bob", "S", 6, 100)
@@ -70,7 +70,7 @@ def test_row_12_auction_of_market_orders_first_and_what_is_left_of_them_is_cance
     assert desk.told("cid") == ["accepted 1", "executed 1 2@100 O left 3"]
 
 
-def test_row_12_auction_orders_are_in_no_feed_and_end_with_their_auction(desk: OrderDesk) -> None:
+def test_row_12_auction_orders_are_in_no_feed(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 4, 101, OPENING)
     desk.enter("ann", "B", 4, 101, CLOSING)
     desk.feed()
@@ -85,7 +85,7 @@ def test_row_12_auction_orders_are_in_no_feed_and_end_with_their_auction(desk: O
     assert desk.told("ann") == ["executed 2 4@101 C left 0", "system E"]
 
 
-def test_row_12_auction_takes_hidden_and_undisplayed_lots_behind_displayed_ones(desk: OrderDesk) -> None:
+def test_row_12_auction_takes_undisplayed_lots_last(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 3, 100, HIDDEN)
     desk.enter("bob", "B", 6, 100, show=2)
     desk.enter("cid", "B", 2, 100)
@@ -119,7 +119,7 @@ def test_row_12_auction_reaches_stops_which_enter_behind_it(desk: OrderDesk) -> 
     assert desk.told("ann")[1:] == ["triggered 1", "executed 1 1@101 R left 0"]
 
 
-def test_row_12_auction_at_the_close_ends_the_day_and_every_order(desk: OrderDesk) -> None:
+def test_row_12_auction_at_the_close_ends_the_day(desk: OrderDesk) -> None:
     desk.phase("continuous")
     desk.enter("ann", "B", 5, 99)
     desk.enter("bob", "B", 5, stop=200)
@@ -131,7 +131,7 @@ def test_row_12_auction_at_the_close_ends_the_day_and_every_order(desk: OrderDes
     assert desk.told("ann") == ["refused CLOSED"]
 
 
-def test_row_12_auction_refuses_what_must_execute_at_once_and_lets_the_rest_cross(desk: OrderDesk) -> None:
+def test_row_12_auction_refuses_immediate_orders(desk: OrderDesk) -> None:
     desk.enter("ann", "B", 5, 101, IOC)
     desk.enter("ann", "B", 5)
     assert desk.told("ann") == ["refused HALTED", "refused HALTED"]
@@ -140,7 +140,7 @@ def test_row_12_auction_refuses_what_must_execute_at_once_and_lets_the_rest_cros
     assert desk.resting() == [(2, "B", 5, 101), (1, "S", 5, 100)]
 
 
-def test_row_13_halt_refuses_orders_and_takes_cancels_until_trading_resumes() -> None:
+def test_row_13_halt_takes_cancels_until_trading_resumes() -> None:
     desk = OrderDesk()
     desk.open("ann", "bob")
     desk.enter("ann", "B", 5, 100)
@@ -169,7 +169,7 @@ def test_row_13_halt_may_end_with_an_auction() -> None:
     assert desk.told("ann")[1:] == ["executed 1 3@100 H left 0"]
 
 
-def test_row_13_halt_pauses_and_crosses_what_was_entered_meanwhile() -> None:
+def test_row_13_halt_pauses_and_then_crosses() -> None:
     desk = OrderDesk()
     desk.open("ann", "bob")
     desk.phase("paused")
@@ -185,7 +185,7 @@ def test_row_13_halt_of_all_symbols_at_once() -> None:
     assert desk.feed() == ["trading H", "trading H"]
 
 
-def test_row_13_a_kill_switch_ends_the_orders_of_an_account_and_refuses_more() -> None:
+def test_row_13_a_kill_switch_ends_an_accounts_orders() -> None:
     desk = OrderDesk()
     desk.open("ann", "bob")
     desk.enter("ann", "B", 5, 100)
@@ -217,7 +217,7 @@ def test_row_14_collar_ends_what_would_execute_too_far_away(collared: OrderDesk)
     assert desk.told("ann") == ["accepted 4", "executed 4 2@106 R left 3", "canceled 4 3 MARKET left 0"]
 
 
-def test_row_14_collar_moves_with_the_last_trade_and_holds_on_both_sides(collared: OrderDesk) -> None:
+def test_row_14_collar_moves_with_the_last_trade(collared: OrderDesk) -> None:
     desk = collared
     desk.enter(AGENT, "S", 1, 94)
     desk.enter("ann", "B", 1, 100)

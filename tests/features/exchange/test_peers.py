@@ -21,13 +21,13 @@ LOCATES = (1, 2, 3)
 
 
 @pytest.mark.parametrize("seed", range(100, 104))
-def test_row_38_the_market_is_a_slow_and_obvious_model_with_the_same_random_requests(seed: int) -> None:
+def test_row_38_the_market_equals_a_slow_model(seed: int) -> None:
     pair = run_flow(seed, 400)
     assert pair.said > 400
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_row_38_a_book_that_is_rebuilt_from_the_feed_alone_is_the_markets_after_every_request(seed: int) -> None:
+def test_row_38_a_book_from_the_feed_is_the_markets(seed: int) -> None:
     ours, book = ItchMarket(seed), ItchBook()
     for _ in range(1_500):
         book.take(messages_of(ours.step()))
@@ -38,7 +38,7 @@ def test_row_38_a_book_that_is_rebuilt_from_the_feed_alone_is_the_markets_after_
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_row_39_itch_book_has_the_same_touch_after_every_request_and_the_same_trades(seed: int) -> None:
+def test_row_39_itch_book_has_the_same_touch_and_trades(seed: int) -> None:
     """Live: it is fed what each request brings about."""
     ours, theirs = ItchMarket(seed), PeerBook()
     for _ in range(5_000):
@@ -50,7 +50,7 @@ def test_row_39_itch_book_has_the_same_touch_after_every_request_and_the_same_tr
     assert len(ours.trades) > 100
 
 
-def test_row_39_itch_book_reads_our_daily_file_to_the_same_trades_and_touch(tmp_path: Path) -> None:
+def test_row_39_itch_book_reads_our_daily_file(tmp_path: Path) -> None:
     ours, records = ItchMarket(7), PacketFile(tmp_path / "feed.itch")
     for _ in range(2_000):
         packets = ours.step()

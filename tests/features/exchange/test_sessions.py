@@ -32,7 +32,7 @@ def users_file(path: Path, *names: str) -> Path:
     return file
 
 
-def test_row_24_users_of_the_file_are_let_in_with_their_password_and_nobody_else_is(tmp_path: Path) -> None:
+def test_row_24_only_users_of_the_file_are_admitted(tmp_path: Path) -> None:
     users = load_users(users_file(tmp_path, "ALPHA", "BRAVO"))
     floor = OuchFloor(tmp_path / "exchange", *users.values())
     assert floor.knock("ALPHA", PASSWORD).reply() == LoginAccepted("SESSION1", 1)
@@ -45,7 +45,7 @@ def test_row_24_users_of_the_file_are_let_in_with_their_password_and_nobody_else
     floor.close()
 
 
-def test_row_24_the_file_has_no_password_and_equal_ones_look_different(tmp_path: Path) -> None:
+def test_row_24_the_file_has_salted_hashes_alone(tmp_path: Path) -> None:
     text = users_file(tmp_path, "ALPHA", "BRAVO").read_text()
     assert PASSWORD not in text.lower()
     hashes = [line for line in text.splitlines() if line.startswith("password")]
@@ -57,7 +57,7 @@ def test_row_24_the_file_has_no_password_and_equal_ones_look_different(tmp_path:
     assert PASSWORD not in str(caught.value)
 
 
-def test_row_24_nobody_is_told_which_names_there_are_and_guessing_is_bounded(tmp_path: Path) -> None:
+def test_row_24_user_names_stay_unknown_and_tries_bounded(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path)
     said = {floor.knock(name, "guess").take()[1].payload for name in ("ALPHA", "NOBODY")}
     assert len(said) == 1
@@ -68,7 +68,7 @@ def test_row_24_nobody_is_told_which_names_there_are_and_guessing_is_bounded(tmp
     floor.close()
 
 
-def test_row_24_other_sessions_are_served_while_a_password_is_compared(tmp_path: Path) -> None:
+def test_row_24_sessions_are_served_during_a_password_check(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path)
     alpha = floor.connect("ALPHA")
     floor.slow_gate = []
@@ -106,9 +106,7 @@ def lost(client_end: str) -> Callable[[OuchFloor], None]:
 
 @pytest.mark.parametrize("how", ["lost", "logout", "garbage", "idle"])
 @pytest.mark.parametrize("chosen", [True, False])
-def test_row_25_the_orders_of_a_user_that_wants_it_end_with_its_connection(
-    tmp_path: Path, how: str, chosen: bool
-) -> None:
+def test_row_25_a_users_orders_end_with_its_connection(tmp_path: Path, how: str, chosen: bool) -> None:
     floor = OuchFloor(tmp_path, user("ALPHA", cancel_on_disconnect=chosen), user("BRAVO", 8, cancel_on_disconnect=True))
     bravo = floor.connect("BRAVO")
     bravo.send(enter(1))
@@ -155,7 +153,7 @@ def test_row_25_only_the_last_of_a_users_sessions_counts(tmp_path: Path) -> None
 # -- 26: a rate limit per user ---------------------------------------------------------------------------------------
 
 
-def test_row_26_a_user_that_is_too_fast_is_refused_and_others_are_not(tmp_path: Path) -> None:
+def test_row_26_a_user_that_is_too_fast_is_refused_alone(tmp_path: Path) -> None:
     limits = AccountLimits(requests_per_s=3)
     floor = OuchFloor(tmp_path, user("ALPHA", limits=limits), user("BRAVO", 8))
     one, two, bravo = floor.connect("ALPHA"), floor.connect("ALPHA"), floor.connect("BRAVO")
@@ -238,7 +236,7 @@ def test_row_27_orders_may_be_worth_so_much_and_no_more(tmp_path: Path) -> None:
 # -- 28: several sessions per broker ---------------------------------------------------------------------------------
 
 
-def test_row_28_a_broker_may_have_several_users_and_each_several_sessions(tmp_path: Path) -> None:
+def test_row_28_a_broker_has_several_users_and_sessions(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path, user("ALPHA", 7), user("BRAVO", 7, protocol="ouch42"))
     one, two, bravo = floor.connect("ALPHA"), floor.connect("ALPHA"), floor.connect("BRAVO")
     one.send(enter(1))
@@ -266,7 +264,7 @@ def test_row_28_the_sessions_of_a_user_share_its_numbers(tmp_path: Path) -> None
     floor.close()
 
 
-def test_row_28_users_of_one_broker_do_not_reach_each_others_orders(tmp_path: Path) -> None:
+def test_row_28_users_cannot_touch_each_others_orders(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path, user("ALPHA", 7), user("BRAVO", 7))
     alpha, bravo = floor.connect("ALPHA"), floor.connect("BRAVO")
     alpha.send(enter(1))
@@ -276,7 +274,7 @@ def test_row_28_users_of_one_broker_do_not_reach_each_others_orders(tmp_path: Pa
     floor.close()
 
 
-def test_row_28_users_of_one_broker_are_kept_from_trading_with_each_other_if_they_want(tmp_path: Path) -> None:
+def test_row_28_prevention_covers_users_of_one_broker(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path, user("ALPHA", 7), user("BRAVO", 7, self_trade="newest"), user("CHARLY", 8))
     alpha, bravo, charly = floor.connect("ALPHA"), floor.connect("BRAVO"), floor.connect("CHARLY")
     alpha.send(enter(1))

@@ -12,7 +12,7 @@ from bench.exchange.flow import CANCEL, CROSS, make_flow
 
 
 @pytest.mark.parametrize("encoder", list(books()))
-def test_row_41_the_book_that_is_timed_ends_with_the_orders_that_it_must(encoder: str) -> None:
+def test_row_41_the_timed_book_ends_with_its_orders(encoder: str) -> None:
     flow = make_flow(3_000, 300)
     assert {CANCEL, CROSS} < {kind for kind, *_ in flow.requests}
     assert run_book(books()[encoder](), *flow) > 0

@@ -130,7 +130,7 @@ class TurnIndexer(InputFormatIndexer):
 
 
 @pytest.mark.parametrize("workers", [0, 4])
-def test_row_26_a_format_that_needs_order_sees_the_stream_in_order(workers: int) -> None:
+def test_row_26_an_ordered_format_sees_the_stream_in_order(workers: int) -> None:
     """Buffers come in any order and on any thread; the indexer sees their bytes as the stream had them."""
     data = b"".join(b"tuple %d;" % n for n in range(300))
     for seed in range(3):

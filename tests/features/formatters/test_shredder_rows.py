@@ -43,7 +43,7 @@ def test_row_01_a_tuple_over_two_buffers_either_first(order: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations((1, 2, 3, 4))])
-def test_row_02_a_tuple_over_buffers_without_a_delimiter_in_any_order(order: tuple[int, ...]) -> None:
+def test_row_02_a_tuple_spans_buffers_in_any_order(order: tuple[int, ...]) -> None:
     raws = in_pieces([b"1,a\n2,on", b"e tu", b"ple ", b"only\n3,c\n"])
     assert values(format_raws(PAIRS, raws, order)) == [(1, "a"), (2, "one tuple only"), (3, "c")]
 
@@ -165,7 +165,7 @@ def test_row_09_an_empty_source() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_row_10_the_last_tuple_without_a_delimiter_comes_at_the_end(size: int) -> None:
+def test_row_10_an_undelimited_last_tuple_comes_at_the_end(size: int) -> None:
     formatter = InputFormatter(PAIRS)
     raws = cut_after(b"1,a\n2,last", size)
     batches = formatter.format(raws).batches
@@ -198,7 +198,7 @@ def test_row_11_out_of_range_is_repeated_and_the_ring_grows() -> None:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_row_11_more_buffers_without_a_delimiter_than_the_ring_has_bits(backwards: bool) -> None:
+def test_row_11_a_tuple_spans_more_buffers_than_the_ring(backwards: bool) -> None:
     """A ring of 128 buffers that may not grow, a tuple over 1,000 of them."""
     raws = cut_after(b"1,a\n2," + b"x" * 1000 + b"\n3,c\n", 1)
     formatter = InputFormatter(PAIRS, slots=2, max_slots=2)

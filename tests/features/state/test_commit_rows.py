@@ -73,7 +73,7 @@ def test_row_05_a_failed_commit_loses_nothing(kind: str, failures: list[Failure]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fate", ["saved", "failed", "unanswered"])
-def test_row_05_edits_made_while_a_commit_is_under_way_belong_to_the_next(kind: str, fate: str) -> None:
+def test_row_05_edits_during_a_commit_belong_to_the_next(kind: str, fate: str) -> None:
     bench, held = made(kind)
     bench.commit()
     CHANGES[kind](held, 2)
@@ -91,7 +91,7 @@ def test_row_05_edits_made_while_a_commit_is_under_way_belong_to_the_next(kind: 
     assert LABS[kind].contents(bench.restart().get(KINDS[kind], "it")) == after
 
 
-def test_row_05_an_object_made_or_deleted_while_a_commit_is_under_way_belongs_to_the_next() -> None:
+def test_row_05_objects_of_a_commit_belong_to_the_next() -> None:
     bench, _ = made("list")
     edits = bench.space.save()
     bench.space.delete("it")
@@ -107,7 +107,7 @@ def test_row_05_an_object_made_or_deleted_while_a_commit_is_under_way_belongs_to
     assert set(space.get(PersistedSet, "it")) == {7}
 
 
-def test_row_05_edits_of_the_caller_go_out_in_the_same_transaction() -> None:
+def test_row_05_the_callers_edits_share_the_transaction() -> None:
     bench, _ = made("list")
     bench.store.failures = ["lost"]
     with pytest.raises(BrokenDiskError):
@@ -119,7 +119,7 @@ def test_row_05_edits_of_the_caller_go_out_in_the_same_transaction() -> None:
 
 
 @pytest.mark.parametrize("is_used", [False, True])
-def test_row_06_a_full_checkpoint_into_an_empty_store_holds_everything(is_used: bool) -> None:
+def test_row_06_a_full_checkpoint_holds_everything(is_used: bool) -> None:
     """What did not change too, and what nobody has used since the restart."""
     bench = Bench()
     for name, kind in KINDS.items():
@@ -161,7 +161,7 @@ def test_row_06_a_space_moves_to_an_empty_store() -> None:
         space.move_to(bench.store)
 
 
-def test_row_06_an_item_that_came_and_went_between_two_saves_is_never_written() -> None:
+def test_row_06_an_item_gone_before_the_save_is_not_written() -> None:
     bench = Bench()
     queue = bench.space.create(PersistedQueue[int], "it")
     bench.commit()
@@ -182,7 +182,7 @@ def unknown(bench: Bench) -> None:
     bench.store.commit([Edit("index", 1, entry), Edit("items/odd", 0, b"whatever")])
 
 
-def test_row_06_an_unknown_kind_is_a_clear_error_and_leaves_the_others_intact() -> None:
+def test_row_06_an_unknown_kind_is_an_error_of_its_own() -> None:
     bench = Bench()
     unknown(bench)
     space = bench.restart()
@@ -213,7 +213,7 @@ PAIR = tuple[float, float]
 @pytest.mark.parametrize(
     "kind", [PersistedList, PersistedQueue, PersistedSet, PersistedLinkedList, PersistedDictionary]
 )
-def test_row_06_an_object_of_an_older_schema_is_migrated_and_saved_with_its_version(kind: Any) -> None:
+def test_row_06_an_older_schema_is_migrated_and_saved(kind: Any) -> None:
     bench = Bench()
     old, new = Schema(int), Schema(PAIR, version=2, migrate=halves)
     held = bench.space.create(kind, "it", old)
@@ -240,7 +240,7 @@ def test_row_06_an_object_of_an_older_schema_is_migrated_and_saved_with_its_vers
         bench.restart().get(kind, "it", old)
 
 
-def test_row_06_a_migration_that_fails_leaves_the_object_as_it_is() -> None:
+def test_row_06_a_failed_migration_changes_nothing() -> None:
     bench = Bench()
     bench.space.create(PersistedList[str], "it").append("not a number")
     bench.commit()

@@ -53,14 +53,14 @@ STORED: list[tuple[type[PersistedObject], Sequence[Any], dict[str, Any], dict[tu
 
 
 @pytest.mark.parametrize(("kind", "items", "initial", "expected"), STORED, ids=lambda given: getattr(given, "kind", ""))
-def test_row_03_an_object_has_a_metadata_table_and_an_items_table(
+def test_row_03_an_object_has_metadata_and_items_tables(
     kind: type[PersistedObject], items: Any, initial: Any, expected: Any
 ) -> None:
     assert make(kind, *items, **initial)[2] == expected
 
 
 @pytest.mark.parametrize("kind", [PersistedDictionary, PersistedSortedDictionary])
-def test_row_03_an_entry_is_when_its_key_came_the_key_and_the_value(kind: type[PersistedObject]) -> None:
+def test_row_03_an_entry_is_slot_key_and_value(kind: type[PersistedObject]) -> None:
     bench = Bench()
     held: Any = bench.space.create(kind, "it")
     held["b"] = 1
@@ -101,7 +101,7 @@ def test_row_03_freed_slots_of_sets_are_used_again(kind: type[Any], is_restarted
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_row_03_freed_slots_of_dictionaries_and_lists_are_used_again(is_restarted: bool) -> None:
+def test_row_03_freed_slots_are_used_again(is_restarted: bool) -> None:
     bench = Bench()
     named = bench.space.create(PersistedDictionary[str, int], "named")
     linked = bench.space.create(PersistedLinkedList[str], "linked")

@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[type[PersistedObject], list[Edit], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_row_08_what_is_wrong_is_said_with_the_name_of_the_object(case: str) -> None:
+def test_row_08_load_errors_name_the_object(case: str) -> None:
     kind, damage, message = WRONG[case]
     bench = Bench()
     held: Any = bench.space.create(kind, "it")
@@ -189,7 +189,7 @@ def edit(kind: str, held: Any, edits: int) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "value"])
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_row_09_a_differential_checkpoint_has_the_edits_alone_whatever_is_held(kind: str, is_restarted: bool) -> None:
+def test_row_09_a_differential_checkpoint_has_edits_alone(kind: str, is_restarted: bool) -> None:
     written = {}
     for held_items in (1_000, 30_000):
         for edits in (10, 100):

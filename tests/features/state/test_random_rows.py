@@ -116,7 +116,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", LABS)
-def test_row_07_random_operations_crashes_and_failed_commits_leave_what_python_has(kind: str) -> None:
+def test_row_07_random_operations_and_crashes_equal_python(kind: str) -> None:
     machine = type(f"Machine_{kind}", (Machine,), {"lab": LABS[kind]})
     run_state_machine_as_test(
         machine,

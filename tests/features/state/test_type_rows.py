@@ -143,7 +143,7 @@ def test_row_01_true_and_1_are_one_key_as_in_a_dict() -> None:
     assert repr(dict(bench.restart().get(PersistedDictionary, "dictionary"))) == repr({1: "true"})
 
 
-def test_row_01_a_dictionary_keeps_the_order_of_its_keys_over_a_restart() -> None:
+def test_row_01_a_dictionary_keeps_its_order_over_a_restart() -> None:
     bench = Bench()
     named = bench.space.create(PersistedDictionary[str, int], "dictionary")
     named.update(a=1, b=2, c=3)

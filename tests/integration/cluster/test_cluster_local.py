@@ -60,7 +60,7 @@ def test_the_finance_queries_are_what_they_are_in_local_mode(tmp_path: Path, sec
         await_end(processes)
 
 
-def test_a_lost_worker_is_told_of_and_a_killed_cluster_leaves_nobody(tmp_path: Path) -> None:
+def test_a_lost_worker_is_reported_and_a_kill_leaves_nobody(tmp_path: Path) -> None:
     with Running("cluster", "local", "--workers", "2", "--dir", str(tmp_path), "--status-interval", "0.1") as cluster:
         cluster.ready()
         processes = opened(tmp_path)

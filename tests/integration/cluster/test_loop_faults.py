@@ -119,7 +119,7 @@ def test_a_network_that_is_cut_and_healed_costs_nothing(loop: Wired, name: str, 
         check(loop, strategies)
 
 
-def test_parts_whose_clocks_are_apart_agree_about_everything_else(loop: Wired) -> None:
+def test_parts_with_skewed_clocks_agree_on_everything_else(loop: Wired) -> None:
     for market_s, engine_s, strategies_s in CLOCKS_S:
         loop.kill_exchange(clock_s=market_s)
         loop.kill_runtime(clock_s=engine_s)
@@ -143,7 +143,7 @@ class NoRoom:
             resource.prlimit(self._pid, resource.RLIMIT_FSIZE, self._before)
 
 
-def test_an_exchange_without_room_ends_and_goes_on_with_what_it_has_told(loop: Wired) -> None:
+def test_an_exchange_on_a_full_disk_ends_and_resumes(loop: Wired) -> None:
     with loop.start_strategies() as strategies:
         trades_again(loop, strategies)
         with NoRoom(loop.market):

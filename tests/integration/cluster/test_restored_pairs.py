@@ -78,7 +78,7 @@ def test_an_older_exchange_is_refused_by_a_runtime(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["cancel", "adopt"])
-def test_older_strategies_hear_what_became_of_orders_that_they_have_forgotten(tmp_path: Path, policy: str) -> None:
+def test_restored_strategies_get_answers_to_forgotten_orders(tmp_path: Path, policy: str) -> None:
     with FakeResults() as results, quiet_exchange(tmp_path) as market:
         port = market.ready().ports["text"]
         with algo(tmp_path, results, port) as engine:

@@ -81,7 +81,7 @@ def trading(process: Running, broker: int) -> Iterator[Trader]:
         trader.close()
 
 
-def test_a_running_exchange_is_halted_resumed_looked_at_and_its_sessions_cut(tmp_path: Path) -> None:
+def test_an_operator_halts_resumes_inspects_and_cuts_sessions(tmp_path: Path) -> None:
     where = ("--dir", str(tmp_path))
     with exchange(tmp_path, *QUIET) as process, trading(process, 7) as trader, trading(process, 8) as other:
         assert trader.ask(1, "B", 5, 100) == "A"
@@ -110,7 +110,7 @@ def test_a_running_exchange_is_halted_resumed_looked_at_and_its_sessions_cut(tmp
     assert "expected an exchange that runs on" in result.stderr
 
 
-def test_a_start_begins_with_the_snapshot_of_the_last_end_and_comes_to_the_same_hash(tmp_path: Path) -> None:
+def test_a_start_from_the_last_snapshot_has_the_same_hash(tmp_path: Path) -> None:
     where = ("--dir", str(tmp_path))
     with exchange(tmp_path, "--rate", "20000", "--itch-port", "0") as process:
         process.wait_for("orders", 3_000)
@@ -159,7 +159,7 @@ def test_whoever_does_not_say_the_token_is_not_let_in(tmp_path: Path) -> None:
     assert TOKEN not in process.errors()
 
 
-def test_an_admin_port_with_a_certificate_is_asked_over_tls_alone(tmp_path: Path) -> None:
+def test_an_admin_port_with_a_certificate_serves_tls_alone(tmp_path: Path) -> None:
     cert, key = map(str, make_certificate(tmp_path))
     (tmp_path / "token").write_text(TOKEN + "\n")
     place, token = tmp_path / "exchange", ("--token-file", str(tmp_path / "token"))
@@ -207,7 +207,7 @@ def test_those_ports_are_open_that_are_asked_for(tmp_path: Path, options: tuple[
     assert set(wanted) == ports
 
 
-def test_what_a_killed_exchange_left_behind_is_told_from_one_that_runs(tmp_path: Path) -> None:
+def test_a_killed_exchange_is_distinguished_from_a_running_one(tmp_path: Path) -> None:
     with exchange(tmp_path, *QUIET) as process:
         process.ready()
         process.kill()
@@ -219,7 +219,7 @@ def test_what_a_killed_exchange_left_behind_is_told_from_one_that_runs(tmp_path:
         assert answer("status", "--dir", str(tmp_path))["pid"] == process.pid
 
 
-def test_a_user_logs_in_with_the_password_that_was_hashed_and_is_stopped(tmp_path: Path) -> None:
+def test_a_user_logs_in_with_a_hashed_password_and_is_stopped(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["exchange", "passwd", "joe", "--stdin", "--broker", "9"], input="secret\n")
     assert result.exit_code == 0, result.output
     assert "secret" not in result.output
@@ -248,7 +248,7 @@ def test_a_user_logs_in_with_the_password_that_was_hashed_and_is_stopped(tmp_pat
         (("--ouch-port", "0", "--users", "nothing"), "expected to read the users file nothing"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_leaves_the_directory_free(
+def test_impossible_settings_are_one_line_and_leave_no_lock(
     tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
     for _ in range(2):

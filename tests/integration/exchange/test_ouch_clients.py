@@ -92,7 +92,7 @@ async def trade_through_everything(folder: Path) -> tuple[OuchClient, OuchClient
     return alpha, bravo, again
 
 
-def test_nasdaqs_client_trades_and_misses_nothing_over_cuts_kills_and_restarts(tmp_path: Path) -> None:
+def test_nasdaqs_client_trades_and_misses_nothing_over_kills(tmp_path: Path) -> None:
     alpha, bravo, again = asyncio.run(trade_through_everything(tmp_path))
     assert alpha.told == again.told
     assert [alpha.count(letter) for letter in "SAE"] == [1, 1, 3 * ORDERS]

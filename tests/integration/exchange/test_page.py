@@ -47,7 +47,7 @@ def is_in(state: str) -> str:
     return f"document.body?.dataset.state === {state!r}"
 
 
-def test_the_page_shows_the_book_its_trades_and_its_halt_as_they_change(tmp_path: Path, browser: Browser) -> None:
+def test_the_page_shows_book_trades_and_halt_as_they_change(tmp_path: Path, browser: Browser) -> None:
     directory = tmp_path / "exchange"
     with exchange(directory, *QUIET) as process, trading(process, 7) as trader:
         browser.open(address(process))
@@ -71,7 +71,7 @@ def test_the_page_shows_the_book_its_trades_and_its_halt_as_they_change(tmp_path
         assert browser.complaints == []
 
 
-def test_a_symbol_is_chosen_with_the_keyboard_and_kept_in_the_address(tmp_path: Path, browser: Browser) -> None:
+def test_a_symbol_is_chosen_by_keyboard_and_kept_in_the_address(tmp_path: Path, browser: Browser) -> None:
     with exchange(tmp_path / "exchange", *QUIET) as process, trading(process, 7) as trader:
         trader.ask(1, "B", 5, 100, "GLOBEX")
         browser.open(address(process))

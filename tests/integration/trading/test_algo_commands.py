@@ -43,7 +43,7 @@ def killed(engine: Process, directory: Path, reason: str) -> None:
     assert status(directory)["orders_sent"] == sent
 
 
-def test_strategies_are_looked_at_checked_and_stopped_while_they_run(tmp_path: Path) -> None:
+def test_running_strategies_are_inspected_checked_and_stopped(tmp_path: Path) -> None:
     directory, market_directory = tmp_path / "algo", tmp_path / "exchange"
     with FakeResults() as results, exchange(tmp_path) as market:
         port = market.ready().ports["text"]

@@ -91,7 +91,7 @@ async def flood(page: Page) -> None:
         await asyncio.wait_for(page.ask(), 60)  # a task of its own, so that the others have their turns
 
 
-def test_ten_pages_that_stand_still_change_nothing_for_the_forty_others(board: tuple[Peers, Running]) -> None:
+def test_ten_stalled_pages_change_nothing_for_forty_others(board: tuple[Peers, Running]) -> None:
     peers, process = board
     known = asyncio.run(asyncio.wait_for(watch(process, peers), 120))
     assert all(bids == known[0] for bids in known)

@@ -55,7 +55,7 @@ def test_sobi_buys_once_at_the_ask_when_the_asks_move_away() -> None:
     assert result.strategies[0].position_lots == {"ACME": 10}
 
 
-def test_volatile_sobi_buys_in_a_calm_market_and_not_in_a_restless_one() -> None:
+def test_volatile_sobi_buys_in_a_calm_market_alone() -> None:
     lean = [(1_000, MAKER, "S", 1_500, 10_100), (1_100, MAKER, "B", 1, 9_000)]
     for swing, found in ((20, [("B", 10, 10_010, "taker")]), (80, [])):
         prices = [10_000 + (swing if n % 2 else -swing) for n in range(20)]
@@ -67,7 +67,7 @@ def test_volatile_sobi_buys_in_a_calm_market_and_not_in_a_restless_one() -> None
         assert fills(result) == found
 
 
-def test_timed_sobi_buys_when_the_bids_are_renewed_and_the_asks_are_old() -> None:
+def test_timed_sobi_buys_on_renewed_bids_and_old_asks() -> None:
     fresh = [(2_000, MAKER, "B", 100, 9_991), (2_010, MAKER, "B", 100, 9_992), (2_100, MAKER, "B", 1, 9_000)]
     result = play("timed_sobi", [*BALANCED, *fresh], "size_lots=10", "top_orders=2", "cooldown_ms=60000")
     assert fills(result) == [("B", 10, 10_010, "taker")]
@@ -76,7 +76,7 @@ def test_timed_sobi_buys_when_the_bids_are_renewed_and_the_asks_are_old() -> Non
 PLAYER: list[Line] = [(100, 7, "S", 10, 10_012), (100, 7, "B", 500, 9_985)]
 
 
-def test_market_players_buys_in_front_of_the_wall_and_sells_in_front_of_the_small_offer() -> None:
+def test_market_players_steps_in_front_of_wall_and_small_offer() -> None:
     lines = [
         *BALANCED,
         *PLAYER,
@@ -89,7 +89,7 @@ def test_market_players_buys_in_front_of_the_wall_and_sells_in_front_of_the_smal
     assert result.strategies[0].profit == 250
 
 
-def test_market_players_leaves_at_the_market_when_the_player_has_gone() -> None:
+def test_market_players_leaves_after_the_player() -> None:
     lines = [
         *BALANCED,
         *PLAYER,
@@ -101,7 +101,7 @@ def test_market_players_leaves_at_the_market_when_the_player_has_gone() -> None:
     assert fills(result) == [("B", 10, 9_986, "maker"), ("S", 10, 9_980, "taker")]
 
 
-def test_the_market_maker_earns_the_spread_behind_those_who_were_there_before() -> None:
+def test_the_market_maker_earns_the_spread_after_earlier_orders() -> None:
     lines = [
         *BALANCED,
         (1_000, TAKER, "S", 110, 9_990),  # the recorded 100 come first, then 10 of ours

@@ -57,7 +57,7 @@ def trade(operated: Operated, traders: dict[int, Any], number: int, order: tuple
 
 @settings(max_examples=60)
 @given(st.lists(CHANGES | ORDERS, max_size=40))
-def test_whatever_is_asked_for_is_done_or_refused_and_journalled(steps: list[Any]) -> None:
+def test_every_command_is_done_or_refused_and_journalled(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         operated = Operated(Path(folder))
         traders: dict[int, Any] = {}

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.closed.world import World
 from tests.simulation.report import Report, run_seed
 
-FEW, MANY, PARTS = 24, 1_000, 10
+FEW, MANY, PARTS = 10, 1_000, 10
 
 
 def check_seeds(seeds: range) -> Counter[str]:
@@ -21,7 +21,7 @@ def check_seeds(seeds: range) -> Counter[str]:
 
 
 def test_seeds() -> None:
-    """A few dozen seeds; the failing one is printed with the command that runs it again."""
+    """A few seeds; the failing one is printed with the command that runs it again."""
     counts = check_seeds(range(FEW))
     for what in ("trades", "own trades", "own orders", "halts", "auctions", "delayed agents", "failures"):
         assert counts[what], f"expected the seeds to have had {what}"

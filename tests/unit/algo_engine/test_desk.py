@@ -61,13 +61,13 @@ def test_an_order_is_reduced_and_reduced_to_nothing(lab: OrderLab) -> None:
     lab.check_settled()
 
 
-def test_a_reduction_of_an_order_that_is_not_in_the_book_is_refused(lab: OrderLab) -> None:
+def test_a_reduction_of_an_order_not_in_the_book_is_refused(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.desk.reduce(client_id, 4)
     assert kinds(lab) == ["submitted", "reduce_refused"]
 
 
-def test_an_order_that_the_exchange_refuses_is_rejected_with_its_reason(lab: OrderLab) -> None:
+def test_a_refused_order_is_rejected_with_the_exchanges_reason(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 950, 100)
     lab.settle()
     assert (lab.events[-1].kind, lab.events[-1].reason) == (EventKind.REJECTED, "too large")
@@ -84,7 +84,7 @@ def test_a_cancellation_before_the_acceptance_waits_for_it(lab: OrderLab) -> Non
     lab.check_settled()
 
 
-def test_a_cancellation_that_comes_too_late_is_refused_and_not_repeated(lab: OrderLab) -> None:
+def test_a_late_cancellation_is_refused_and_not_repeated(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     lab.desk.cancel(client_id)
@@ -95,7 +95,7 @@ def test_a_cancellation_that_comes_too_late_is_refused_and_not_repeated(lab: Ord
     lab.check_settled()
 
 
-def test_a_cancellation_of_what_the_exchange_takes_away_meanwhile_still_has_its_answer_to_come(lab: OrderLab) -> None:
+def test_a_cancellation_of_a_vanishing_order_awaits_its_answer(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     lab.desk.cancel(client_id)
@@ -109,7 +109,7 @@ def test_a_cancellation_of_what_the_exchange_takes_away_meanwhile_still_has_its_
     lab.check_settled()
 
 
-def test_of_two_requests_to_end_an_order_the_first_is_carried_out_and_the_other_refused(lab: OrderLab) -> None:
+def test_of_two_cancellations_the_second_is_refused(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     lab.desk.reduce(client_id, 10)
@@ -123,7 +123,7 @@ def test_of_two_requests_to_end_an_order_the_first_is_carried_out_and_the_other_
     lab.check_settled()
 
 
-def test_an_order_that_another_connection_of_the_broker_replaced_is_still_ours(lab: OrderLab) -> None:
+def test_an_order_replaced_on_another_connection_stays_ours(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     number = itertools.count(lab.desk.blotter.sequence + 1)
@@ -194,7 +194,7 @@ def test_orders_without_a_connection_are_refused() -> None:
     assert lab.events[0].reason.startswith("connection")
 
 
-def test_the_kill_switch_cancels_everything_and_refuses_new_orders(lab: OrderLab) -> None:
+def test_the_kill_switch_cancels_all_and_refuses_new_orders(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     lab.desk.submit(Side.SELL, "ACME", 10, 100)  # not accepted yet when the switch is thrown
@@ -210,7 +210,7 @@ def test_the_kill_switch_cancels_everything_and_refuses_new_orders(lab: OrderLab
     lab.check_settled()
 
 
-def test_the_kill_switch_thrown_without_a_connection_acts_after_the_next_login(lab: OrderLab) -> None:
+def test_a_disconnected_kill_switch_acts_after_the_next_login(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     lab.drop()
@@ -220,7 +220,7 @@ def test_the_kill_switch_thrown_without_a_connection_acts_after_the_next_login(l
     lab.check_settled()
 
 
-def test_an_order_that_never_arrived_is_unknown_and_then_never_sent(lab: OrderLab) -> None:
+def test_an_order_that_never_arrived_is_unknown_and_not_resent(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.turn()
     lab.drop()
@@ -241,7 +241,7 @@ def test_an_order_that_arrived_before_the_break_is_reconciled(lab: OrderLab) -> 
     lab.check_settled()
 
 
-def test_bytes_of_an_old_connection_that_arrive_before_the_fence_count_and_after_it_do_not(lab: OrderLab) -> None:
+def test_bytes_of_an_old_connection_count_only_before_the_fence(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.desk.submit(Side.BUY, "ACME", 20, 100)
     lab.turn()
@@ -267,7 +267,7 @@ def test_nothing_can_be_ordered_before_the_fence_is_answered(lab: OrderLab) -> N
     assert lab.desk.is_synchronised
 
 
-def test_an_unwanted_order_is_cancelled_even_if_the_cancellation_was_lost(lab: OrderLab) -> None:
+def test_an_unwanted_order_is_cancelled_after_a_lost_cancel(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()
     lab.desk.cancel(client_id)
@@ -315,7 +315,7 @@ def test_a_message_that_is_told_twice_counts_once(lab: OrderLab) -> None:
     lab.check_settled()
 
 
-def test_a_retransmitted_number_that_comes_back_refused_makes_no_order(lab: OrderLab) -> None:
+def test_a_refused_retransmitted_number_makes_no_order(lab: OrderLab) -> None:
     """Somebody else used the same broker: his order is known, ours is rejected, nothing is doubled."""
     lab.exchange.request(Request(1, 0, BROKER, "B", 5, 98, "ACME"))
     lab.desk.submit(Side.BUY, "ACME", 10, 100)

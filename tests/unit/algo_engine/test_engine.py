@@ -104,7 +104,7 @@ def test_a_strategy_starts_when_its_views_and_orders_are_known() -> None:
 
 
 @pytest.mark.parametrize("adopt", [False, True])
-def test_orders_of_an_earlier_run_are_cancelled_or_adopted_before_the_start(adopt: bool) -> None:
+def test_earlier_orders_end_or_are_adopted_before_the_start(adopt: bool) -> None:
     rig = Rig(adopt=adopt)
     rig.lab.settle()
     rig.lab.desk.submit(Side.BUY, "ACME", 10, 100)
@@ -143,7 +143,7 @@ def test_views_that_were_not_declared_are_refused_and_not_heard() -> None:
 
 
 @pytest.mark.parametrize("where", ["start", "vwap_book", "accepted", "t"])
-def test_a_strategy_that_raises_is_stopped_and_its_orders_cancelled(where: str) -> None:
+def test_a_raising_strategy_is_stopped_and_its_orders_cancelled(where: str) -> None:
     rig = Rig()
     rig.strategy.raises_at = where
     rig.lab.settle()
@@ -168,7 +168,7 @@ def test_a_view_that_ends_stops_the_strategies_that_declare_it() -> None:
     assert failures == ["", "view vwap_book ended: dropped"]
 
 
-def test_without_views_orders_are_cancelled_after_a_while_and_new_ones_refused() -> None:
+def test_without_views_orders_end_and_new_orders_are_refused() -> None:
     rig = Rig().started()
     rig.host.buy("ACME", 5, 100)
     rig.lab.settle()
@@ -229,7 +229,7 @@ def test_figures_sum_over_strategies() -> None:
     }
 
 
-def test_a_strategy_goes_on_when_the_view_that_was_lost_is_no_longer_its_own() -> None:
+def test_a_strategy_resumes_when_the_lost_view_is_not_its_own() -> None:
     rig = ViewsRig(Curious())
     rig.hosts[0].add_view("spread", "SELECT 1")
     rig.link.asked["spread"]("")
@@ -241,7 +241,7 @@ def test_a_strategy_goes_on_when_the_view_that_was_lost_is_no_longer_its_own() -
     assert rig.engine.standing(rig.hosts[0]) == ("running", "")
 
 
-def test_a_cancellation_is_unanswered_until_the_exchange_has_said_what_became_of_it() -> None:
+def test_a_cancellation_is_open_until_its_outcome_is_known() -> None:
     rig = Rig().started()
     assert rig.engine.unanswered_requests() == 0
     rig.host.buy("ACME", 5, 100)

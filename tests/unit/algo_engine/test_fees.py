@@ -25,9 +25,7 @@ from tests.generators.order_lab import OrderLab
         ("maker", 10**9, 10**9, -20 * 10**12),
     ],
 )
-def test_a_fee_is_never_less_and_a_rebate_never_more_than_the_exact_figure(
-    liquidity: str, lots: int, price: int, fee: int
-) -> None:
+def test_fees_round_up_and_rebates_round_down(liquidity: str, lots: int, price: int, fee: int) -> None:
     assert parse_fees("maker=-20,taker=50").fee("ACME", liquidity, lots, price) == fee
 
 

@@ -74,7 +74,7 @@ def traded_without_room(lab: OrderLab) -> None:
     assert [str(failure) for failure in lab.failures] == ["no space left"]
 
 
-def test_a_message_that_the_journal_did_not_take_is_asked_for_again() -> None:
+def test_a_message_missing_in_the_journal_is_requested_again() -> None:
     lab = OrderLab(make_journal=SmallJournal)
     traded_without_room(lab)
     lab.journal.sync()
@@ -83,7 +83,7 @@ def test_a_message_that_the_journal_did_not_take_is_asked_for_again() -> None:
     lab.check_settled()
 
 
-def test_a_fill_that_the_list_of_trades_did_not_take_is_asked_for_again() -> None:
+def test_a_fill_missing_in_the_trades_list_is_requested_again() -> None:
     lab = OrderLab()
     lab.desk._spool = lab.spool = SmallSpool()
     traded_without_room(lab)
@@ -111,7 +111,7 @@ def test_without_room_orders_are_not_sent_and_cancellations_are() -> None:
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
-def test_after_a_compaction_that_failed_nothing_is_written_or_sent(*, is_behind: bool) -> None:
+def test_after_a_failed_compaction_nothing_is_written(*, is_behind: bool) -> None:
     """Nobody knows which of the two journals the disk has."""
     lab = OrderLab(make_journal=SmallFolder, compact_bytes=64 * 3, is_behind=is_behind)
     lab.settle()
@@ -129,7 +129,7 @@ def test_after_a_compaction_that_failed_nothing_is_written_or_sent(*, is_behind:
     lab.check_settled()
 
 
-def test_a_line_that_fits_in_part_is_an_error_and_gone_after_the_next_start(tmp_path: Path) -> None:
+def test_a_partial_line_is_an_error_and_gone_after_a_restart(tmp_path: Path) -> None:
     spool = FileSpool(tmp_path / "s", "mine", 9001)
     spool.add(fill(1, 10))
     whole = spool._file

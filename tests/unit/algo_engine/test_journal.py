@@ -90,7 +90,7 @@ def test_a_flipped_bit_ends_the_journal_before_it(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_file_that_does_not_begin_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_first_checkpoint_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     path.write_bytes(b"something else entirely")
     with pytest.raises(JournalDamaged, match="expected a checkpoint"):
@@ -110,7 +110,7 @@ def test_compaction_leaves_one_record_that_is_the_state(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_compaction_that_did_not_finish_leaves_the_old_journal(tmp_path: Path) -> None:
+def test_an_unfinished_compaction_leaves_the_old_journal(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     written(path)
     path.with_suffix(".new").write_bytes(b"half a check")
@@ -127,9 +127,7 @@ def test_two_processes_cannot_hold_one_journal(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_journal_that_cannot_be_synced_is_let_go_of_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_that_fails_to_sync_is_still_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> None:
         raise OSError("no space left")
 
@@ -163,7 +161,7 @@ def test_a_written_record_is_there_although_nothing_was_synced(tmp_path: Path) -
     journal.close()
 
 
-def test_a_sync_behind_ends_although_the_journal_was_compacted_and_closed(tmp_path: Path) -> None:
+def test_a_background_sync_ends_after_compaction_and_close(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     journal = started(path)
     journal.append(RECORDS[0])
@@ -177,7 +175,7 @@ def test_a_sync_behind_ends_although_the_journal_was_compacted_and_closed(tmp_pa
     assert read_journal(path)[0] == [STATE, Noted(10)]
 
 
-def test_records_appended_during_a_compaction_are_in_both_journals(tmp_path: Path) -> None:
+def test_records_during_a_compaction_are_in_both_journals(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     journal = started(path)
     replace = journal.begin_compaction(STATE)
@@ -196,9 +194,7 @@ def test_records_appended_during_a_compaction_are_in_both_journals(tmp_path: Pat
     assert read_journal(path)[0] == [STATE, Noted(10), Noted(11), Noted(12)]
 
 
-def test_no_record_is_lost_if_a_compaction_fails_after_the_rename(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compaction_that_fails_late_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else records went to a file that has no name any more."""
     path = tmp_path / "orders.log"
     journal = started(path)
@@ -223,7 +219,7 @@ def test_no_record_is_lost_if_a_compaction_fails_after_the_rename(
         journal.close()
 
 
-def test_a_compaction_does_not_replace_the_journal_after_it_is_closed(tmp_path: Path) -> None:
+def test_a_closed_journal_is_not_replaced(tmp_path: Path) -> None:
     """Another process may hold the file by then."""
     path = tmp_path / "orders.log"
     journal = started(path)

@@ -20,7 +20,7 @@ def remembered(lab: OrderLab) -> dict[str, bytes]:
     return {each.name: each.data for each in lab.desk.recovered()}
 
 
-def test_the_last_of_a_name_comes_back_and_the_forgotten_does_not(lab: OrderLab) -> None:
+def test_the_latest_of_a_name_is_restored_unless_forgotten(lab: OrderLab) -> None:
     """After the death of the process, without any order."""
     for name, data in (("a", b"1"), ("b", b"2"), ("a", b"3"), ("b", b"")):
         lab.desk.remember(name, data)

@@ -40,7 +40,7 @@ def test_changes_that_a_snapshot_already_holds_are_skipped() -> None:
     assert len(mirror.contents("v")) == 1
 
 
-def test_changes_before_a_snapshot_and_heartbeats_change_nothing() -> None:
+def test_heartbeats_and_early_changes_change_nothing() -> None:
     mirror = ViewMirror()
     assert mirror.apply(frame("changes", [1], [10], 5)) is None
     assert mirror.apply(Frame(FrameHeader("heartbeat", ""), None)) is None

@@ -39,7 +39,7 @@ def test_a_number_that_is_not_whole_goes_nowhere(lab: OrderLab, number: Any) -> 
     lab.check_settled()
 
 
-def test_options_that_nobody_can_read_do_not_hold_up_cancellations(lab: OrderLab) -> None:
+def test_unreadable_options_do_not_delay_cancellations(lab: OrderLab) -> None:
     with pytest.raises(WireError, match="expected an int64 for until"):
         lab.desk.submit(Side.BUY, "ACME", 10, 100, OrderOptions(expire_ns=1.5e18))  # type: ignore[arg-type]
     lab.desk.kill("enough")
@@ -48,7 +48,7 @@ def test_options_that_nobody_can_read_do_not_hold_up_cancellations(lab: OrderLab
     lab.check_settled()
 
 
-def test_a_reduction_by_more_than_there_is_is_one_by_all_that_there_is(lab: OrderLab) -> None:
+def test_a_reduction_by_too_much_is_one_by_all_that_is_left(lab: OrderLab) -> None:
     lab.desk.reduce(1, 2**70)
     lab.settle()
     assert lab.events[-1].kind is EventKind.CANCELLED

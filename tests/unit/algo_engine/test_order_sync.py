@@ -62,7 +62,7 @@ def test_a_request_is_sent_while_the_disk_follows(lab: OrderLab) -> None:
     lab.check_settled()
 
 
-def test_one_sync_runs_at_a_time_for_all_requests_written_meanwhile(lab: OrderLab) -> None:
+def test_one_sync_serves_all_requests_written_meanwhile(lab: OrderLab) -> None:
     for _ in range(5):
         lab.desk.submit(Side.BUY, "ACME", 10, 100)
         lab.turn()
@@ -73,7 +73,7 @@ def test_one_sync_runs_at_a_time_for_all_requests_written_meanwhile(lab: OrderLa
     assert (durable_requests(lab), len(lab.syncs)) == ([1, 2, 3, 4, 5, 6], 0)
 
 
-def test_a_reservation_is_durable_before_the_first_of_its_requests_is_sent() -> None:
+def test_a_reservation_is_durable_before_its_first_request() -> None:
     lab = OrderLab(make_journal=CountingJournal, is_behind=True)
     lab.settle()
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
@@ -91,7 +91,7 @@ def test_a_reservation_is_renewed_without_waiting_for_the_disk(lab: OrderLab) ->
     lab.check_settled()
 
 
-def test_requests_beyond_the_reservation_wait_for_a_disk_that_is_behind(lab: OrderLab) -> None:
+def test_requests_beyond_the_reservation_wait_for_the_disk(lab: OrderLab) -> None:
     before = syncs(lab)
     for _ in range(RESERVED_REQUESTS):
         lab.desk.submit(Side.BUY, "ACME", 1, 90)
@@ -141,7 +141,7 @@ def test_the_first_request_of_a_day_waits_for_its_reservation(lab: OrderLab) -> 
     assert syncs(lab) == before + 1
 
 
-def test_what_a_power_loss_took_is_known_again_from_the_private_stream(lab: OrderLab) -> None:
+def test_a_power_loss_is_repaired_from_the_private_stream(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.SELL, "ACME", 10, 104)
     lab.turn()
     lab.deliver_request()
@@ -158,7 +158,7 @@ def test_what_a_power_loss_took_is_known_again_from_the_private_stream(lab: Orde
     lab.check_settled()
 
 
-def test_a_lost_request_that_arrives_late_cannot_pass_for_a_new_one(lab: OrderLab) -> None:
+def test_a_late_lost_request_cannot_pass_for_a_new_request(lab: OrderLab) -> None:
     """Without reserved numbers the new run would use the number of a request that is still on its way."""
     for price_ticks in (95, 96, 97):
         lab.desk.submit(Side.BUY, "ACME", 10, price_ticks)
@@ -290,7 +290,7 @@ def test_a_write_that_fails_sends_nothing() -> None:
     assert [str(failure) for failure in lab.failures] == ["no space left"]
 
 
-def test_a_journal_that_is_compacted_during_an_fsync_keeps_what_follows(lab: OrderLab) -> None:
+def test_a_journal_compacted_during_an_fsync_keeps_what_follows(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 90)
     lab.turn()
     lab.desk._compact_at_bytes = 0
@@ -316,7 +316,7 @@ def test_a_closed_desk_begins_no_fsync(lab: OrderLab) -> None:
     assert not lab.syncs
 
 
-def test_a_journal_synced_behind_is_continued_by_a_desk_that_syncs_before(lab: OrderLab) -> None:
+def test_a_journal_synced_behind_serves_a_desk_syncing_before(lab: OrderLab) -> None:
     lab.is_behind = False
     lab.kill()
     lab.settle()
@@ -333,7 +333,7 @@ def test_a_journal_synced_behind_is_continued_by_a_desk_that_syncs_before(lab: O
     lab.check_settled()
 
 
-def test_every_prefix_of_the_journal_folds_to_the_same_state_again(lab: OrderLab) -> None:
+def test_every_prefix_of_the_journal_folds_to_the_same_state(lab: OrderLab) -> None:
     """A restart that crashes at once changes nothing but reserved numbers that are skipped."""
     lab.desk.submit(Side.BUY, "ACME", 10, 90)
     lab.turn()

@@ -26,7 +26,7 @@ def test_a_short_position_earns_when_the_price_falls() -> None:
     assert portfolio.profit("ACME", 98) == ProfitAndLoss(8, 12)
 
 
-def test_a_fill_that_turns_the_position_opens_the_rest_at_its_own_price() -> None:
+def test_a_fill_that_turns_the_position_opens_the_rest_anew() -> None:
     assert Holding().after(Side.BUY, 3, 100).after(Side.SELL, 5, 110) == Holding(-2, -220, 30)
 
 
@@ -36,9 +36,7 @@ def test_without_a_mark_nothing_is_unrealised() -> None:
 
 
 @given(FILLS, st.integers(1, 10**7))
-def test_profit_is_cash_and_worth_at_every_step_and_a_flat_position_has_no_cost(
-    fills: list[tuple[Side, int, int]], mark: int
-) -> None:
+def test_profit_is_cash_plus_worth_and_flat_costs_nothing(fills: list[tuple[Side, int, int]], mark: int) -> None:
     portfolio, cash, lots = Portfolio(), 0, 0
     for side, volume, price in fills:
         portfolio.fill("ACME", side, volume, price)

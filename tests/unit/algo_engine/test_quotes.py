@@ -37,7 +37,7 @@ def test_a_symbol_that_has_gone_keeps_its_prices_without_sizes() -> None:
     assert not quote.is_two_sided
 
 
-def test_the_typical_size_reaches_a_constant_size_from_both_sides() -> None:
+def test_the_typical_size_approaches_a_constant_from_both_sides() -> None:
     quotes = Quotes()
     quotes.apply(quote_change(lots=1000))
     for lots in (37, 100_000_000):

@@ -34,7 +34,7 @@ def lab() -> OrderLab:
     return lab
 
 
-def test_a_replacement_has_another_number_at_the_exchange_and_ours_stays(lab: OrderLab) -> None:
+def test_a_replacement_changes_the_exchanges_number_alone(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 25, 101)
     assert order(lab, client_id).price_ticks == 100, "nothing is known before the answer"
@@ -61,7 +61,7 @@ def test_what_executes_on_the_way_comes_on_top_of_it(lab: OrderLab) -> None:
 
 
 @pytest.mark.parametrize(("lots", "left"), [(10, 10), (4, 4)])
-def test_at_the_same_price_with_no_more_lots_it_keeps_its_number(lab: OrderLab, lots: int, left: int) -> None:
+def test_a_shrink_at_the_same_price_keeps_its_number(lab: OrderLab, lots: int, left: int) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, lots, 100)
     lab.settle()
@@ -70,7 +70,7 @@ def test_at_the_same_price_with_no_more_lots_it_keeps_its_number(lab: OrderLab, 
     lab.check_settled()
 
 
-def test_an_order_that_is_gone_when_its_replacement_arrives_stays_gone(lab: OrderLab) -> None:
+def test_an_order_gone_before_its_replacement_stays_gone(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 5, 101)
     lab.exchange.fill(1, 10, 100)
@@ -81,7 +81,7 @@ def test_an_order_that_is_gone_when_its_replacement_arrives_stays_gone(lab: Orde
     lab.check_settled()
 
 
-def test_a_cancellation_that_a_replacement_overtook_is_sent_again(lab: OrderLab) -> None:
+def test_a_cancellation_overtaken_by_a_replacement_is_resent(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 10, 101)
     lab.desk.cancel(client_id)
@@ -94,7 +94,7 @@ def test_a_cancellation_that_a_replacement_overtook_is_sent_again(lab: OrderLab)
     lab.check_settled()
 
 
-def test_the_kill_switch_cancels_what_is_not_accepted_yet_and_what_is_being_replaced(lab: OrderLab) -> None:
+def test_the_kill_switch_cancels_pending_and_replaced_orders(lab: OrderLab) -> None:
     replaced = resting(lab)
     lab.desk.replace(replaced, 20, 99)
     lab.desk.submit(Side.SELL, "ACME", 5, 101)
@@ -109,7 +109,7 @@ def test_the_kill_switch_cancels_what_is_not_accepted_yet_and_what_is_being_repl
     lab.check_settled()
 
 
-def test_one_replacement_at_a_time_and_none_of_an_order_on_its_way_out(lab: OrderLab) -> None:
+def test_one_replacement_at_a_time_and_none_of_an_ending_order(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 5, 101)
     lab.desk.replace(client_id, 6, 101)
@@ -124,7 +124,7 @@ def test_one_replacement_at_a_time_and_none_of_an_order_on_its_way_out(lab: Orde
     lab.check_settled()
 
 
-def test_limits_count_an_order_and_what_replaces_it_until_the_exchange_answers() -> None:
+def test_limits_count_an_order_and_its_pending_replacement() -> None:
     limits = RiskLimits(max_position_lots={"*": 30}, max_order_lots={"*": 100}, price_band_bps=1000)
     lab = OrderLab(limits=limits)
     lab.settle()
@@ -140,7 +140,7 @@ def test_limits_count_an_order_and_what_replaces_it_until_the_exchange_answers()
     assert kinds(lab)[-1] is EventKind.ACCEPTED
 
 
-def test_a_replacement_that_never_arrived_is_refused_after_the_fence(lab: OrderLab) -> None:
+def test_a_replacement_that_never_arrived_ends_at_the_fence(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 5, 101)
     lab.turn()
@@ -151,7 +151,7 @@ def test_a_replacement_that_never_arrived_is_refused_after_the_fence(lab: OrderL
     lab.check_settled()
 
 
-def test_a_replacement_whose_answer_was_lost_in_a_crash_is_found_again(lab: OrderLab) -> None:
+def test_a_replacement_answered_in_a_crash_is_recovered(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 5, 101)
     lab.turn()
@@ -189,7 +189,7 @@ def test_a_stop_that_is_reached_is_an_event(lab: OrderLab) -> None:
     assert kinds(lab) == ["triggered"]
 
 
-def test_orders_of_a_day_are_counted_over_restarts_and_forgotten_the_next_day() -> None:
+def test_daily_order_counts_last_over_restarts_for_one_day() -> None:
     lab = OrderLab(limits=RiskLimits(max_orders_per_day=2, max_order_lots={"*": 10}), compact_bytes=64)
     lab.settle()
     client_id = resting(lab, lots=1)
@@ -204,7 +204,7 @@ def test_orders_of_a_day_are_counted_over_restarts_and_forgotten_the_next_day() 
     assert lab.events[-1].kind is EventKind.SUBMITTED
 
 
-def test_refused_and_rejected_orders_are_counted_and_remembered_with_their_reason(lab: OrderLab) -> None:
+def test_refused_and_rejected_orders_keep_count_and_reason(lab: OrderLab) -> None:
     rejected = lab.desk.submit(Side.BUY, "ACME", 950, 100)
     refused = lab.desk.submit(Side.BUY, "ACME", LIMITS.max_order_lots["*"] + 1, 100)
     lab.settle()

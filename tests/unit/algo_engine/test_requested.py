@@ -97,7 +97,7 @@ class Rig:
         self.engine.frame(snapshot("best_quote", QUOTE))
 
 
-def test_a_strategy_starts_when_the_views_that_it_brings_along_are_there() -> None:
+def test_a_strategy_starts_when_its_own_views_are_there() -> None:
     strategy = Curious(spread="SELECT 1")
     rig = Rig(strategy)
     rig.link.asked["spread"]("")
@@ -114,7 +114,7 @@ def test_a_strategy_whose_view_is_refused_fails() -> None:
     assert "expected a strategy to run" in str(rig.failures[0])
 
 
-def test_a_view_that_is_asked_for_later_begins_with_its_snapshot() -> None:
+def test_a_view_requested_later_begins_with_its_snapshot() -> None:
     strategy = Curious()
     rig = Rig(strategy)
     rig.hosts[0].add_view("spread", "SELECT 1")
@@ -126,7 +126,7 @@ def test_a_view_that_is_asked_for_later_begins_with_its_snapshot() -> None:
     assert rig.hosts[0].view("spread").find(symbol="ACME") == {"symbol": "ACME", "ticks": 2}
 
 
-def test_a_refusal_of_a_view_that_was_asked_for_later_is_an_event() -> None:
+def test_a_refusal_of_a_later_view_is_an_event() -> None:
     strategy = Curious()
     rig = Rig(strategy)
     rig.hosts[0].add_view("spread", "SELECT")
@@ -153,7 +153,7 @@ def test_the_same_sql_is_shared_and_another_refused() -> None:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_view_is_dropped_when_nobody_wants_it_any_more_unless_told_to_keep_it(keep: bool) -> None:
+def test_an_unused_view_is_dropped_unless_it_is_to_be_kept(keep: bool) -> None:
     rig = Rig(Curious(spread="SELECT 1"), Curious(spread="SELECT 1"), keep=keep)
     rig.link.asked["spread"]("")
     rig.engine.frame(snapshot("spread"))
@@ -163,7 +163,7 @@ def test_a_view_is_dropped_when_nobody_wants_it_any_more_unless_told_to_keep_it(
     assert rig.link.dropped == ([] if keep else ["spread"])
 
 
-def test_a_view_that_ends_is_told_to_who_added_it_and_fails_who_brought_it_along() -> None:
+def test_the_end_of_a_view_notifies_users_and_fails_its_owner() -> None:
     adder, bringer = Curious(), Curious(spread="SELECT 1")
     rig = Rig(adder, bringer)
     rig.link.asked["spread"]("")
@@ -187,7 +187,7 @@ def test_views_that_are_lost_do_not_make_others_stale() -> None:
     assert [rig.engine.standing(host)[0] for host in rig.hosts] == ["running", "running"]
 
 
-def test_what_is_refused_at_once_is_told_after_the_call_that_asked_for_it() -> None:
+def test_an_immediate_refusal_is_delivered_after_the_call() -> None:
     strategy = Curious()
     rig = Rig(strategy)
 

@@ -82,7 +82,7 @@ def test_without_a_quote_nothing_is_sent() -> None:
     assert not objection(RiskLimits(), price=0, quote=one_sided, side=Side.SELL)
 
 
-def test_a_market_order_needs_more_than_a_price_that_is_remembered() -> None:
+def test_a_market_order_needs_more_than_a_remembered_price() -> None:
     gone = msgspec.structs.replace(QUOTE, bid_volume_lots=0, ask_volume_lots=0)
     for side in Side:
         assert objection(RiskLimits(), price=0, quote=gone, side=side).endswith("was an empty side")
@@ -149,7 +149,7 @@ def test_exposures_over_all_symbols_are_limited(limits: RiskLimits, lots: int, s
     assert reason == expected
 
 
-def test_the_exposures_of_a_desk_are_its_positions_at_their_marks() -> None:
+def test_a_desks_exposures_are_its_positions_at_their_marks() -> None:
     """A desk asks only where there is a limit, and passes on what it holds."""
     lab = OrderLab(limits=RiskLimits(max_gross_notional=1_000, max_order_lots={"*": 100}, max_position_lots={"*": 100}))
     lab.settle()

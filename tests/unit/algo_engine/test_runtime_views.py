@@ -131,7 +131,7 @@ def test_a_view_is_added_followed_and_dropped(tmp_path: Path) -> None:
     assert lab.views.stop().called
 
 
-def test_a_view_of_somebody_else_is_shared_if_it_is_the_same_and_stays(tmp_path: Path) -> None:
+def test_an_equal_foreign_view_is_shared_and_stays(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime(mine="SELECT 1\n  FROM t;"))
     lab.add()
     assert lab.outcomes == [""]
@@ -139,7 +139,7 @@ def test_a_view_of_somebody_else_is_shared_if_it_is_the_same_and_stays(tmp_path:
     assert list(lab.runtime.views) == ["mine"]
 
 
-def test_another_query_under_the_same_name_is_refused_in_the_runtimes_words(tmp_path: Path) -> None:
+def test_another_query_of_the_same_name_is_refused(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime(mine="SELECT 2 FROM t"))
     lab.add()
     assert lab.outcomes == ["expected a new name, was mine"]
@@ -188,7 +188,7 @@ def test_a_refused_view_is_not_owned_by_the_next_process(tmp_path: Path) -> None
     assert list(again.runtime.views) == ["mine"]
 
 
-def test_a_view_of_somebody_else_stays_if_it_is_dropped_before_the_answer(tmp_path: Path) -> None:
+def test_a_drop_before_the_answer_spares_foreign_views(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime(mine="SELECT 1 FROM t"))
     lab.runtime.is_slow = True
     lab.add()
@@ -198,7 +198,7 @@ def test_a_view_of_somebody_else_stays_if_it_is_dropped_before_the_answer(tmp_pa
     assert json.loads(lab.file.read_bytes())["views"] == {}
 
 
-def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(tmp_path: Path) -> None:
+def test_an_absent_runtime_is_retried_for_a_while(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime())
     lab.runtime.is_there = False
     lab.add()
@@ -214,7 +214,7 @@ def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(t
     assert "expected the runtime's catalogue to answer within 5 s" in str(gone.failures[0])
 
 
-def test_a_view_that_is_dropped_while_it_is_being_added_does_not_stay(tmp_path: Path) -> None:
+def test_a_view_dropped_while_being_added_does_not_stay(tmp_path: Path) -> None:
     lab = Lab(tmp_path, Runtime())
     lab.runtime.is_slow = True
     lab.add()

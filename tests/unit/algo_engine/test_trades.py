@@ -46,7 +46,7 @@ def test_spools_are_merged_by_time_under_a_header(tmp_path: Path) -> None:
     assert [line.split(",")[2] for line in lines] == ["b", "a", "a", "b"]
 
 
-def test_trades_can_be_read_while_the_spool_grows_without_the_line_that_is_being_written(tmp_path: Path) -> None:
+def test_trades_are_read_while_the_spool_grows_by_whole_lines(tmp_path: Path) -> None:
     spool = FileSpool(tmp_path / "a", "sobi", 9001)
     spool.add(fill(1, 10))
     with (tmp_path / "a").open("ab") as file:
@@ -109,7 +109,7 @@ def test_lines_that_are_missing_or_moved_are_noticed(tmp_path: Path) -> None:
         assert path.read_bytes() == b"".join(lines)
 
 
-def test_a_list_of_an_earlier_release_is_read_and_gets_checksums(tmp_path: Path) -> None:
+def test_a_list_of_an_earlier_release_gets_checksums(tmp_path: Path) -> None:
     path, old = tmp_path / "a", tmp_path / "old"
     whole = spooled(path, 3)
     old.write_bytes(b"".join(line[: line.rindex(b",#")] + b"\n" for line in whole.splitlines()))

@@ -23,7 +23,7 @@ def process(pid: int, parent: int, command: str) -> Process:
     return Process(pid, parent, TICKS, 0, command)
 
 
-def test_processes_are_of_the_part_above_them_but_for_executors_and_the_driver() -> None:
+def test_processes_belong_to_their_parent_part() -> None:
     table = {
         each.pid: each
         for each in [
@@ -46,7 +46,7 @@ def test_processes_are_of_the_part_above_them_but_for_executors_and_the_driver()
     assert not any(spent_s(roots, table, table).values())
 
 
-def test_what_a_process_spent_before_counts_no_second_time_when_it_has_ended() -> None:
+def test_earlier_use_of_an_ended_process_is_counted_once() -> None:
     roots: dict[int, Part] = {1: "runtime"}
     before = {1: Process(1, 0, 10 * TICKS, 0, "python"), 2: Process(2, 1, 5 * TICKS, 1 * TICKS, "python")}
     ended = {1: Process(1, 0, 11 * TICKS, 8 * TICKS, "python")}
@@ -55,7 +55,7 @@ def test_what_a_process_spent_before_counts_no_second_time_when_it_has_ended() -
     assert spent_s(roots, before, lost)["runtime"] == 1, "nobody waited for its end"
 
 
-def test_a_process_may_have_any_name_and_end_while_it_is_looked_at(tmp_path: Path) -> None:
+def test_a_process_has_any_name_and_may_end_during_the_look(tmp_path: Path) -> None:
     for name in ("12", "13", "self"):
         (tmp_path / name).mkdir()
     (tmp_path / "12" / "stat").write_text("12 (a) b) (c) S 7 12 12 0 -1 0 1 2 3 4 500 60 7 8 20 0 1 0 99\n")
@@ -70,7 +70,7 @@ def version(number: int, published_ms: int, **cuts: int) -> Version:
 VERSIONS = [version(1, 100, a=10, b=0), version(2, 200, a=10, b=5), version(3, 350, a=30, b=5)]
 
 
-def test_a_message_is_covered_by_the_first_version_that_has_it_of_every_origin() -> None:
+def test_a_message_is_covered_by_the_first_version_with_it() -> None:
     assert covered_ns(VERSIONS, {"a": 10}) == 100_000_000
     assert covered_ns(VERSIONS, {"a": 10, "b": 5}) == 200_000_000
     assert covered_ns(VERSIONS, {"a": 11, "b": 5}) == 350_000_000
@@ -78,7 +78,7 @@ def test_a_message_is_covered_by_the_first_version_that_has_it_of_every_origin()
     assert covered_ns(VERSIONS, {"c": 1}) is None
 
 
-def test_the_age_of_a_message_is_from_its_sending_to_its_first_version() -> None:
+def test_the_age_of_a_message_ends_at_its_first_version() -> None:
     stamps = [(5, 40_000_000), (10, 90_000_000), (20, 150_000_000), (30, 330_000_000), (40, 340_000_000)]
     ages, counts = lags_ms(VERSIONS, "a", stamps)
     assert ages.tolist() == [60, 10, 200, 20]
@@ -88,7 +88,7 @@ def test_the_age_of_a_message_is_from_its_sending_to_its_first_version() -> None
     assert percentile(np.array([3.0]), np.array([1.0]), 50) == 3
 
 
-def test_a_recording_is_what_two_exchanges_publish_and_the_whole_has_every_message_of_either_in_order(
+def test_a_recording_has_every_message_of_both_exchanges(
     tmp_path: Path,
 ) -> None:
     made = recorded(tmp_path, 4, 400, 4_000)
@@ -113,7 +113,7 @@ def test_a_recording_is_what_two_exchanges_publish_and_the_whole_has_every_messa
     assert recorded(tmp_path, 4, 400, 4_000) == made
 
 
-def test_every_point_has_a_name_of_its_own_and_a_quick_run_measures_some_of_the_full_one() -> None:
+def test_every_point_has_its_name_and_quick_runs_a_subset() -> None:
     names = [point.name for point in FULL.points]
     assert len(set(names)) == len(names)
     assert {point.name for point in QUICK.points} < set(names)

@@ -75,7 +75,7 @@ def test_a_burst_is_as_fast_as_the_slowest_part_allows() -> None:
         assert burst(COSTS, layout, 3_000_000).rate < min(limits(COSTS, layout).values())
 
 
-def test_an_age_is_at_least_that_of_a_batch_and_grows_without_end_beyond_what_can_be_taken() -> None:
+def test_an_age_is_over_a_batch_and_grows_beyond_capacity() -> None:
     calm = steady(COSTS, ALONE, 5_000)
     assert calm.batch_s * 1e3 < calm.p50_ms < calm.p99_ms < 4e3 * calm.batch_s
     most = min(limits(COSTS, ALONE).values())
@@ -127,7 +127,7 @@ POINTS = [measured(Point(workers, runtimes)) for workers in (1, 2, 4) for runtim
 POINTS.append(measured(Point(2, 1, shards=16)))
 
 
-def test_a_calibration_finds_the_costs_from_which_the_figures_were_made() -> None:
+def test_a_calibration_recovers_the_costs_of_made_figures() -> None:
     found = calibrate([msgspec.structs.replace(POINTS[0], point=Point(0, 1)), *POINTS], 100)
     for name in Costs.__struct_fields__:
         assert getattr(found, name) == pytest.approx(getattr(COSTS, name), rel=0.05, abs=2.0), name
@@ -143,7 +143,7 @@ def test_points_that_the_model_made_are_met_and_others_are_not() -> None:
     assert off.percent == pytest.approx(100, abs=15)
 
 
-def test_no_calibration_without_workers_and_no_judgement_of_the_only_point() -> None:
+def test_no_calibration_without_workers_or_with_a_single_point() -> None:
     local = msgspec.structs.replace(POINTS[0], point=Point(0, 1))
     with pytest.raises(ValueError, match="at least one point with workers"):
         calibrate([local], 100)
@@ -154,7 +154,7 @@ def test_a_point_is_laid_out_on_one_machine() -> None:
     assert layout_of(POINTS[-1], 100) == Layout(2, 1, 16, 1, 100, 2)
 
 
-def test_scenarios_have_answers_whose_limit_is_named_and_whose_swings_enclose_them() -> None:
+def test_scenarios_name_their_limit_and_enclose_their_swings() -> None:
     for scenario in BIG:
         said = answer(COSTS, scenario, 3.0)
         held = besides(COSTS, 3.0) if scenario.one_shard else COSTS

@@ -22,7 +22,7 @@ def test_another_parser_finds_as_many_messages_and_every_kind() -> None:
     assert set(found) == {b"R", b"A", b"F", b"E", b"C", b"X", b"D", b"U", b"P"}
 
 
-def test_another_book_builder_misses_no_order_and_has_none_left_when_it_is_repeated(tmp_path: Path) -> None:
+def test_another_book_builder_ends_every_repetition_empty(tmp_path: Path) -> None:
     block, messages = itch_block(SIZE, 2)
     path = tmp_path / "messages.itch"
     path.write_bytes(block * 2)

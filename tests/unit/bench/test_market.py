@@ -22,7 +22,7 @@ def rows(table: pa.Table) -> list[tuple[int, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def test_every_removal_is_of_a_live_order_and_live_is_what_remains() -> None:
+def test_every_removal_is_of_a_live_order() -> None:
     market = Market(ORDERS)
     held: dict[str, Counter[tuple[int, ...]]] = {side: Counter() for side in SIDES}
     for size in (-1, *SIZES):
@@ -55,7 +55,7 @@ def test_program_numpy_and_duckdb_agree_after_every_batch(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [BROKER_SUM, *CASES.values()], ids=lambda case: case.name)
-def test_polars_and_duckdb_agree_where_prices_of_both_sides_overlap(case: Case) -> None:
+def test_polars_and_duckdb_agree_where_prices_overlap(case: Case) -> None:
     """The market's bids are all below its asks; what the expressions say of other rows is not timed, but right."""
     chance = np.random.default_rng(5)
     rows: dict[str, pa.Table] = {}

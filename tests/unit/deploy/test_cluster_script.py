@@ -83,7 +83,7 @@ def test_a_new_run_has_a_name_of_its_own_and_two_workers(script: Script) -> None
     assert " -t deltabook:local " in script.call("docker build")
 
 
-def test_the_file_of_compose_is_read_and_the_environment_has_the_last_word(script: Script) -> None:
+def test_the_compose_file_is_read_and_the_environment_wins(script: Script) -> None:
     lines = "DELTABOOK_WORKERS=3", 'DELTABOOK_IMAGE="mine:1"', "DELTABOOK_RUN_ID=day", "DELTABOOK_SECRETS=./hidden"
     (script.folder / "deploy" / ".env").write_text("\n".join(lines) + "\n")
     done = script.run("up", DELTABOOK_RUN_ID="night")
@@ -92,7 +92,7 @@ def test_the_file_of_compose_is_read_and_the_environment_has_the_last_word(scrip
     assert " -t mine:1 " in script.call("docker build")
 
 
-def test_nothing_is_left_of_workers_and_the_state_stays_unless_it_is_said(script: Script) -> None:
+def test_workers_leave_nothing_and_the_state_stays_by_default(script: Script) -> None:
     assert script.run("down").returncode == 0
     calls = script.calls_file.read_text()
     assert calls.index(" stop ") < calls.index(" rm --force --volumes") < calls.index(" down ")

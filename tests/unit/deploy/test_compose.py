@@ -53,7 +53,7 @@ def test_the_file_is_valid() -> None:
     assert sorted(services()) == sorted([*OURS, *OTHERS])
 
 
-def test_a_run_without_profiles_is_the_loop_on_a_master_and_two_workers() -> None:
+def test_without_profiles_a_run_is_the_loop_and_two_workers() -> None:
     plain = {name for name, service in services().items() if not service.get("profiles")}
     assert plain == {"algo", "dashboard", "exchange", "runtime", "spark-master", "spark-worker"}
     assert services()["spark-worker"]["deploy"]["replicas"] == 2

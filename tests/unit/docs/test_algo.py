@@ -43,7 +43,7 @@ def test_every_path_is_in_the_table(path: str) -> None:
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"deltabook algo (\w+)", PAGE))))
-def test_every_command_is_one_and_has_the_options_that_are_named(command: str) -> None:
+def test_every_command_exists_with_its_named_options(command: str) -> None:
     done = CliRunner().invoke(main, ["algo", command, "--help"])
     assert done.exit_code == 0
     line = next(line for line in PAGE.splitlines() if f"deltabook algo {command} " in line)

@@ -81,7 +81,7 @@ def test_buffers_of_any_size_in_any_order_give_the_same_rows(size: int) -> None:
 
 
 @pytest.mark.usefixtures("fix")
-def test_policies_limits_and_what_is_pushed_down_hold_for_it_as_for_any() -> None:
+def test_policies_limits_and_pushdown_apply_to_it() -> None:
     format_ = registry.format_named("fix")
     skip = Schema(FIELDS, format=format_, malformed=Malformed.SKIP, malformed_nullable=Malformed.SKIP)
     assert formatted(skip, MIXED, 50) == (GOOD_ROWS, [], 3)

@@ -29,7 +29,7 @@ def test_it_has_every_format_with_its_scale_and_every_style() -> None:
     assert all(f"`{name}`" in TEXT for name in PRESETS)
 
 
-def test_its_table_has_the_figures_of_the_benchmark_and_its_picture_is_there() -> None:
+def test_its_table_and_picture_are_those_of_the_benchmark() -> None:
     table = TEXT[TEXT.index("| | BTC/USD") :]
     assert [line.split(" | ")[0][2:] for line in table.splitlines()[2 : 2 + len(ROWS)]] == list(ROWS)
     for picture in re.findall(r"!\[[^]]+\]\(([^)]+)\)", TEXT):

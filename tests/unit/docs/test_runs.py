@@ -30,7 +30,7 @@ def words(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", sorted({" ".join(words(command)) for command in COMMANDS}))
-def test_every_command_is_one_and_has_the_options_that_stand_behind_it(command: str) -> None:
+def test_every_command_exists_with_the_options_after_it(command: str) -> None:
     asked = [*command.split(), *(["run"] if command == "exchange" else [])]
     done = CliRunner().invoke(main, [*asked, "--help"])
     assert done.exit_code == 0, done.output

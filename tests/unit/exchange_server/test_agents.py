@@ -69,9 +69,7 @@ def agent_feed(path: Path, seed: int, settings: AgentSettings | None = None, sec
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_agents_keep_their_rate_and_every_book_two_sided_bounded_and_near_its_reference(
-    tmp_path: Path, preset: str
-) -> None:
+def test_agents_keep_rate_and_two_sided_bounded_books(tmp_path: Path, preset: str) -> None:
     run = FlowRun(tmp_path, RULES)
     run.agents(settings=PRESETS[preset])
     for second in range(1, 9):
@@ -110,7 +108,7 @@ def test_after_a_restart_agents_go_on_with_the_orders_they_have(tmp_path: Path) 
     run.close()
 
 
-def test_orders_that_agents_of_other_settings_left_are_cancelled_some_day(tmp_path: Path) -> None:
+def test_orders_of_agents_with_other_settings_are_cancelled(tmp_path: Path) -> None:
     many = replace(AgentSettings(), makers=MakerSettings(brokers=9, levels=9))
     agent_feed(tmp_path, 1, many)
     run = FlowRun(tmp_path, RULES)
@@ -154,7 +152,7 @@ def test_a_fleeting_order_goes_when_there_are_enough() -> None:
     assert len(noise.fleeting) == 2
 
 
-def test_fleeting_orders_stand_at_the_touch_or_between_and_never_trade() -> None:
+def test_fleeting_orders_stand_inside_the_touch_and_never_trade() -> None:
     stall = two_sided()
     noise = Noise(NoiseSettings(fleeting=1.0, market=0.0, fleeting_orders=500), range(4, 6), 100)
     for _ in range(200):
@@ -178,7 +176,7 @@ def test_patient_orders_keep_their_number() -> None:
     assert 10 < len(noise.patient) < 30
 
 
-def test_a_maker_fills_its_ladder_and_moves_it_after_a_surprising_trade() -> None:
+def test_a_maker_fills_its_ladder_and_moves_it_after_a_surprise() -> None:
     stall = two_sided()
     maker = Maker(MakerSettings(levels=3, half_spread_steps=20, jitter_steps=0.0), 1, 100)
     for _ in range(6):
@@ -258,7 +256,7 @@ def test_informed_traders_pass_when_there_is_nothing_to_gain() -> None:
     assert batch.inputs == []
 
 
-def test_the_value_moves_in_clusters_and_comes_back_to_the_reference() -> None:
+def test_the_value_moves_in_clusters_around_the_reference() -> None:
     random = Random(7)
     settings = ValueSettings(volatility_steps=0.5, volatility_spread=1.0, volatility_turns=500, return_turns=2_000)
     value, last, moves, seen = Value(settings, 10_000.0, 10_000, 2), 10_000.0, [], []
@@ -368,7 +366,7 @@ def test_no_quote_is_sent_twice_while_it_is_under_way(tmp_path: Path) -> None:
     run.close()
 
 
-def test_each_of_several_large_traders_works_an_order_of_its_own(tmp_path: Path) -> None:
+def test_each_large_trader_works_its_own_order(tmp_path: Path) -> None:
     settings = AgentSettings(
         large=LargeSettings(weight=0.3, brokers=3, turns=20), momentum=MomentumSettings(weight=0.3, brokers=2)
     )

@@ -45,7 +45,7 @@ def test_unknown_keys_are_an_error() -> None:
         msgspec.convert({"directory": "d", "colour": "red"}, ExchangeConfig)
 
 
-def test_ids_given_beside_a_symbol_that_is_played_as_recorded_lie_above_the_recorded_ones() -> None:
+def test_ids_beside_a_recorded_symbol_lie_above_its_ids() -> None:
     rules = rules_of(ExchangeConfig(directory="d", replay=replay(mode="as-recorded")))
     assert rules.first_order_id > 2**53
     assert rules_of(ExchangeConfig(directory="d")).first_order_id == 1
@@ -87,7 +87,7 @@ def test_settings_that_exclude_each_other_are_refused_at_once(settings: dict[str
         ExchangeConfig(directory="d", **settings)
 
 
-def test_the_feed_is_made_in_the_forms_that_somebody_may_ask_for() -> None:
+def test_the_feed_is_made_in_the_required_forms() -> None:
     forms: dict[tuple[tuple[str, Any], ...], tuple[str, ...]] = {
         (): ("text",),
         (("port", None),): (),

@@ -48,7 +48,7 @@ def test_rows_are_crossed_when_the_market_is(rows: list[tuple[str, int, int, int
     assert crossed.share == (expected / len(rows) if rows else 0.0)
 
 
-def test_an_order_that_a_capture_lost_is_left_out_once_it_is_crossed_for_a_second() -> None:
+def test_a_lost_order_is_left_out_after_a_second_of_crossing() -> None:
     """Orders that are shown before they trade cross for a moment, which is no fault."""
     second = 10**9
     crossed = CrossedRows(is_shown_first=True)

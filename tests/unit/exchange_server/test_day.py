@@ -17,7 +17,7 @@ from exchange_server.matching.order import EXPIRES
 from tests.generators.text_floor import RULES, Floor
 
 
-def test_a_replays_clock_stands_until_it_starts_and_then_runs_at_its_speed() -> None:
+def test_a_replays_clock_stands_until_it_starts() -> None:
     real = Clock()
     market = MarketClock(real.seconds, 500, speed=10.0, running=False)
     real.advance(5)
@@ -76,7 +76,7 @@ def journalled(floor: Floor, after: int = 0) -> list[Any]:
     return [item for _, batch in floor.exchange.journal.reader.batches(after) for item in batch]
 
 
-def test_an_order_ends_at_its_time_although_nobody_asks_for_anything(floor: Floor) -> None:
+def test_an_order_expires_at_its_time_without_requests(floor: Floor) -> None:
     begun(floor, DaySchedule())
     expire_ns = floor.exchange.clock.now_ns() + 2 * SECOND
     floor.submit(Enter(0, 0, 4, 0, "ACME", "B", 5, 98, EXPIRES, expire_ns=expire_ns))

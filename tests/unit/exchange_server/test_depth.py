@@ -148,7 +148,7 @@ def test_levels_that_are_crossed_are_stale(tmp_path: Path) -> None:
     assert loader.stale_levels == 1
 
 
-def test_a_trade_executes_at_the_front_and_goes_before_its_depth(tmp_path: Path) -> None:
+def test_a_trade_executes_at_the_front_before_its_depth(tmp_path: Path) -> None:
     """Of equal times the trade is first; what it leaves over at its price is traded too; then the level is as said."""
     depth = written(tmp_path / "d.csv", level(1, "bid", 100, 3), level(1, "ask", 101, 3), level(9, "bid", 100, 1))
     prints = written(tmp_path / "t.csv", trade(9, "sell", 100, 2), trade(20, "sell", 100, 4), header=TRADES)

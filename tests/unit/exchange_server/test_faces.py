@@ -30,9 +30,7 @@ def users(path: Path, *names: str, more: str = "") -> None:
     new.rename(path)
 
 
-def test_a_changed_users_file_ends_sessions_of_users_that_are_gone_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_users_file_ends_sessions_of_removed_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "Gate", partial(Gate, in_thread=lambda compare: succeed(compare())))
     file, floor, reactor = tmp_path / "users.toml", OuchFloor(tmp_path / "exchange"), MemoryReactorClock()
     users(file, "ALPHA", "BRAVO")

@@ -48,7 +48,7 @@ def adds(found: list[bytes]) -> list[tuple[Any, ...]]:
     return [tuple(f.get(name) for name in names) for f in fields]
 
 
-def test_a_snapshot_is_directory_states_displayed_orders_in_priority_and_where_to_join(floor: SoupFloor) -> None:
+def test_a_snapshot_is_directory_states_orders_and_join_point(floor: SoupFloor) -> None:
     first = enter(floor, "B", 5, 98)
     best = enter(floor, "B", 6, 99)
     second = enter(floor, "B", 7, 98)
@@ -100,7 +100,7 @@ def test_the_session_of_a_snapshot_ends_with_it(floor: SoupFloor) -> None:
     assert types(wire.take()) == "", "nothing follows the end of a session"
 
 
-def test_orders_that_change_while_a_snapshot_is_written_are_as_they_were(floor: SoupFloor) -> None:
+def test_orders_changed_during_a_snapshot_are_as_they_were(floor: SoupFloor) -> None:
     ids = [enter(floor, "S", 9, 102, flags=ICEBERG, display=4) for _ in range(3_000)]
     snapshot = Snapshot(floor.exchange.market, floor.encoder, floor.feed.next_number)
     slices = 0
@@ -116,7 +116,7 @@ def test_orders_that_change_while_a_snapshot_is_written_are_as_they_were(floor: 
     assert {shares for _, _, _, shares, *_ in adds(found)} == {4}
 
 
-def test_a_large_snapshot_leaves_the_reactor_to_others_between_its_slices(floor: SoupFloor) -> None:
+def test_a_large_snapshot_yields_the_reactor_between_slices(floor: SoupFloor) -> None:
     floor.quote(10_000)
     _, wire = floor.connect(LoginRequest(), floor.glimpse)
     turns = 0
@@ -147,7 +147,7 @@ def test_clients_that_come_together_share_a_snapshot(floor: SoupFloor) -> None:
     assert parse_snapshot_end(late[-1]) == BEGINNING + 7
 
 
-def test_only_so_many_snapshots_are_held_for_clients_that_read_slowly(floor: SoupFloor) -> None:
+def test_snapshots_for_slow_clients_are_bounded(floor: SoupFloor) -> None:
     floor.quote()
     ends = []
     for _ in range(6):
@@ -204,7 +204,7 @@ def test_no_snapshot_is_made_for_nobody(floor: SoupFloor, monkeypatch: pytest.Mo
     assert len(adds(found)) == 10_000
 
 
-def test_clients_share_a_snapshot_that_is_not_complete_however_old_it_is(floor: SoupFloor) -> None:
+def test_clients_share_an_incomplete_snapshot_of_any_age(floor: SoupFloor) -> None:
     floor.quote(10_000)
     floor.connect(LoginRequest(), floor.glimpse)
     wires = []

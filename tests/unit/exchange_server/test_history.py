@@ -54,7 +54,7 @@ def test_the_hash_at_every_input_is_that_of_the_market_then(path: Path, lived: E
 
 
 @pytest.mark.parametrize("form", ["text", "itch"])
-def test_the_hash_at_every_message_of_a_feed_is_that_behind_its_input(path: Path, lived: Exchange, form: str) -> None:
+def test_the_hash_at_every_message_is_that_after_its_input(path: Path, lived: Exchange, form: str) -> None:
     history = History(path, make_outputs)
     records = lived.feeds[form].records
     for number, item in enumerate(INPUTS, 1):
@@ -153,7 +153,7 @@ def test_damage_in_the_middle_of_the_inputs_is_named(path: Path) -> None:
     segment.write_bytes(data)
     found = verify(path, make_outputs)
     assert found.inputs < 200
-    assert "damaged one with whole records behind it, at byte" in found.problems[0]
+    assert "damaged record with whole records after it, at byte" in found.problems[0]
     assert str(segment) in found.problems[0]
 
 
@@ -166,7 +166,7 @@ def test_where_the_beginning_is_gone_the_rest_is_verified(tmp_path: Path) -> Non
     assert History(tmp_path, make_outputs).at_input(250).inputs == 250
 
 
-def test_an_exchange_with_one_form_of_the_feed_is_verified_and_has_a_past_too(tmp_path: Path) -> None:
+def test_an_exchange_with_one_form_has_a_verified_past(tmp_path: Path) -> None:
     fill(tmp_path, ("text",), keep=2)
     found = verify(tmp_path, make_outputs)
     assert (found.snapshots, found.problems, set(found.messages)) == ((300,), (), {"text"})

@@ -228,7 +228,7 @@ def test_the_heads_of_packets_say_length_kind_and_locate() -> None:
         (2**31, 5, ""),
     ],
 )
-def test_an_imbalance_says_how_far_the_price_is_from_the_reference(near: int, reference: int, indicator: str) -> None:
+def test_an_imbalance_has_its_distance_from_the_reference(near: int, reference: int, indicator: str) -> None:
     said = Said()
     said.encoder.imbalance(Imbalance(ACME, 2**63, 2**63, "N", 0, near, reference, "C"))
     fields = said.fields()
@@ -260,7 +260,7 @@ def test_an_order_beyond_the_fields_is_not_displayed(volume: int, price: int) ->
     assert said.encoder.undisplayed_ids == set()
 
 
-def test_a_replacement_between_what_is_displayed_and_what_is_not_is_an_end_or_a_beginning() -> None:
+def test_a_replacement_that_changes_display_ends_or_begins() -> None:
     said = Said()
     said.encoder.replaced(order(1), order(2, volume=2**32))
     assert said.letters() == "D"

@@ -84,7 +84,7 @@ def test_every_message_that_changes_a_book_becomes_its_action(tmp_path: Path) ->
     assert [record.broker_id for record in found[:2]] == [1, 42]
 
 
-def test_only_wanted_stocks_are_read_whether_the_directory_names_them_or_their_orders_do(tmp_path: Path) -> None:
+def test_only_wanted_stocks_are_read(tmp_path: Path) -> None:
     directory = {field.name: 0 if field.kind != "alpha" else "N" for field in MESSAGES["R"].fields[3:]}
     found = loader(
         tmp_path,
@@ -140,7 +140,7 @@ def test_an_error_says_its_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "expected a type" in str(told[0]["error"])
 
 
-def test_a_file_that_ends_inside_a_message_has_a_bad_one_at_its_end(tmp_path: Path) -> None:
+def test_a_file_cut_inside_a_message_ends_with_a_bad_one(tmp_path: Path) -> None:
     for cut in (1, 2, 10):
         found = loader(tmp_path, add(5), add(6))
         found.path.write_bytes(found.path.read_bytes()[: 38 + cut])

@@ -43,7 +43,7 @@ def cut_bytes(exchange: Exchange) -> int:
     return exchange.journal.reader.end.torn_bytes
 
 
-def test_a_journal_torn_at_any_byte_of_its_last_records_recovers_to_the_last_whole_one(tmp_path: Path) -> None:
+def test_a_journal_torn_at_any_byte_recovers_whole_records(tmp_path: Path) -> None:
     whole = [run(tmp_path / f"{count}", BATCHES[:count]) for count in range(7)]
     ends = [(tmp_path / f"{count}" / FIRST).stat().st_size for count in range(7)]
     data = (tmp_path / "6" / FIRST).read_bytes()
@@ -94,7 +94,7 @@ def test_a_last_record_with_any_byte_changed_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 5, 9, 12, 25])
-def test_damage_before_what_was_synced_is_refused_by_name_and_place(tmp_path: Path, place: int) -> None:
+def test_damage_before_the_sync_is_refused_with_its_place(tmp_path: Path, place: int) -> None:
     run(tmp_path, BATCHES[:2])
     end = (tmp_path / FIRST).stat().st_size
     # Closing syncs, and so the records of the next run know that those before them were on the disk.
@@ -103,19 +103,19 @@ def test_damage_before_what_was_synced_is_refused_by_name_and_place(tmp_path: Pa
     data = bytearray((tmp_path / FIRST).read_bytes())
     data[end + place] ^= 1
     (tmp_path / FIRST).write_bytes(data)
-    with pytest.raises(JournalError, match=f"damaged one with whole records behind it, at byte {end} of .*{FIRST}"):
+    with pytest.raises(JournalError, match=f"damaged record with whole records after it, at byte {end} of .*{FIRST}"):
         run(tmp_path, [])
     assert (tmp_path / FIRST).read_bytes() == bytes(data)
 
 
-def test_a_hole_in_what_was_never_synced_is_cut_and_what_stands_behind_it_is_kept_aside(tmp_path: Path) -> None:
+def test_a_hole_after_the_sync_is_cut_and_the_rest_kept_aside(tmp_path: Path) -> None:
     whole = run(tmp_path, BATCHES[:2])
     end = (tmp_path / FIRST).stat().st_size
     run(tmp_path, BATCHES[2:])
     data = bytearray((tmp_path / FIRST).read_bytes())
     data[end : end + 40] = bytes(40)
     (tmp_path / FIRST).write_bytes(data)
-    with pytest.raises(JournalDamagedError, match=f"was a damaged one that was written whole, at byte {end} of"):
+    with pytest.raises(JournalDamagedError, match=f"was a damaged record that was written whole, at byte {end} of"):
         run(tmp_path, [])
     forget_boot(tmp_path)
     assert run(tmp_path, []) == whole
@@ -130,14 +130,16 @@ def test_requests_whose_answers_were_published_are_missed(tmp_path: Path, lost: 
     streams = {path: path.read_bytes() for path in [*tmp_path.glob("feed.*"), *tmp_path.glob("private/*")]}
     (tmp_path / FIRST).write_bytes(data[:-lost])
     for _ in range(2):  # the first start must not take away what the second one has to notice
-        with pytest.raises(JournalDamagedError, match=r"say all that was published, were fewer: \d+ bytes more in"):
+        with pytest.raises(
+            JournalDamagedError, match=r"with everything that was published, were fewer: \d+ bytes more in"
+        ):
             run(tmp_path, [])
     assert {path: path.read_bytes() for path in streams} == streams
     (tmp_path / FIRST).write_bytes(data)
     run(tmp_path, [])
 
 
-def test_a_record_in_the_place_of_another_is_damage_however_whole_it_is(tmp_path: Path) -> None:
+def test_a_whole_record_in_the_wrong_place_is_damage(tmp_path: Path) -> None:
     run(tmp_path, BATCHES[:2])
     ends = [(tmp_path / FIRST).stat().st_size]
     for batch in BATCHES[2:5]:
@@ -166,7 +168,7 @@ def test_a_segment_that_is_missing_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"1,2,garbage\n" * 9])
-def test_streams_that_a_crash_left_behind_or_ahead_are_made_again(tmp_path: Path, content: bytes) -> None:
+def test_streams_left_behind_or_ahead_by_a_crash_are_remade(tmp_path: Path, content: bytes) -> None:
     whole = run(tmp_path, BATCHES)
     for name in whole:
         (tmp_path / name).write_bytes(content)
@@ -175,7 +177,7 @@ def test_streams_that_a_crash_left_behind_or_ahead_are_made_again(tmp_path: Path
     assert run(tmp_path, []) == whole
 
 
-def test_a_session_outlives_the_process_and_a_new_directory_is_a_new_one(tmp_path: Path) -> None:
+def test_a_session_outlives_its_process_but_not_its_directory(tmp_path: Path) -> None:
     Journal(tmp_path / "a", RULES, lambda: "ONE").close()
     again = Journal(tmp_path / "a", RULES, lambda: "TWO")
     other = Journal(tmp_path / "b", RULES, lambda: "TWO")
@@ -228,7 +230,7 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("policy", "at_once"), [("always", 1), ("interval", 0), ("never", 0)])
-def test_the_fsync_policy_decides_whether_a_batch_waits_for_the_disk(tmp_path: Path, policy: str, at_once: int) -> None:
+def test_the_fsync_policy_decides_whether_a_batch_waits(tmp_path: Path, policy: str, at_once: int) -> None:
     calls: list[int] = []
     exchange = open_exchange(tmp_path, RULES, fsync=policy, sync=calls.append)
     assert exchange.is_group_commit == (policy == "always")
@@ -254,7 +256,7 @@ def test_batches_of_any_size_are_read_as_they_were_written(tmp_path: Path) -> No
     assert [first for first, _ in found] == [1, 2, 3, 40_003, 40_004, 40_007]
 
 
-def test_whatever_becomes_of_the_bytes_what_is_read_is_a_beginning_of_what_was_written_or_refused(
+def test_any_damage_leaves_a_readable_prefix_or_a_refusal(
     tmp_path: Path,
 ) -> None:
     exchange = open_exchange(tmp_path, RULES)

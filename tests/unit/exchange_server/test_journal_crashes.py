@@ -125,7 +125,7 @@ def stopped_runs(policy: FsyncPolicy) -> Iterator[tuple[DescriptorDisk, Run]]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_process_may_be_killed_before_any_step_under_any_policy(policy: FsyncPolicy) -> None:
+def test_a_process_kill_before_any_step_is_recovered(policy: FsyncPolicy) -> None:
     for disk, run in stopped_runs(policy):
         disk.restart()
         check(disk, run, run.answered, feed_stays=True)
@@ -133,9 +133,7 @@ def test_the_process_may_be_killed_before_any_step_under_any_policy(policy: Fsyn
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("choice", [keep_all, keep_none])
-def test_the_machine_may_crash_before_any_step_and_what_was_synced_is_there(
-    policy: FsyncPolicy, choice: Callable[[], bool]
-) -> None:
+def test_a_machine_crash_before_any_step_keeps_synced_bytes(policy: FsyncPolicy, choice: Callable[[], bool]) -> None:
     for disk, run in stopped_runs(policy):
         disk.crash(choice)
         check(disk, run, run.synced, feed_stays=policy == "always")
@@ -143,7 +141,7 @@ def test_the_machine_may_crash_before_any_step_and_what_was_synced_is_there(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
-def test_a_disk_may_lose_any_of_what_was_not_synced_in_any_order(policy: FsyncPolicy, seed: int) -> None:
+def test_a_disk_may_lose_unsynced_bytes_in_any_order(policy: FsyncPolicy, seed: int) -> None:
     chance = random.Random(seed)
     for disk, run in stopped_runs(policy):
         disk.crash(lambda: chance.random() < 0.6)
@@ -151,7 +149,7 @@ def test_a_disk_may_lose_any_of_what_was_not_synced_in_any_order(policy: FsyncPo
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_disk_that_is_full_ends_the_exchange_with_one_line_and_nothing_that_was_answered_is_lost(
+def test_a_full_disk_ends_the_exchange_and_loses_no_answer(
     policy: FsyncPolicy,
 ) -> None:
     whole = DescriptorDisk()
@@ -202,7 +200,7 @@ def test_a_sync_that_fails_is_the_end_too() -> None:
 
 
 @pytest.mark.parametrize("folder", [PATH, PATH / "private"])
-def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(folder: Path) -> None:
+def test_a_failed_stream_ends_the_exchange_and_is_repaired(folder: Path) -> None:
     name = next(Path(n).name for n, data in STREAMS[4 * BATCH].items() if Path(n).parent == folder and data)
     disk = DescriptorDisk()
     exchange = open_exchange(PATH, RULES, disk=disk)
@@ -211,7 +209,7 @@ def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(
         exchange.submit(INPUTS[: 4 * BATCH])
     disk.failing = lambda operation, path: 0
     for attempt in (lambda: exchange.submit(INPUTS[:1]), exchange.snapshot):
-        with pytest.raises(JournalError, match="was one that failed earlier: JournalError: expected to write"):
+        with pytest.raises(JournalError, match="was an exchange that has failed: JournalError: expected to write"):
             attempt()
     exchange.close()
     again = open_exchange(PATH, RULES, disk=disk)
@@ -230,11 +228,11 @@ def test_after_an_error_in_the_market_nothing_more_is_taken(monkeypatch: pytest.
     with pytest.raises(ZeroDivisionError):
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
     monkeypatch.undo()
-    with pytest.raises(JournalError, match="failed earlier: ZeroDivisionError: a market that is wrong"):
+    with pytest.raises(JournalError, match="has failed: ZeroDivisionError: a market that is wrong"):
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
     exchange.close()
     monkeypatch.setattr(Market, "apply", lambda market, item: fail(item))
-    with pytest.raises(JournalError, match=r"behind 0 of /exchange, was ZeroDivisionError: a market that is wrong"):
+    with pytest.raises(JournalError, match=r"after 0 of /exchange, was ZeroDivisionError: a market that is wrong"):
         open_exchange(PATH, RULES, disk=disk)
     monkeypatch.undo()
     assert open_exchange(PATH, RULES, disk=disk).inputs == 2 * BATCH

@@ -41,7 +41,7 @@ def entry(name: str = "ALPHA", more: str = "", secret: str = HASH) -> str:
 # -- passwords -------------------------------------------------------------------------------------------------------
 
 
-def test_a_hash_is_of_one_password_in_either_case_and_never_the_same_twice() -> None:
+def test_a_hash_is_salted_and_ignores_case() -> None:
     secret = PasswordHash.parse(HASH)
     assert secret.verify("secret")
     assert secret.verify("SECRET")
@@ -211,13 +211,13 @@ def test_a_user_with_its_password_is_let_in(tmp_path: Path) -> None:
     assert door.knock("alpha", "SECRET") == ("ALPHA", "")
 
 
-def test_a_wrong_name_and_a_wrong_password_are_told_the_same_and_both_are_compared(tmp_path: Path) -> None:
+def test_wrong_names_and_passwords_get_the_same_answer(tmp_path: Path) -> None:
     door = Door(tmp_path)
     assert door.knock("ALPHA", "wrong") == door.knock("NOBODY", "secret") == ("", "expected a user and its password")
     assert door.compared == 2
 
 
-def test_a_password_that_was_right_is_remembered_and_another_is_not(tmp_path: Path) -> None:
+def test_only_the_right_password_is_remembered(tmp_path: Path) -> None:
     door = Door(tmp_path)
     door.knock("ALPHA", "secret")
     assert door.knock("ALPHA", "secret") == ("ALPHA", "")
@@ -337,7 +337,7 @@ def test_a_password_of_before_is_not_right_any_more(tmp_path: Path) -> None:
     assert said == ["", "expected a user and its password", ""]
 
 
-def test_a_comparison_that_began_before_the_change_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_comparison_begun_before_the_change_admits_nobody(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     waiting: Deferred[bool] = Deferred()
     gate = Gate(watched.watch.gate.users, watched.clock, in_thread=lambda compare: waiting)

@@ -45,7 +45,7 @@ def test_any_record_is_found_again_however_small_the_index(tmp_path: Path, kind:
 
 
 @pytest.mark.parametrize("kind", [LineFile, PacketFile])
-def test_it_goes_on_from_a_position_as_if_nothing_had_come_behind_it(tmp_path: Path, kind: type[NumberedFile]) -> None:
+def test_it_resumes_at_a_position_and_drops_what_followed(tmp_path: Path, kind: type[NumberedFile]) -> None:
     records = kind(tmp_path / "records")
     fill(records, 50)
     position, data = records.position(), (tmp_path / "records").read_bytes()

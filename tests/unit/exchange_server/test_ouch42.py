@@ -111,9 +111,7 @@ def test_a_cancel_says_how_large_the_order_is_to_be_in_all(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"price": 1}, {"shares": 0}, {"shares": 1_000_000}, {"display": "M"}])
-def test_a_replacement_that_cannot_be_ends_the_old_order_and_uses_no_token_up(
-    desk: Desk, wrong: dict[str, Any]
-) -> None:
+def test_an_impossible_replacement_ends_the_order_and_no_token(desk: Desk, wrong: dict[str, Any]) -> None:
     told = desk.ask("A", enter_42("T"), replace("T", "U", **wrong), enter_42("U"), replace("GONE", "V"), enter_42("V"))
     assert short(told, "order_token", "reason") == [("A", "T"), ("C", "T", "U"), ("A", "U"), ("A", "V")]
 
@@ -138,7 +136,7 @@ def test_display_says_hidden_and_post_only(desk: Desk) -> None:
     assert list(desk.market.books["ACME"].levels("B")) == []
 
 
-def test_an_order_whose_minimum_cannot_be_executed_is_accepted_dead(desk: Desk) -> None:
+def test_an_order_with_an_unmet_minimum_is_accepted_dead(desk: Desk) -> None:
     told = desk.ask("A", enter_42("T", time_in_force=0, minimum_quantity=10), enter_42("U"))
     assert short(told, "order_state") == [("A", "D"), ("A", "L")]
 
@@ -183,7 +181,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("values", "reason"), WRONG)
-def test_what_the_market_does_not_have_is_rejected_with_the_reason_for_it(
+def test_unsupported_orders_are_rejected_with_the_reason(
     desk: Desk, values: dict[str, Any], reason: RejectReason
 ) -> None:
     assert short(desk.ask("A", enter_42("T", **values)), "order_token", "reason") == [("J", "T", reason)]

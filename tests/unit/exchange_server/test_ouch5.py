@@ -75,7 +75,7 @@ def test_an_aiq_cancel_is_these_bytes() -> None:
     ]  # fmt: skip
 
 
-def test_an_order_that_is_prevented_while_it_rests_is_told_so_as_one_that_adds() -> None:
+def test_an_order_prevented_at_rest_gets_the_same_message() -> None:
     desk = Desk()
     desk.open("A", self_trade="both")
     desk.open("B", broker_id=7, self_trade="both")
@@ -221,7 +221,7 @@ def test_a_replacements_quantity_counts_what_its_chain_executed(desk: Desk) -> N
     assert short(desk.ask("A", replace(3, 4, 50)), "user_ref_num", "quantity", "reason") == [("C", 3, 150, "U")]
 
 
-def test_a_replacement_of_what_is_dead_is_ignored_and_uses_no_number_up(desk: Desk) -> None:
+def test_a_replacement_of_a_dead_order_uses_no_number(desk: Desk) -> None:
     told = desk.ask("A", enter(1), cancel(1), replace(1, 5), replace(77, 6), enter(2))
     assert short(told, "user_ref_num") == [("A", 1), ("C", 1), ("A", 2)]
     assert desk.ask("A", replace(2, 2), replace(2, 1)) == []
@@ -231,14 +231,12 @@ def test_a_replacement_of_what_is_dead_is_ignored_and_uses_no_number_up(desk: De
 @pytest.mark.parametrize(
     "wrong", [{"price": 1}, {"quantity": 1_000_000}, {"quantity": 0}, {"display": "?"}, {"options": {14: "X"}}]
 )
-def test_a_replacement_that_cannot_be_ends_the_old_order_and_uses_no_number_up(
-    desk: Desk, wrong: dict[str, Any]
-) -> None:
+def test_an_impossible_replacement_ends_the_order_and_no_number(desk: Desk, wrong: dict[str, Any]) -> None:
     told = desk.ask("A", enter(1), replace(1, 2, **wrong), enter(2))
     assert short(told, "user_ref_num", "reason") == [("A", 1), ("C", 1, "U"), ("A", 2)]
 
 
-def test_a_replacement_takes_over_capacity_cross_side_and_symbol(desk: Desk) -> None:
+def test_a_replacement_inherits_capacity_cross_side_and_symbol(desk: Desk) -> None:
     desk.send("A", enter(1, "S", symbol="LOTS", price=100_000, quantity=50, capacity="R"))
     fields = desk.ask("A", replace(1, 2, 40, 100_500))[1].fields
     assert [fields[name] for name in ("side", "symbol", "capacity", "cross_type", "cl_ord_id")] == [
@@ -250,7 +248,7 @@ def test_a_replacement_takes_over_capacity_cross_side_and_symbol(desk: Desk) -> 
     ]
 
 
-def test_self_trade_prevention_costs_the_same_for_each_order_that_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prevention_costs_the_same_for_each_ended_order(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, looks = Desk(), 0
     takes = Teller5._takes
 

@@ -33,13 +33,13 @@ def rejected(told: list[DecodedOuch]) -> RejectReason:
 # -- kinds of orders -------------------------------------------------------------------------------------------------
 
 
-def test_an_immediate_order_executes_and_what_is_left_is_cancelled(desk: Desk) -> None:
+def test_an_immediate_orders_rest_is_cancelled(desk: Desk) -> None:
     desk.rest("S", 30, 1_000)
     told = desk.ask("A", enter(1, time_in_force="3"))
     assert short(told, "quantity", "liquidity_flag", "reason") == [("A", 100), ("E", 30, "R"), ("C", 70, "I")]
 
 
-def test_an_order_whose_minimum_cannot_be_executed_is_accepted_dead(desk: Desk) -> None:
+def test_an_order_with_an_unmet_minimum_is_accepted_dead(desk: Desk) -> None:
     desk.rest("S", 30, 1_000)
     told = desk.ask("A", enter(1, time_in_force="3", options={Option.MINIMUM_QUANTITY: 31}), enter(2))
     assert short(told, "user_ref_num", "order_state") == [("A", 1, "D"), ("A", 2, "L"), ("E", 2)]
@@ -48,7 +48,7 @@ def test_an_order_whose_minimum_cannot_be_executed_is_accepted_dead(desk: Desk) 
     assert short(told, "order_state") == [("A", "L"), ("E",)]
 
 
-def test_a_replacement_whose_minimum_cannot_be_executed_is_dead_too(desk: Desk) -> None:
+def test_a_replacement_with_an_unmet_minimum_is_dead(desk: Desk) -> None:
     told = desk.ask("A", enter(1), replace(1, 2, time_in_force="3", options={Option.MINIMUM_QUANTITY: 50}))
     assert short(told, "order_state") == [("A", "L"), ("U", "D")]
 
@@ -61,7 +61,7 @@ def test_a_market_order_is_one_of_200000_dollars_or_more(desk: Desk) -> None:
     assert short(desk.ask("A", enter(4, price=2_000_000_000)), "reason") == [("A",), ("C", "I")]
 
 
-def test_a_post_only_order_is_cancelled_in_place_of_an_execution(desk: Desk) -> None:
+def test_a_post_only_order_is_cancelled_instead_of_executed(desk: Desk) -> None:
     desk.rest("S", 30, 1_000)
     told = desk.ask(
         "A", enter(1, options={Option.POST_ONLY: "P"}), enter(2, price=99_900, options={Option.POST_ONLY: "P"})
@@ -163,7 +163,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("values", "reason"), WRONG)
-def test_what_the_market_does_not_have_is_rejected_with_the_reason_for_it(
+def test_unsupported_orders_are_rejected_with_the_reason(
     desk: Desk, values: dict[str, Any], reason: RejectReason
 ) -> None:
     assert rejected(desk.ask("A", enter(1, **values))) == reason
@@ -333,7 +333,7 @@ def test_a_run_meets_limits_phases_and_what_is_in_the_book(prepare: Callable[[De
     assert len(told) >= 200
 
 
-def test_a_replacement_whose_minimum_meets_nobody_is_dead_whatever_its_chain_has_executed(desk: Desk) -> None:
+def test_an_unmet_minimum_ignores_executions_of_the_chain(desk: Desk) -> None:
     desk.rest("S", 30, 1_000)
     desk.send("A", enter(1))
     desk.take("A")

@@ -35,7 +35,7 @@ def stream(floor: OuchFloor, name: str) -> list[bytes]:
 # -- logins ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_order_is_answered_in_the_packets_of_the_users_protocol(floor: OuchFloor) -> None:
+def test_an_order_is_answered_in_its_users_protocol(floor: OuchFloor) -> None:
     alpha, bravo = floor.connect("ALPHA"), floor.connect("BRAVO")
     alpha.send(enter(1))
     assert [told.type for told in alpha.told()] == ["A"]
@@ -45,7 +45,7 @@ def test_an_order_is_answered_in_the_packets_of_the_users_protocol(floor: OuchFl
     assert [told.fields["quantity"] for told in alpha.told()] == [30]
 
 
-def test_a_login_says_the_session_and_the_number_of_the_first_message(floor: OuchFloor) -> None:
+def test_a_login_gets_the_session_and_the_first_number(floor: OuchFloor) -> None:
     client = floor.knock("alpha", "SECRET")
     assert client.reply() == LoginAccepted("SESSION1", 1)
     assert client.types(client.rest) == "SH"
@@ -100,7 +100,7 @@ def test_several_sessions_of_an_account_are_told_the_same(floor: OuchFloor) -> N
     assert floor.server.clients == 1
 
 
-def test_what_is_sent_behind_a_login_waits_until_the_password_was_compared(floor: OuchFloor) -> None:
+def test_requests_after_a_login_wait_for_the_password_check(floor: OuchFloor) -> None:
     floor.slow_gate = []
     client = floor.knock()
     client.send(enter(1))
@@ -111,7 +111,7 @@ def test_what_is_sent_behind_a_login_waits_until_the_password_was_compared(floor
     assert floor.live == 1
 
 
-def test_a_client_that_is_gone_before_its_password_was_compared_is_no_session(floor: OuchFloor) -> None:
+def test_a_client_gone_before_its_check_is_no_session(floor: OuchFloor) -> None:
     floor.slow_gate = []
     client = floor.knock()
     client.lose()
@@ -159,7 +159,7 @@ def test_many_requests_in_one_piece_are_all_carried_out_once(floor: OuchFloor, o
     assert letters.find("Q") == (at if odd[2:3] == b"U" else -1)
 
 
-def test_heartbeats_and_debug_packets_between_requests_do_nothing(floor: OuchFloor) -> None:
+def test_heartbeats_and_debug_packets_have_no_effect(floor: OuchFloor) -> None:
     client = floor.connect()
     request = encode_packet(UNSEQUENCED, enter(1)), encode_packet(UNSEQUENCED, enter(2))
     client.connection.dataReceived(
@@ -168,7 +168,7 @@ def test_heartbeats_and_debug_packets_between_requests_do_nothing(floor: OuchFlo
     assert client.letters() == "AA"
 
 
-def test_requests_in_front_of_a_logout_are_carried_out_and_those_behind_it_are_not(floor: OuchFloor) -> None:
+def test_requests_before_a_logout_count_and_later_ones_do_not(floor: OuchFloor) -> None:
     client = floor.connect()
     data = [encode_packet(UNSEQUENCED, enter(ref)) for ref in (1, 2)]
     client.connection.dataReceived(data[0] + encode_packet(b"O") + data[1])
@@ -193,9 +193,7 @@ def test_requests_in_front_of_a_logout_are_carried_out_and_those_behind_it_are_n
         (b"GET / HTTP/1.1\r\n\r\n", "packets of 3 to 1026 bytes"),
     ],
 )
-def test_bytes_that_are_no_messages_end_that_session_and_nobody_else_notices(
-    floor: OuchFloor, data: bytes, words: str
-) -> None:
+def test_malformed_bytes_end_their_session_alone(floor: OuchFloor, data: bytes, words: str) -> None:
     client, other, same = floor.connect(), floor.connect("BRAVO"), floor.connect()
     client.send(enter(1))
     client.connection.dataReceived(data)
@@ -210,7 +208,7 @@ def test_bytes_that_are_no_messages_end_that_session_and_nobody_else_notices(
     assert floor.live == 3
 
 
-def test_what_came_before_an_offending_message_has_been_carried_out(floor: OuchFloor) -> None:
+def test_requests_before_an_offending_message_are_carried_out(floor: OuchFloor) -> None:
     client = floor.connect()
     client.send(enter(1), b"?", enter(2))
     told = client.take()
@@ -221,7 +219,7 @@ def test_what_came_before_an_offending_message_has_been_carried_out(floor: OuchF
 # -- one batch a turn ------------------------------------------------------------------------------------------------
 
 
-def test_with_a_journal_that_is_synced_each_time_a_turns_requests_are_one_batch(tmp_path: Path) -> None:
+def test_with_sync_always_a_turns_requests_are_one_batch(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path, fsync="always")
     one, two = floor.connect("ALPHA"), floor.connect("BRAVO")
     batches: list[int] = []
@@ -244,7 +242,7 @@ def test_with_a_journal_that_is_synced_each_time_a_turns_requests_are_one_batch(
     floor.close()
 
 
-def test_requests_that_are_too_many_to_wait_are_carried_out_at_once(tmp_path: Path) -> None:
+def test_too_many_requests_to_wait_are_carried_out_at_once(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path, fsync="always", pending_bytes=150)
     client = floor.connect()
     client.send(enter(1), enter(2))
@@ -255,7 +253,7 @@ def test_requests_that_are_too_many_to_wait_are_carried_out_at_once(tmp_path: Pa
 
 
 @pytest.mark.parametrize("fsync", ["always", "never"])
-def test_an_exchange_whose_journal_fails_answers_nothing_and_ends(tmp_path: Path, fsync: str) -> None:
+def test_a_failing_journal_ends_the_exchange_without_answers(tmp_path: Path, fsync: str) -> None:
     floor = OuchFloor(tmp_path, fsync=fsync)  # type: ignore[arg-type]
     client = floor.connect()
 
@@ -273,12 +271,12 @@ def test_an_exchange_whose_journal_fails_answers_nothing_and_ends(tmp_path: Path
 # -- who is cut ------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_says_nothing_is_cut_and_one_that_beats_is_not(floor: OuchFloor) -> None:
+def test_a_silent_client_is_cut_and_a_beating_one_is_not(floor: OuchFloor) -> None:
     silent, other = floor.connect(), floor.connect("BRAVO")
     for _ in range(64):
         floor.clock.advance(0.25)
         other.beat()
-    assert "idle: said nothing for 15 s" in silent.end()
+    assert "idle: no message for 15 s" in silent.end()
     packets = other.take()
     assert set(other.types(packets)) == {"H"}
     assert len(packets) >= 12
@@ -291,7 +289,7 @@ def test_a_connection_without_a_login_is_cut(floor: OuchFloor) -> None:
     assert client.end() == "no login within 10 s"
 
 
-def test_a_client_that_does_not_read_is_cut_at_a_bound_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_is_cut_alone_at_a_bound(tmp_path: Path) -> None:
     floor = OuchFloor(tmp_path, lag_bytes=5_000)
     slow, other = floor.connect("ALPHA"), floor.connect("BRAVO")
     slow.connection.pauseProducing()

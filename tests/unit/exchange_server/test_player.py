@@ -37,7 +37,7 @@ def times(feed: bytes) -> list[int]:
     return [int(line.split(b",")[1]) for line in feed.splitlines()]
 
 
-def test_a_paced_replay_plays_each_record_when_the_market_clock_shows_its_time(tmp_path: Path) -> None:
+def test_a_paced_replay_follows_the_market_clock(tmp_path: Path) -> None:
     run = life(tmp_path, speed=10.0)
     run.play(trace(tmp_path, 30), 10.0)
     run.clock.pump([0.0, *[0.1] * 10])
@@ -67,7 +67,7 @@ def test_a_replay_goes_on_behind_its_last_journalled_record(tmp_path: Path) -> N
     assert ids == list(range(1, 2001))
 
 
-def test_a_replay_at_full_speed_waits_for_listeners_that_are_far_behind(tmp_path: Path) -> None:
+def test_a_full_speed_replay_waits_for_lagging_listeners(tmp_path: Path) -> None:
     run = life(tmp_path)
     run.behind_bytes = 10**9
     player = run.play(trace(tmp_path, 2000))
@@ -79,7 +79,7 @@ def test_a_replay_at_full_speed_waits_for_listeners_that_are_far_behind(tmp_path
     run.close()
 
 
-def test_a_file_that_cannot_be_read_on_stops_the_exchange_with_a_reason(tmp_path: Path) -> None:
+def test_an_unreadable_file_stops_the_exchange_with_a_reason(tmp_path: Path) -> None:
     run = life(tmp_path)
     file = tmp_path / "trace.csv.gz"
     file.write_bytes(b"\x1f\x8b and nothing that can be decompressed")
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read_on_stops_the_exchange_with_a_reason(tmp_path
     run.close()
 
 
-def test_while_it_is_paused_the_clock_stands_and_live_orders_go_on(tmp_path: Path) -> None:
+def test_a_pause_stops_the_clock_and_not_live_orders(tmp_path: Path) -> None:
     run = life(tmp_path)
     player = run.play(trace(tmp_path, 30), 1.0)
     run.clock.pump([0.0, *[0.5] * 10])
@@ -147,7 +147,7 @@ def test_a_speed_that_is_none_is_refused(tmp_path: Path, speed: float) -> None:
     run.close()
 
 
-def test_a_seek_plays_everything_before_its_record_at_once_and_goes_on_at_the_speed(tmp_path: Path) -> None:
+def test_a_seek_plays_earlier_records_at_once_then_by_speed(tmp_path: Path) -> None:
     run = life(tmp_path)
     player = run.play(trace(tmp_path, 3000), 1.0)
     run.clock.pump([0.0, 1.0])
@@ -203,7 +203,7 @@ def test_a_seek_backwards_is_refused_with_both_places(tmp_path: Path) -> None:
     run = life(tmp_path)
     player = run.play(trace(tmp_path, 30), 1.0)
     run.clock.pump([0.0, *[1.0] * 9])
-    with pytest.raises(OperationError, match="expected a record behind 10, was 10: a replay only goes forward"):
+    with pytest.raises(OperationError, match="expected a record after 10, was 10: a replay only goes forward"):
         player.seek(10)
     with pytest.raises(OperationError, match="expected a time after"):
         player.seek_time(9 * SECOND_NS)

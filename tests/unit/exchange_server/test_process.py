@@ -31,10 +31,10 @@ def test_the_reactor_is_the_one_that_is_named(name: str, kind: str) -> None:
 
 def test_a_reactor_is_chosen_once() -> None:
     code = "choose_reactor('default')\ntry: choose_reactor('select')\nexcept ValueError as error: print(error)"
-    assert run(code) == "expected to choose a reactor first, was select behind another"
+    assert run(code) == "expected to choose a reactor first, was select after another"
 
 
-def test_what_is_there_at_the_start_is_out_of_the_collectors_sight() -> None:
+def test_objects_of_the_start_are_not_collected() -> None:
     code = (
         "import gc\nkept = [[] for _ in range(1000)]\nsettle()\nprint(gc.get_freeze_count() > 1000, gc.get_threshold())"
     )

@@ -12,7 +12,7 @@ from tests.generators.soup_lab import SoupFloor
 from tests.generators.text_floor import Floor, sequenced
 
 
-def test_a_reader_that_does_not_take_his_farewell_is_closed_all_the_same(tmp_path: Path) -> None:
+def test_a_reader_that_blocks_its_farewell_is_closed(tmp_path: Path) -> None:
     floor = SoupFloor(tmp_path)
     floor.quote(20)
     connection, wire = floor.connect(LoginRequest())
@@ -38,7 +38,7 @@ def test_a_text_client_that_does_not_either(tmp_path: Path, login: str) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 900])
-def test_a_reader_gets_nothing_of_damaged_records_and_others_go_on(tmp_path: Path, first: int) -> None:
+def test_a_reader_gets_no_damaged_records_and_others_continue(tmp_path: Path, first: int) -> None:
     """It is cut where the damage is found, at the login or later; who follows the stream notices nothing."""
     floor = Floor(tmp_path)
     for _ in range(6):  # the index of a stream has an entry at a burst at most

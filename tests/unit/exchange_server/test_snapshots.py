@@ -56,7 +56,7 @@ def names(path: Path, folder: str) -> list[int]:
 
 
 @pytest.mark.parametrize("stop", [0, 140, 150, 160, 300, 310, 600])
-def test_a_start_from_a_snapshot_goes_on_as_if_nothing_had_happened(
+def test_a_start_from_a_snapshot_changes_nothing(
     tmp_path: Path, whole: tuple[str, dict[str, bytes]], stop: int
 ) -> None:
     run(tmp_path, 0, stop)
@@ -104,9 +104,7 @@ def test_a_snapshot_whose_streams_are_not_there_is_passed_over(
     assert files(tmp_path) == whole[1]
 
 
-def test_a_form_of_the_feed_that_is_new_is_written_from_the_first_input_on(
-    tmp_path: Path, whole: tuple[str, dict[str, bytes]]
-) -> None:
+def test_a_new_form_of_the_feed_begins_at_the_first_input(tmp_path: Path, whole: tuple[str, dict[str, bytes]]) -> None:
     exchange = open_exchange(tmp_path, RULES, ("text",))
     exchange.submit(INPUTS[:300])
     exchange.snapshot()
@@ -170,9 +168,7 @@ def test_without_new_inputs_there_is_no_new_snapshot(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_snapshot_that_was_begun_and_never_written_leaves_a_segment_that_the_next_one_takes(
-    tmp_path: Path, whole: tuple[str, dict[str, bytes]]
-) -> None:
+def test_the_segment_of_an_unwritten_snapshot_is_reused(tmp_path: Path, whole: tuple[str, dict[str, bytes]]) -> None:
     exchange = open_exchange(tmp_path, RULES)
     exchange.submit(INPUTS[:300])
     exchange.begin_snapshot()
@@ -202,7 +198,7 @@ def test_the_market_goes_on_while_a_snapshot_is_written(tmp_path: Path, whole: t
     exchange.close()
 
 
-def test_a_disk_without_room_for_a_snapshot_leaves_nothing_of_it_and_the_exchange_goes_on() -> None:
+def test_a_full_disk_leaves_no_snapshot_and_the_market_running() -> None:
     disk, path = DescriptorDisk(), Path("/exchange")
     exchange = open_exchange(path, RULES, disk=disk)
     exchange.submit(INPUTS[:300])

@@ -22,7 +22,7 @@ def floor(tmp_path: Path) -> Iterator[Floor]:
     floor.close()
 
 
-def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_after_the_burst(floor: Floor) -> None:
+def test_a_listener_from_now_gets_events_and_a_heartbeat(floor: Floor) -> None:
     floor.quote(2)
     _, wire = floor.connect("1")
     assert wire.take()[0] == "A,SESSION1,3"
@@ -32,7 +32,7 @@ def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_after_the_bu
     assert lines[-1].split(",")[0::4] == ["5", "H"]
 
 
-def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: Floor) -> None:
+def test_a_listener_may_begin_anywhere(floor: Floor) -> None:
     floor.quote(1000)
     for first in (1, 2, 500, 1000, 1001):
         _, wire = floor.connect(f"1,SESSION1,{first}")
@@ -40,7 +40,7 @@ def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: Flo
         assert sequenced(wire.take()) == list(range(first, floor.next_number))
 
 
-def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(floor: Floor) -> None:
+def test_a_listener_between_batch_and_broadcast_gets_it_once(floor: Floor) -> None:
     floor.quote(3)
     floor.exchange.submit([floor.timed(Enter(0, 0, 4, 0, "ACME", "B", 1, 50))])
     _, wire = floor.connect("1,,1")
@@ -62,9 +62,7 @@ def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(fl
         ("0,-3", "login", "broker -3"),
     ],
 )
-def test_a_login_that_does_not_hold_is_refused_with_what_was_expected(
-    floor: Floor, login: str, code: str, words: str
-) -> None:
+def test_an_invalid_login_is_refused_with_what_was_expected(floor: Floor, login: str, code: str, words: str) -> None:
     _, wire = floor.connect(login)
     reply = text.parse_login_reply(wire.value())
     assert isinstance(reply, text.Refused)
@@ -72,7 +70,7 @@ def test_a_login_that_does_not_hold_is_refused_with_what_was_expected(
     assert words in reply.reason
 
 
-def test_a_slow_listener_is_not_written_to_and_gets_the_rest_from_disk(floor: Floor) -> None:
+def test_a_slow_listener_gets_the_rest_from_disk(floor: Floor) -> None:
     slow, wire = floor.connect("1,,1")
     _, other = floor.connect("1,,1")
     slow.pauseProducing()
@@ -85,7 +83,7 @@ def test_a_slow_listener_is_not_written_to_and_gets_the_rest_from_disk(floor: Fl
     assert sequenced(wire.take()) == list(range(1, 5002))
 
 
-def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: Floor) -> None:
+def test_a_gap_is_filled_as_the_transport_takes_chunks(floor: Floor) -> None:
     floor.quote(20_000)
     connection, wire = floor.connect()
     write = wire.write
@@ -107,7 +105,7 @@ def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: Floor
     assert sequenced(got) == list(range(1, floor.next_number))
 
 
-def test_a_listener_that_falls_too_far_behind_is_cut_and_nobody_else(tmp_path: Path) -> None:
+def test_a_listener_that_falls_too_far_behind_is_cut_alone(tmp_path: Path) -> None:
     floor = Floor(tmp_path, lag_bytes=1000)
     slow, wire = floor.connect("1")
     _, other = floor.connect("1")
@@ -147,7 +145,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("fsync", ["never", "interval", "always"])
-def test_requests_of_one_turn_are_answered_in_order_with_one_write(tmp_path: Path, fsync: FsyncPolicy) -> None:
+def test_requests_of_a_turn_are_answered_in_order_in_one_write(tmp_path: Path, fsync: FsyncPolicy) -> None:
     floor = Floor(tmp_path, fsync=fsync)
     connection, wire = floor.connect("0,7")
     assert wire.take()[0] == "A,SESSION1,1,0"
@@ -162,7 +160,7 @@ def test_requests_of_one_turn_are_answered_in_order_with_one_write(tmp_path: Pat
     floor.close()
 
 
-def test_with_a_sync_for_every_batch_all_that_came_in_a_turn_is_one(tmp_path: Path) -> None:
+def test_with_sync_always_a_turns_requests_are_one_batch(tmp_path: Path) -> None:
     floor = Floor(tmp_path, fsync="always")
     connections = [floor.connect(f"0,{broker}") for broker in (7, 8)]
     floor.clock.advance(0)
@@ -201,7 +199,7 @@ def test_a_bad_line_is_answered_and_the_next_one_is_executed(floor: Floor) -> No
     ]  # fmt: skip
 
 
-def test_a_line_past_the_limit_ends_the_connection_with_a_reason(floor: Floor) -> None:
+def test_a_line_past_the_limit_ends_the_connection(floor: Floor) -> None:
     connection, wire = floor.connect("0,7")
     wire.clear()
     connection.dataReceived(b"x" * 2000)
@@ -209,7 +207,7 @@ def test_a_line_past_the_limit_ends_the_connection_with_a_reason(floor: Floor) -
     assert wire.disconnecting
 
 
-def test_a_client_without_a_broker_is_the_broker_of_its_first_request(floor: Floor) -> None:
+def test_a_client_without_a_broker_takes_its_first_requests(floor: Floor) -> None:
     connection, wire = floor.connect("0")
     assert wire.take() == ["A,SESSION1,0,0"]
     connection.dataReceived(b"1,0,0,7,B,5,100,ACME\n2,0,0,8,B,5,100,ACME\n")
@@ -229,7 +227,7 @@ def test_a_private_stream_can_be_asked_again_from_any_position(floor: Floor) -> 
     assert [line for line in lines[1:] if ",H," not in line] == before[1:]
 
 
-def test_a_connection_without_a_login_is_closed_and_too_many_are_not_let_in(tmp_path: Path) -> None:
+def test_logins_have_a_time_limit_and_connections_a_bound(tmp_path: Path) -> None:
     floor = Floor(tmp_path, connections=2, login_timeout_s=5)
     _, first = floor.connect()
     floor.connect("1")
@@ -239,7 +237,7 @@ def test_a_connection_without_a_login_is_closed_and_too_many_are_not_let_in(tmp_
     assert first.value().startswith(b"J,login,no login within 5 s")
 
 
-def test_a_journal_that_cannot_be_written_stops_the_exchange_before_anybody_is_answered(floor: Floor) -> None:
+def test_a_failing_journal_stops_the_exchange_before_answers(floor: Floor) -> None:
     connection, wire = floor.connect("0,7")
     wire.clear()
     floor.exchange.journal.close()
@@ -249,7 +247,7 @@ def test_a_journal_that_cannot_be_written_stops_the_exchange_before_anybody_is_a
     assert wire.take() == []
 
 
-def test_all_connections_of_a_broker_get_its_stream_and_share_its_client_ids(floor: Floor) -> None:
+def test_a_brokers_connections_share_stream_and_client_ids(floor: Floor) -> None:
     first, one = floor.connect("0,7")
     second, two = floor.connect("0,7")
     assert floor.server.clients == 2
@@ -312,7 +310,7 @@ def test_what_an_account_may_do_is_bounded_and_said(tmp_path: Path) -> None:
     floor.close()
 
 
-def test_an_account_takes_over_the_limits_of_now_when_its_broker_logs_in(tmp_path: Path) -> None:
+def test_an_account_takes_the_present_limits_at_its_login(tmp_path: Path) -> None:
     floor = Floor(tmp_path)
     floor.connect("0,7")
     floor.close()
@@ -383,7 +381,7 @@ class TestCancelOnDisconnect:
         third.close()
 
 
-def test_answers_that_nobody_reads_are_not_piled_up_before_there_is_a_broker_either(floor: Floor) -> None:
+def test_unread_answers_are_bounded_before_a_login_too(floor: Floor) -> None:
     connection, wire = floor.connect("0")
     connection.dataReceived(b"nonsense\n")
     assert wire.producer is connection

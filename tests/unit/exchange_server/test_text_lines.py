@@ -59,7 +59,7 @@ class TestTheFeed:
         assert count == len(lines)
         assert feed.take() == (b"", 0)
 
-    def test_lines_are_those_of_the_protocol_and_go_on_where_the_state_was_taken(self) -> None:
+    def test_lines_continue_where_the_state_was_taken(self) -> None:
         now = Now()
         now.time_ns = 2**62
         feed = TextEncoder(RULES, now)

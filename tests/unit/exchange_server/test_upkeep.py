@@ -48,7 +48,7 @@ def begun(floor: Floor, thread: Thread | None = None, **settings: Any) -> Upkeep
     return upkeep
 
 
-def test_the_journal_is_synced_at_its_interval_and_only_if_there_is_something(floor: Floor) -> None:
+def test_a_journal_with_changes_is_synced_at_its_interval(floor: Floor) -> None:
     begun(floor, sync_interval_s=0.5)
     floor.clock.pump([0.5] * 4)
     before = floor.syncs
@@ -93,7 +93,7 @@ def test_a_snapshot_is_taken_after_so_many_requests(floor: Floor) -> None:
     assert (floor.exchange.snapshot_inputs, upkeep.snapshots, upkeep.snapshot_age_s) == (12, 1, 3.0)
 
 
-def test_a_snapshot_is_taken_after_so_long_if_there_was_anything(floor: Floor) -> None:
+def test_a_snapshot_is_taken_at_its_interval_after_changes(floor: Floor) -> None:
     upkeep = begun(floor, snapshot_interval_s=5)
     floor.clock.pump([1] * 20)
     assert upkeep.snapshots == 0
@@ -129,9 +129,7 @@ def test_the_market_goes_on_while_a_snapshot_is_written(floor: Floor) -> None:
     assert (upkeep.snapshots, floor.exchange.snapshot_inputs) == (1, 10)
 
 
-def test_a_snapshot_that_cannot_be_written_ends_nothing_and_is_tried_again(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_snapshot_ends_nothing_and_is_retried(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     def begin() -> Callable[[], None]:
         def write() -> None:
             raise JournalError("expected to write, was a full disk")

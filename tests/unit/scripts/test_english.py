@@ -71,5 +71,13 @@ def test_comments_that_follow_each_other_are_one_text() -> None:
     assert lines("# Sent to a client\n# who waits.\nx = 1\n# Who waits.\n") == [4]
 
 
+@pytest.mark.parametrize(("prefix", "length", "count"), [("test_", 60, 1), ("test_", 59, 0), ("case_", 60, 0)])
+def test_names_of_tests_have_fewer_than_60_characters(prefix: str, length: int, count: int) -> None:
+    """Methods and coroutines too; helpers may have longer names."""
+    name = prefix.ljust(length, "x")
+    source = f"class TestIt:\n    async def {name}(self): ...\ndef {name}(): ..."
+    assert len(list(english.long_names("tests/test_it.py", source))) == 2 * count
+
+
 def test_the_tree_has_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert english.main([]) == 0, capsys.readouterr().out

@@ -64,7 +64,7 @@ def test_every_package_says_that_it_is_typed() -> None:
     assert [package for package in packages if not (ROOT / package / "py.typed").is_file()] == []
 
 
-def test_the_description_of_the_index_links_nowhere_that_is_not_there() -> None:
+def test_the_description_of_the_index_has_no_dead_link() -> None:
     """The index shows it beside no other file of the project."""
     text = (ROOT / PROJECT["project"]["readme"]).read_text(encoding="utf-8")
     links = [*re.findall(r"\]\(([^)]+)\)", text), *re.findall(r"(?:src|href)=\"([^\"]+)\"", text)]

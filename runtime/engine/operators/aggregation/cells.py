@@ -93,7 +93,7 @@ class Cells:
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
     def _scale(self, part: Aggregate) -> int:
-        """Digits behind the point in what is aggregated."""
+        """Digits after the point in what is aggregated."""
         kind = self._input.field(part.column).type if part.column else None
         return kind.scale if kind is not None and pa.types.is_decimal(kind) else 0
 

@@ -249,7 +249,7 @@ class Sources:
         if not isinstance(unnest, exp.Unnest) or str(join.args.get("side") or "").upper() not in ("", "LEFT"):
             raise self._query.error("expected UNNEST(list), joined by CROSS JOIN or LEFT JOIN … ON TRUE", join)
         if on is not None and not (isinstance(on, exp.Boolean) and on.this):
-            raise self._query.error("expected ON TRUE behind UNNEST", on)
+            raise self._query.error("expected ON TRUE after UNNEST", on)
         if alias is None or alias.this is None:
             raise self._query.error("expected a name for UNNEST, as in UNNEST(list) AS u(element)", join)
         names = [column.name for column in alias.args.get("columns") or []]

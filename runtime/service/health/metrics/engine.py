@@ -21,8 +21,8 @@ __all__ = ["EngineFigures", "EngineMetrics", "Rate"]
 
 _OF_PIPELINES: Final = (
     ("tasks", "Calls of a pipeline that took inputs.", "tasks"),
-    ("task_seconds", "Time that they took.", "busy_s"),
-    ("inputs", "Inputs that they took.", "inputs"),
+    ("task_seconds", "Time that calls of a pipeline took.", "busy_s"),
+    ("inputs", "Inputs that calls of a pipeline took.", "inputs"),
     ("tuples", "Tuples that a pipeline has emitted.", "emitted"),
 )
 """Name, help and field of the metrics of each pipeline."""
@@ -102,13 +102,13 @@ class EngineMetrics:
             yield family
         yield histograms(
             "deltabook_runtime_engine_task_duration_seconds",
-            "How long each call of a pipeline took.",
+            "Duration of each call of a pipeline.",
             ("query", "pipeline"),
             [((node.query_id, node.node), node.durations) for node in figures.nodes],
         )
         for name, what, durations in (
-            ("engine_barrier", "From the request of a barrier to its completion.", self._barriers()),
-            ("engine_commit", "From the end of an epoch's barrier until it is durable.", self._commits()),
+            ("engine_barrier", "Time from the request of a barrier to its completion.", self._barriers()),
+            ("engine_commit", "Time from the end of an epoch's barrier until the epoch is durable.", self._commits()),
             *self._stages(),
         ):
             yield histogram(f"deltabook_runtime_{name}_seconds", what, durations)

@@ -67,12 +67,14 @@ class Noted:
     def metrics(self) -> Iterator[Metric]:
         """Yield the metrics."""
         age_s = max(0.0, (self._now_ns() - self._sealed_ns) / 1e9)
-        yield gauge(f"{_PREFIX}_epoch_age_seconds", "Since the newest epoch was sealed, or since the start.", age_s)
+        yield gauge(
+            f"{_PREFIX}_epoch_age_seconds", "Time since the newest epoch was sealed, or since the start.", age_s
+        )
         what = "Time that a write of an epoch took until it was durable: segments, dead letters, names."
         yield histogram(f"{_PREFIX}_fsync_seconds", what, self._syncs)
         what = "Time that a batch of the Spark lane took, from its first task until its results were durable."
         yield histogram(f"{_PREFIX}_spark_batch_seconds", what, self._batches)
-        yield counter(f"{_PREFIX}_spark_batch_epochs", "Epochs in these batches.", self._batch_epochs)
-        what = "Size of the run directory at which nothing more is read."
+        yield counter(f"{_PREFIX}_spark_batch_epochs", "Epochs in batches of the Spark lane.", self._batch_epochs)
+        what = "Size of the run directory at which reading is paused."
         yield gauge(f"{_PREFIX}_disk_limit_bytes", what, self._limit_bytes)
         yield from volume(_PREFIX, self._directory)

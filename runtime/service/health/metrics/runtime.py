@@ -29,13 +29,13 @@ class _FigureMetric(msgspec.Struct, frozen=True):
 _FIGURES: Final = (
     _FigureMetric("epoch", "epoch", "The newest epoch that is sealed."),
     _FigureMetric("published_epoch", "published_epoch", "The newest epoch whose results every lane has published."),
-    _FigureMetric("backlog", "backlog_buffers", "Raw buffers that are taken and not in views and the open epoch yet."),
-    _FigureMetric("waiting_bytes", "waiting_bytes", "Of raw buffers between sources and epochs."),
+    _FigureMetric("backlog", "backlog_buffers", "Raw buffers that were taken and are not applied yet."),
+    _FigureMetric("waiting_bytes", "waiting_bytes", "Bytes of raw buffers between sources and epochs."),
     _FigureMetric("views", "views", "Views that are kept."),
     _FigureMetric("failed_views", "failed_views", "Views that have failed."),
     _FigureMetric("live_orders", "live_orders", "Orders that are live."),
-    _FigureMetric("disk_bytes", "disk_used_bytes", "Size of the run directory at the last look."),
-    _FigureMetric("disconnected", "disconnected_origins", "Origins that are not heard: feeds and upstreams."),
+    _FigureMetric("disk_bytes", "disk_used_bytes", "Size of the run directory when it was last measured."),
+    _FigureMetric("disconnected", "disconnected_origins", "Origins that are not connected: feeds and upstreams."),
     _FigureMetric("paused", "paused", "1 while nothing is read as the run directory has reached its limit."),
     _FigureMetric("messages", "messages", "Well-formed messages in sealed epochs.", is_count=True),
     _FigureMetric("dead_letters", "dead_letters", "Malformed tuples in sealed epochs.", is_count=True),
@@ -68,10 +68,10 @@ _FIGURES: Final = (
     _FigureMetric(
         "lane_differences",
         "lane_differences",
-        "Those of them that found different rows, since the start.",
+        "Comparisons that found different rows, since the start.",
         is_count=True,
     ),
-    _FigureMetric("term", "claim_term", "Term of the claim on the run directory: how often it was started on."),
+    _FigureMetric("term", "claim_term", "Term of the claim on the run directory: the number of starts."),
 )
 _LAGS: Final = (("spark", "lag_ms"), ("express", "express_lag_ms"))
 
@@ -84,8 +84,8 @@ def figure_metrics(figures: Mapping[str, int | float | str | None]) -> Iterator[
             yield (counter if metric.is_count else gauge)(f"{_PREFIX}_{metric.name}", metric.what, value)
     lags = [((lane,), value / 1000) for lane, name in _LAGS if isinstance(value := figures.get(name), int | float)]
     what = (
-        "How old what is published is: on Spark from an epoch's end, in the express lane from a message's arrival. "
-        "Of the newest version; nothing while nothing is published."
+        "Age of the newest published version: on Spark from an epoch's end, in the express lane from a message's "
+        "arrival. Absent while nothing is published."
     )
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lag_seconds", what, ("lane",), lags)
     if (spark := figures.get("spark", "off")) != "off":

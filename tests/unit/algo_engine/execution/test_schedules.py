@@ -100,7 +100,7 @@ def test_a_joining_schedule_rests_until_its_piece_is_overdue() -> None:
     assert order.filled_lots == 5
 
 
-def test_participation_follows_the_market_and_counts_from_its_start() -> None:
+def test_participation_counts_the_market_from_its_start() -> None:
     """A fifth of what trades from now on, in a view whose seconds grow and are forgotten."""
     rig = rig_at()
     rig.rows = [{"symbol": "ACME", "second": 1, "volume": 100}, {"symbol": "OTHER", "second": 1, "volume": 9}]

@@ -129,7 +129,7 @@ def test_orders_that_ended_come_before_those_that_may_trade() -> None:
     assert port.ask("/v1/orders")[1] == body
 
 
-def test_the_kill_switch_stops_one_strategy_and_cancels_its_orders() -> None:
+def test_the_kill_switch_stops_one_strategy_and_its_orders() -> None:
     port = Port()
     port.traded()
     code, body = port.ask("/v1/kill", "POST", b'{"strategies": ["diary"], "reason": "it is late"}')
@@ -176,7 +176,7 @@ def test_what_cannot_be_asked_is_one_line(path: str, method: str, code: int, sai
     assert body.count(b"\n") == 1
 
 
-def test_only_programs_of_this_machine_are_let_in_or_who_knows_the_token() -> None:
+def test_only_loopback_clients_or_the_token_are_admitted() -> None:
     assert Port().ask("/v1/strategies", origin="http://evil.example")[0] == 403
     assert Port().ask("/v1/strategies", host="evil.example")[0] == 403
     port = Port(token="0123456789abcdef")

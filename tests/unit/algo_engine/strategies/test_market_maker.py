@@ -74,7 +74,7 @@ def test_it_does_not_buy_beyond_its_position_limit() -> None:
     assert rig.orders() == [("S", 10, 102)]
 
 
-def test_a_quote_is_cancelled_first_where_it_and_the_new_one_would_pass_the_limit() -> None:
+def test_a_quote_is_cancelled_first_if_two_would_pass_the_limit() -> None:
     rig = maker("position_orders=1", "size_lots=10", "skew_percent=0")
     rig.later(1)
     rig.quote(103, 107)

@@ -42,15 +42,15 @@ def bought(*parameters: str) -> StrategyRig:
     return rig
 
 
-def test_it_steps_in_front_of_a_buyer_who_shows_a_little_for_sale() -> None:
+def test_it_steps_in_front_of_a_buyer_if_little_is_for_sale() -> None:
     assert players(*buyer()).orders() == [("B", 25, 9_981)]
 
 
-def test_it_steps_in_front_of_a_seller_who_shows_a_little_wanted() -> None:
+def test_it_steps_in_front_of_a_seller_if_little_is_wanted() -> None:
     assert players(*seller()).orders() == [("S", 25, 10_019)]
 
 
-def test_of_several_it_takes_the_one_who_is_nearest_to_the_market() -> None:
+def test_it_takes_the_player_nearest_to_the_market() -> None:
     assert players(*buyer(), *buyer(broker=6, wall=9_985, ask=10_013)).orders() == [("B", 25, 9_986)]
 
 
@@ -118,7 +118,7 @@ def test_its_offer_never_meets_the_bids() -> None:
     assert all(order.options.post_only for order in rig.host.open_orders())
 
 
-def test_what_it_bought_is_sold_at_the_market_when_he_has_gone_and_only_once() -> None:
+def test_a_position_is_sold_once_after_the_player_left() -> None:
     rig = bought()
     rig.view("broker_levels", OTHERS)
     rig.later(0.2)

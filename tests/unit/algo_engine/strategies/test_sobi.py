@@ -24,13 +24,13 @@ def test_it_stays_away_from_a_balanced_book() -> None:
     assert rig.orders() == []
 
 
-def test_it_buys_at_the_ask_when_the_asks_stand_four_times_as_far() -> None:
+def test_it_buys_at_the_ask_if_asks_stand_four_times_as_far() -> None:
     rig = sobi()
     rig.book((98, 700), (108, 300))
     assert rig.orders() == [("B", 25, 101)]
 
 
-def test_it_sells_at_the_bid_when_the_bids_stand_four_times_as_far() -> None:
+def test_it_sells_at_the_bid_if_bids_stand_four_times_as_far() -> None:
     rig = sobi("size_lots=ACME:7")
     rig.book((92, 300), (102, 700))
     assert rig.orders() == [("S", 7, 99)]
@@ -65,7 +65,7 @@ def test_the_factor_is_a_parameter() -> None:
     assert rig.orders() == [("B", 25, 101)]
 
 
-def test_it_cools_down_between_orders_and_ends_what_does_not_trade() -> None:
+def test_it_cools_down_and_ends_orders_that_do_not_trade() -> None:
     rig = sobi()
     for ask in (108, 109, 108):
         rig.book((98, 100), (ask, 100))
@@ -117,7 +117,7 @@ def test_it_takes_the_latest_price() -> None:
 
 
 @pytest.mark.parametrize("missing", ["trade", "asks", "spread"])
-def test_it_does_nothing_without_a_last_price_two_sides_and_a_spread(missing: str) -> None:
+def test_it_needs_a_last_price_two_sides_and_a_spread(missing: str) -> None:
     rig = StrategyRig("sobi")
     rig.quote(*((101, 99) if missing == "spread" else (99, 101)))
     rig.view("trades_1s", [])

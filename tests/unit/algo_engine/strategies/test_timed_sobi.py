@@ -33,14 +33,14 @@ def test_it_stays_away_while_both_sides_are_as_old() -> None:
     assert rig.orders() == []
 
 
-def test_it_buys_at_the_ask_where_the_asks_are_four_times_as_old() -> None:
+def test_it_buys_at_the_ask_if_asks_are_four_times_as_old() -> None:
     rig = timed()
     # The asks are 2,000 old, the bids 500 on average.
     rig.view("book_ages", at(2_000, level("B", 99, 1_000, 2_000), level("S", 101, 0, 0)))
     assert rig.orders() == [("B", 25, 101)]
 
 
-def test_it_sells_at_the_bid_where_the_bids_are_four_times_as_old() -> None:
+def test_it_sells_at_the_bid_if_bids_are_four_times_as_old() -> None:
     rig = timed("size_lots=7")
     rig.view("book_ages", at(2_000, level("B", 99, 0, 0), level("S", 101, 1_000, 2_000)))
     assert rig.orders() == [("S", 7, 99)]
@@ -66,7 +66,7 @@ def test_only_the_best_orders_count() -> None:
     assert rig.orders() == []
 
 
-def test_the_time_is_that_of_the_newest_order_wherever_it_stands() -> None:
+def test_the_time_is_that_of_the_newest_order_anywhere() -> None:
     rig = timed("least_age_ms=3000", "top_orders=1")
     rig.view("book_ages", at(2_999, level("B", 99, 2_950), level("S", 101, 0)))
     assert rig.orders() == []

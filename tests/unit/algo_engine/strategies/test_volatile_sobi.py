@@ -24,13 +24,13 @@ def test_it_stays_away_where_the_difference_is_one_deviation() -> None:
     assert rig.orders() == []
 
 
-def test_it_buys_where_the_asks_stand_farther_by_more_than_a_deviation() -> None:
+def test_it_buys_if_asks_stand_farther_by_over_a_deviation() -> None:
     rig = volatile(*CALM)
     rig.view("vwap_book", [("ACME", "B", 9_800, 100), ("ACME", "S", 10_301, 100)])
     assert rig.orders() == [("B", 25, 101)]
 
 
-def test_it_sells_where_the_bids_stand_farther_by_more_than_a_deviation() -> None:
+def test_it_sells_if_bids_stand_farther_by_over_a_deviation() -> None:
     rig = volatile(*CALM)
     rig.view("vwap_book", [("ACME", "B", 9_699, 100), ("ACME", "S", 10_200, 100)])
     assert rig.orders() == [("S", 25, 99)]
@@ -76,7 +76,7 @@ def test_it_does_nothing_before_enough_trades() -> None:
     assert rig.orders() == []
 
 
-def test_equal_distances_are_no_reason_even_where_the_price_never_moves() -> None:
+def test_equal_distances_are_no_signal_at_a_fixed_price() -> None:
     rig = volatile(*[100] * 20)
     rig.book((97, 100), (103, 100))
     assert rig.orders() == []

@@ -88,7 +88,7 @@ def test_what_was_not_heard_is_a_problem_unless_they_still_run(tmp_path: Path) -
     floor.clock.advance(0)
     floor.close()
     assert [problem.partition(":")[2] for problem in problems(tmp_path)] != []
-    assert all("messages heard: expected" in problem for problem in problems(tmp_path))
+    assert all("messages received: expected" in problem for problem in problems(tmp_path))
     assert problems(tmp_path, is_running=True) == []
 
 
@@ -142,7 +142,7 @@ RECORDS: dict[str, tuple[Callable[[list[Record]], list[Record]], str]] = {
     ),
     "a profit from nowhere": (other_holding, "position, profit, cost and fees of ACME"),
     "another session": (other_session, "session: expected SESSION1, was ANOTHER"),
-    "a journal that is cut": (lambda held: held[:-5], "messages heard: expected"),
+    "a journal that is cut": (lambda held: held[:-5], "messages received: expected"),
 }
 TRADES = {
     "a trade less": (lambda lines: lines[:4] + lines[5:], "execution "),

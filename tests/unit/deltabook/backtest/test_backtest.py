@@ -56,7 +56,7 @@ def test_an_order_waits_its_turn_in_the_queue() -> None:
     assert figures.profit == figures.realised + figures.unrealised - figures.fees
 
 
-def test_an_order_that_is_under_way_comes_behind_whoever_is_faster() -> None:
+def test_an_order_under_way_ranks_after_faster_orders() -> None:
     flow = adds(*BOOK, (3, "B", 4, 99), (9, "S", 14, 99), (10, "S", 3, 99))
     slow = backtest(Joins, flow, latency="fixed:order=5ms").run()
     assert [(t.time_ns // MS, t.volume_lots) for t in slow.fills] == [(10, 3)]
@@ -117,7 +117,7 @@ def test_a_strategy_is_told_nothing_of_the_records_that_warm_up() -> None:
     assert (quote.bid_price_ticks, quote.ask_price_ticks) == (99, 101)
 
 
-def test_a_view_that_is_added_holds_what_the_other_views_have_seen() -> None:
+def test_an_added_view_holds_what_other_views_have_seen() -> None:
     class Adds(Strategy[NoParameters]):
         rows: tuple[Any, ...] = ()
         refused = ""

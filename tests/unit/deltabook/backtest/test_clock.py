@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltabook.backtest.clock import SimulatedClock
 
 
-def test_calls_come_by_time_and_those_of_one_time_in_the_order_of_asking() -> None:
+def test_calls_come_by_time_and_then_in_order_of_request() -> None:
     clock, made = SimulatedClock(100), list[str]()
     clock.callLater(3e-9, made.append, "c")
     clock.callLater(1e-9, made.append, "a")
@@ -17,7 +17,7 @@ def test_calls_come_by_time_and_those_of_one_time_in_the_order_of_asking() -> No
     assert made == ["a", "b", "c"]
 
 
-def test_what_a_call_asks_for_at_once_comes_before_the_next_call() -> None:
+def test_an_immediate_call_comes_before_the_next_call() -> None:
     clock, made = SimulatedClock(), list[str]()
 
     def first() -> None:
@@ -30,7 +30,7 @@ def test_what_a_call_asks_for_at_once_comes_before_the_next_call() -> None:
     assert made == ["first", "its turn", "second"]
 
 
-def test_a_call_that_is_cancelled_or_made_is_not_active_and_not_made() -> None:
+def test_a_cancelled_or_made_call_is_inactive() -> None:
     clock, made = SimulatedClock(), list[str]()
     call = clock.callLater(1, made.append, "one")
     soon = clock.callLater(0, made.append, "two")

@@ -99,7 +99,7 @@ def test_each_input_gives_the_deltas_that_the_adaptor_gives(seed: int) -> None:
     assert added_up(encoder.rows()).keys() >= {("bids", row) for relation, row in mine if relation == "bids"}
 
 
-def test_trades_leave_by_age_and_by_number_when_a_newer_one_comes() -> None:
+def test_trades_leave_by_age_and_by_count() -> None:
     now = Now()
     encoder = DeltaEncoder(RULES, now, Retention(rows=2, time_ns=100))
     for time_ns in (1, 2, 3, 200):

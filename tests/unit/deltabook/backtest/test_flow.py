@@ -37,7 +37,7 @@ def test_files_of_one_symbol_follow_one_another(tmp_path: Path) -> None:
     assert len({r.order_id for r in records}) == 4, "the ids of one file are none of another's"
 
 
-def test_a_file_that_begins_before_the_one_before_it_ends_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_overlaps_its_predecessor_is_refused(tmp_path: Path) -> None:
     """Two days whose files say no day would otherwise be played as one moment."""
     a, b = trace(tmp_path / "a.csv", 5, 9), trace(tmp_path / "b.csv", 8, 20)
     words = "expected files of A in the order of their times, was b.csv, which begins at 1970-01-01 00:00:00, behind a"
@@ -55,7 +55,7 @@ def crossing(path: Path, rows: int, crossed: int) -> DataFile:
     return DataFile(path, format="lobster")
 
 
-def test_a_book_that_is_crossed_too_often_is_refused_and_told_how_to_mend_it(tmp_path: Path) -> None:
+def test_a_book_crossed_too_often_is_refused_with_a_remedy(tmp_path: Path) -> None:
     """The share, the file, the order book file that lies beside it and the option to play it all the same."""
     file = crossing(tmp_path / "A_2012-06-21_1_2_message_1.csv", 100, 6)
     (tmp_path / "A_2012-06-21_1_2_orderbook_1.csv").write_text("")
@@ -122,7 +122,7 @@ def test_prices_are_in_ticks_of_the_size_that_is_asked_for(tmp_path: Path) -> No
     assert [(each.tick_size, each.lot_size) for each in flow.instruments] == [("0.01", "1")]
 
 
-def test_an_order_between_two_ticks_and_a_tick_between_two_of_the_format_are_refused(tmp_path: Path) -> None:
+def test_an_order_or_a_tick_between_ticks_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("1,1,B,5,1000100\n2,2,B,5,1000150\n")
     words = "expected orders at whole ticks, was a price of 1000150/100 ticks at line 2 of a.csv; a smaller tick fits"

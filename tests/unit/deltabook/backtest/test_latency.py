@@ -11,7 +11,7 @@ from deltabook.backtest.errors import ConfigurationError
 from deltabook.backtest.latency import parse_latency
 
 
-def test_a_fixed_latency_is_added_and_a_way_that_is_left_out_takes_no_time() -> None:
+def test_a_fixed_latency_is_added_and_an_absent_one_is_zero() -> None:
     ways = parse_latency("fixed:feed=1.5ms,order=50us")
     assert ways["feed"]().arrival_ns(10) == 1_500_010
     assert ways["order"]().arrival_ns(10) == 50_010
@@ -20,7 +20,7 @@ def test_a_fixed_latency_is_added_and_a_way_that_is_left_out_takes_no_time() -> 
 
 
 @pytest.mark.parametrize("model", ["normal:order=1us~5us", "lognormal:order=1us~3"])
-def test_draws_are_the_same_for_a_seed_and_no_message_overtakes_the_one_before(model: str) -> None:
+def test_draws_follow_from_the_seed_and_keep_messages_in_order(model: str) -> None:
     def arrivals(seed: int) -> list[int]:
         way = parse_latency(model, seed)["order"]()
         return [way.arrival_ns(100 * n) for n in range(200)]

@@ -146,12 +146,12 @@ def test_kernel_and_python_market_give_the_same_bytes(factor: int, monkeypatch: 
     """Random records and strategies; the seed of a difference is in the message."""
     monkeypatch.setattr("deltabook.backtest.backtest.MarketRules", partial(MarketRules, outlier_factor=factor))
     native = 0
-    for seed in range(1_000 * factor, 1_000 * factor + 10):
+    for seed in range(1_000 * factor, 1_000 * factor + 6):
         expected, seen, _ = played("python", seed)
         result, seen_too, is_native = played("interpreted", seed)
         assert (result, seen_too) == (expected, seen), f"seed {seed}"
         native += is_native
-    assert native >= 3, "expected more runs to end in the kernel"
+    assert native >= 2, "expected more runs to end in the kernel"
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def result() -> Result:
     return result_of(moments, [fill(5, "B", 1, 99), fill(6, "S", 1, 102), fill(7, "B", 1, 98)], names=("one", "two"))
 
 
-def test_a_tearsheet_shows_price_fills_profit_drawdown_and_position(result: Result) -> None:
+def test_a_tearsheet_has_price_profit_drawdown_and_position(result: Result) -> None:
     drawing = result.plot()
     price, profit, drawdown, position = drawing.axes
     bid, ask = (heights(line) for line in price.lines)

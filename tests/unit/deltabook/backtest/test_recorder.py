@@ -33,7 +33,7 @@ class Rests(Strategy[NoParameters]):
             context.buy("ACME", 1, price)
 
 
-def test_orders_open_at_once_are_those_of_one_strategy_and_none_that_were_refused() -> None:
+def test_open_orders_are_counted_by_strategy_without_refused() -> None:
     limits = RiskLimits(max_open_orders=2)
     loaded = [LoadedStrategy(name, Rests(NoParameters()), limits) for name in ("one", "other")]
     config = BacktestConfig(("one", "other"), warm_up_records=2)

@@ -127,7 +127,7 @@ def test_views_may_read_views_that_ship() -> None:
         ({"bids": "SELECT price FROM asks"}, "expected a new name for the view, was 'bids'"),
     ],
 )
-def test_views_that_cannot_be_kept_are_refused_before_anything_is_played(views: Any, words: str) -> None:
+def test_unsupported_views_are_refused_before_the_replay(views: Any, words: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         Replay([TRACE], views)
     assert words in str(error.value)

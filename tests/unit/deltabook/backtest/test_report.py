@@ -116,7 +116,7 @@ def test_what_a_strategy_says_is_text(tmp_path: Path) -> None:
     assert "</script><b>" not in text
 
 
-def test_money_is_exact_and_ticks_times_lots_where_scales_differ() -> None:
+def test_money_is_exact_and_ticks_times_lots_at_any_scale() -> None:
     one = Money([Instrument("BTCUSD", "0.01", "0.00000001")])
     assert one.text(-123_456_789_012_345) == "-12,345.6789012345"
     assert one.unit == ""

@@ -85,7 +85,7 @@ def test_a_loss_from_the_beginning_is_a_drawdown() -> None:
     assert (total.max_drawdown, total.longest_drawdown_s) == (Decimal("0.09"), 1.0)
 
 
-def test_a_hit_is_a_closing_execution_that_earned_more_than_its_fee() -> None:
+def test_a_hit_is_a_closing_execution_that_beat_its_fee() -> None:
     fills = [
         fill(0, "B", 10, 100),  # opens
         fill(1, "S", 4, 101, fee=3),  # earns 4 for a fee of 3

@@ -39,7 +39,7 @@ def test_a_grid_has_a_limit_and_different_parameters() -> None:
         points_of([])
 
 
-def test_a_point_is_the_backtest_with_its_parameters_byte_for_byte(tmp_path: Path) -> None:
+def test_a_point_is_the_backtest_of_its_parameters(tmp_path: Path) -> None:
     sweep = Sweep(CONFIG, [parse_axis("replace_ticks=1,3")])
     point = run_point(sweep.config_of(("3",)), 2, ("3",), str(tmp_path))
     alone = msgspec.structs.replace(CONFIG, parameters=("replace_ticks=3",))
@@ -79,7 +79,7 @@ def test_the_best_points_come_first_and_the_page_shows_all(tmp_path: Path) -> No
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.slow
-def test_spark_gives_the_points_in_their_order_and_goes_on_past_one_that_fails() -> None:
+def test_spark_gives_points_in_order_and_passes_a_failing_point() -> None:
     config = msgspec.structs.replace(CONFIG, limit_records=300)
     sweep = Sweep(config, [parse_axis("replace_ticks=1,x,4")])
     seen: list[tuple[int, int]] = []
@@ -97,7 +97,7 @@ def on_worker(config: BacktestConfig, place: Path, folder: str = "") -> Point:
     return msgspec.msgpack.decode(_task(msgspec.msgpack.encode(_plain(task))), type=Point)
 
 
-def test_a_worker_finds_files_that_are_named_from_where_the_sweep_was_started(tmp_path: Path) -> None:
+def test_a_worker_finds_files_relative_to_the_sweeps_start(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_bytes((QUERIES_DIR / "trace-5000.csv").read_bytes())
     config = msgspec.structs.replace(CONFIG, data=(DataFile(Path("day.csv")),), parameters=("replace_ticks=3",))
     before = Path.cwd()
@@ -115,7 +115,7 @@ def test_a_worker_that_does_not_see_a_file_says_which_and_where(tmp_path: Path) 
     assert f"expected {gone} on {socket.gethostname()}" in on_worker(CONFIG, gone).error
 
 
-def test_a_file_that_is_not_there_is_told_before_spark_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_refused_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: pytest.fail("Spark was started"))
     config = msgspec.structs.replace(CONFIG, data=(DataFile(Path("no-such-day.csv")),))
     with pytest.raises(SweepError, match=r"expected a file at no-such-day\.csv"):
@@ -128,7 +128,7 @@ def test_a_sweep_without_a_point_that_can_be_run_fails(monkeypatch: pytest.Monke
         Sweep(CONFIG, [parse_axis("half_spread_percent=1")]).run()
 
 
-def test_parameters_that_there_are_not_are_told_before_spark_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_parameters_are_refused_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: pytest.fail("Spark was started"))
     with pytest.raises(SweepError, match=r"was none: expected a parameter of .* was no_such_parameter"):
         Sweep(CONFIG, [parse_axis("no_such_parameter=1")]).run()

@@ -11,7 +11,7 @@ from deltabook.backtest.views import BacktestViews, find_views
 from runtime.compiler import NamedSelect
 
 
-def test_an_unknown_view_is_refused_with_the_views_that_there_are() -> None:
+def test_an_unknown_view_is_refused_with_the_known_views() -> None:
     """Declarations alone are no view."""
     with pytest.raises(ConfigurationError, match=r"expected one of the views .*vwap, .*, was nothing") as error:
         find_views(["nothing"], {})
@@ -25,7 +25,7 @@ def test_a_derived_stream_is_no_view_of_a_backtest() -> None:
         find_views(["bars_1s"], {})
 
 
-def test_what_a_view_reads_of_others_is_found_and_a_later_one_reads_what_is_there(tmp_path: Path) -> None:
+def test_dependencies_of_a_view_are_found_and_reused(tmp_path: Path) -> None:
     (tmp_path / "low.sql").write_text("SELECT symbol, SUM(volume) AS lots FROM bids GROUP BY symbol")
     given = {"high": "SELECT symbol, lots FROM middle", "middle": "SELECT * FROM low WHERE lots > 2"}
     found = find_views(["high"], given, tmp_path)

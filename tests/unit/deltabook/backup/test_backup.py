@@ -87,7 +87,7 @@ def test_a_name_that_leads_out_of_the_place_is_refused(copy: Path, name: str) ->
         restore(copy, copy.with_name("place"))
 
 
-def test_an_archive_that_is_cut_or_holds_something_else_is_refused(copy: Path) -> None:
+def test_a_truncated_or_foreign_archive_is_refused(copy: Path) -> None:
     path = archived(copy)
     restore(path, copy.with_name("whole"))
     data = path.read_bytes()

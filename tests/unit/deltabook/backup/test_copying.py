@@ -89,9 +89,7 @@ def check(run: RunDirectory, directory: Path) -> int:
 
 
 @pytest.mark.parametrize("name", ["copy", "copy.tar", "copy.tar.zst"])
-def test_a_copy_of_a_run_that_is_in_use_goes_on_at_the_newest_epoch(
-    run: RunDirectory, tmp_path: Path, name: str
-) -> None:
+def test_a_copy_of_a_run_in_use_resumes_at_the_newest_epoch(run: RunDirectory, tmp_path: Path, name: str) -> None:
     made = back_up(run.directory, tmp_path / name)
     (part,) = made.manifest.parts
     assert (part.kind, part.path) == ("runtime", "")
@@ -101,7 +99,7 @@ def test_a_copy_of_a_run_that_is_in_use_goes_on_at_the_newest_epoch(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["run", "back", name]), "nothing else is left"
 
 
-def test_locks_claims_spark_and_what_belongs_to_no_run_are_left_out(run: RunDirectory, tmp_path: Path) -> None:
+def test_locks_claims_spark_and_foreign_files_are_left_out(run: RunDirectory, tmp_path: Path) -> None:
     for name in ("lock", "beat", "token", "users.toml", "consumers/x.json", "claims/S", "checkpoint/offsets/0"):
         (run.directory / name).parent.mkdir(parents=True, exist_ok=True)
         (run.directory / name).write_text("secret")
@@ -136,7 +134,7 @@ def test_what_goes_on_while_it_is_copied_does_no_harm(
     assert check(run, tmp_path / "back") >= 7
 
 
-def test_results_that_catch_up_while_they_are_copied_are_copied_again(
+def test_results_that_catch_up_during_the_copy_are_recopied(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else epochs would be left behind a version, at which no view could be filled any more."""
@@ -159,7 +157,7 @@ def test_results_that_catch_up_while_they_are_copied_are_copied_again(
     assert check(run, tmp_path / "back") == 11
 
 
-def test_a_run_that_keeps_nothing_for_as_long_as_a_copy_takes_is_refused(
+def test_a_run_that_retains_less_than_a_copy_takes_is_refused(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on(run, monkeypatch, 1, 2)
@@ -189,9 +187,7 @@ def test_a_state_whose_log_began_anew_meanwhile_is_copied_again(
     assert check(run, tmp_path / "back") == 8
 
 
-def test_an_epoch_that_is_committed_and_not_yet_called_so_is_copied_under_its_name(
-    run: RunDirectory, tmp_path: Path
-) -> None:
+def test_an_epoch_committed_under_its_open_name_is_renamed(run: RunDirectory, tmp_path: Path) -> None:
     newest = run.directory / "epochs" / "000000000007.segment"
     newest.rename(newest.with_name(f".{newest.name}"))
     back_up(run.directory, tmp_path / "copy")
@@ -214,7 +210,7 @@ def test_a_run_without_an_epoch_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("most", "is_told"), [(1, False), (100, True)])
-def test_an_upstream_that_removes_what_its_consumer_has_read_meanwhile(
+def test_an_upstream_that_removes_what_its_consumer_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, is_told: bool
 ) -> None:
     """The consumer is copied again; if that never ends it is told."""

@@ -40,7 +40,7 @@ def system(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_part_is_copied_before_those_whose_words_it_depends_on(system: Path, tmp_path: Path) -> None:
+def test_a_part_is_copied_before_those_it_depends_on(system: Path, tmp_path: Path) -> None:
     assert [part.path for part in find_parts(system)] == ["strategies", "main", "feeder", "an_exchange"]
     made = back_up(system, tmp_path / "copy.tar")
     assert [(part.kind, part.path) for part in made.manifest.parts] == [
@@ -58,7 +58,7 @@ def test_a_part_is_copied_before_those_whose_words_it_depends_on(system: Path, t
     assert made.manifest.parts[0].position == {"strategies": "sobi", "records": 2}
 
 
-def test_runtimes_that_read_each_other_in_a_circle_are_copied_all_the_same(system: Path) -> None:
+def test_runtimes_that_read_each_other_are_copied(system: Path) -> None:
     consumers = system / "main" / "consumers"
     consumers.mkdir()
     (consumers / "1.json").write_text(json.dumps({"directory": str(system / "feeder")}))
@@ -88,7 +88,7 @@ def test_run_directories_and_backups_say_what_they_hold(system: Path, tmp_path: 
     assert {part["path"] for part in json.loads(found.stdout)} == {*facts, "strategies"}
 
 
-def test_damage_is_said_and_keeps_nobody_from_looking_at_the_rest(system: Path) -> None:
+def test_damage_is_reported_and_the_rest_is_still_checked(system: Path) -> None:
     (system / "an_exchange" / "inputs" / "000000000000001.inputs").write_bytes(b"x" * 100)
     facts = {Path(report.path).name: report.facts for report in inspect(system)}
     assert "expected a journal's head" in str(facts["an_exchange"]["damaged"])

@@ -67,7 +67,7 @@ def test_run_is_what_is_run_without_a_name(told: Invoke) -> None:
     assert told("--dir", "d") == told("run", "--dir", "d") == told("--port", "0", "--dir", "d")
 
 
-def test_an_exchange_that_is_told_nothing_has_text_and_admin_ports_on_loopback(told: Invoke) -> None:
+def test_the_default_is_text_and_admin_ports_on_loopback(told: Invoke) -> None:
     config = told("--dir", "d")
     assert (config.port, config.admin_port) == (0, 0)
     assert (config.itch_port, config.ouch_port, config.glimpse_port, config.mold_port) == (None, None, None, None)
@@ -84,7 +84,7 @@ def test_every_face_can_be_had_or_left(told: Invoke) -> None:
     assert told("--dir", "d", "--glimpse-port", "4", "--port", "none").forms == ("itch",)
 
 
-def test_flags_win_over_the_environment_over_the_file_over_the_default(told: Invoke, tmp_path: Path) -> None:
+def test_flags_win_over_environment_file_and_default(told: Invoke, tmp_path: Path) -> None:
     toml = tmp_path / "deltabook.toml"
     toml.write_text('[exchange]\nport = 2\nitch-port = "none"\nrate = 5.0\n[exchange.status]\nadmin = "x:1"\n')
     where = {"DELTABOOK_CONFIG": str(toml)}
@@ -132,7 +132,7 @@ def test_what_is_traded_is_named_or_in_a_file(told: Invoke, tmp_path: Path) -> N
         assert (config.instruments[0].symbol, config.instruments[0].tick_size, config.agents) == ("BTC", "0.5", True)
 
 
-def test_agents_trade_the_symbols_of_their_file_and_no_other_instrument(told: Invoke, tmp_path: Path) -> None:
+def test_agents_trade_the_symbols_of_their_file_alone(told: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "agents.json"
     file.write_text('[{"symbol": "A"}, {"symbol": "B"}]')
     config = told("--dir", "d", "--instruments", "A,B,C", "--agents", str(file))
@@ -144,7 +144,7 @@ def test_agents_trade_the_symbols_of_their_file_and_no_other_instrument(told: In
         agent_instruments(config)
 
 
-def test_a_replay_has_its_symbols_and_no_agents_unless_they_are_asked_for(told: Invoke, tmp_path: Path) -> None:
+def test_a_replay_has_its_symbols_and_agents_on_request(told: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "day"
     file.touch()
     config = told("--dir", "d", "--replay", str(file), "--format", "itch", "--stocks", "A,B", "--speed", "max")
@@ -196,7 +196,7 @@ def test_a_command_that_is_none_is_one_line(invoke: Callable[..., Result], argum
     assert words in result.stderr
 
 
-def test_help_names_every_command_and_the_exchange_is_imported_only_to_run() -> None:
+def test_help_names_every_command_without_the_exchange() -> None:
     code = "import sys; from deltabook.cli import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass\n"
     code += "print(any(name.split('.')[0] in ('exchange_server', 'pyarrow', 'twisted.web') for name in sys.modules))"
     for arguments in (["exchange", "--help"], ["exchange", "halt", "--help"], ["exchange", "run", "--help"]):

@@ -143,9 +143,7 @@ def test_statistics_are_counts_and_a_line_for_each_symbol(operated: Operated, op
     assert json.loads(operator.says("statistics", "--json"))["live_orders"] == 2
 
 
-def test_statistics_are_of_all_symbols_however_many_an_answer_holds(
-    operator: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_cover_all_symbols_over_several_answers(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "MOST_SYMBOLS", 1)
     found = json.loads(operator.says("statistics", "--json"))
     assert [line["symbol"] for line in found["symbols"]] == ["ACME", "GLOBEX"]

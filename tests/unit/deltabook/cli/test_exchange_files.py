@@ -94,7 +94,7 @@ def test_a_password_is_not_asked_for_where_there_is_no_terminal() -> None:
     )
 
 
-def test_a_password_is_asked_for_twice_and_only_its_hash_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_entered_twice_and_its_hash_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_exchange_files, "_has_terminal", lambda: True)
     result = run("passwd", given="secret\nsecret\n")
     assert result.exit_code == 0

@@ -38,7 +38,7 @@ def test_events_are_lines_on_standard_error() -> None:
     assert [line.split(" ", 1)[1] for line in lines] == ["info feed: 3 listeners", "warn twisted.web: a library warns"]
 
 
-def test_debug_lets_debug_events_through_until_the_level_is_set_again() -> None:
+def test_debug_admits_debug_events_until_the_level_is_reset() -> None:
     _, lines = logged("json", debug=True)
     assert [msgspec.json.decode(line)["message"] for line in lines] == [
         "detail",
@@ -75,7 +75,7 @@ def test_a_failure_is_a_member_of_its_json_line(event: LogEvent) -> None:
 ORIGIN = LogOrigin("r7", "runtime", "there", 12, is_named=True)
 
 
-def test_a_json_line_says_where_it_comes_from_and_what_it_is_made_of() -> None:
+def test_a_json_line_has_its_origin_and_its_fields() -> None:
     event = {"log_time": 2.0, "log_format": "{n} of {name}", "n": 3, "name": "x" * 2000, "o": object(), "b": None}
     record = msgspec.json.decode(json_line({**event, "log_namespace": "runtime.feed"}, ORIGIN, {"epoch": 0}))
     assert record.pop("message").startswith("3 of xxx")

@@ -65,7 +65,7 @@ def test_a_token_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         AdminPort("127.0.0.1:1", None, tmp_path / "nothing")
 
 
-def test_a_file_that_is_no_token_is_one_line_with_nothing_of_what_it_holds(tmp_path: Path) -> None:
+def test_a_file_that_is_no_token_is_refused_without_its_content(tmp_path: Path) -> None:
     (tmp_path / "users").write_text('name = "JOE"\npassword = "secret"\n')
     words = r"expected a token of 16 to 1000 characters without blanks in \S+users, was one of \d+$"
     with pytest.raises(ConfigurationError, match=words):

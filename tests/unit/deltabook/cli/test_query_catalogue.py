@@ -117,7 +117,7 @@ def test_a_running_view_is_explained(service: Service) -> None:
     assert (code, json.loads(out)["explain"]) == (0, "view v: linear\n")
 
 
-def test_a_change_that_is_not_published_in_time_is_an_error_that_says_that_it_stands(service: Service) -> None:
+def test_a_change_not_published_in_time_is_an_error_that_stands(service: Service) -> None:
     service.status, service.answer = 202, json.dumps({"epoch": 7, "version": 5, "views": [VIEW]})
     code, out, error = run("add", "--sql", "SELECT 1", "--name", "v", "--timeout", "2", "--results", service.address)
     assert (code, out) == (1, "v: linear, lane spark, added at epoch 7\n")

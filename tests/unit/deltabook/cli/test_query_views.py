@@ -99,7 +99,7 @@ def test_an_empty_view_is_an_empty_list(service: Service) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "watch"])
-def test_a_view_that_is_not_there_is_refused_with_those_that_are(service: Service, command: str) -> None:
+def test_an_absent_view_is_refused_with_the_present_views(service: Service, command: str) -> None:
     code, out, error = run(command, "nope", "--results", service.address)
     assert (code, out) == (1, "")
     assert error == (
@@ -119,7 +119,7 @@ def test_changes_are_printed_as_they_come(service: Service) -> None:
     assert out.splitlines() == ["v: changes (6, 7] step 31", "  +1  s=x  a=1", "  -1  s=y  a=2"]
 
 
-def test_a_runtime_that_goes_away_is_an_error_and_the_end_of_all_views_is_none(service: Service) -> None:
+def test_a_lost_runtime_is_an_error_and_the_views_end_is_none(service: Service) -> None:
     service.pages["/v1/changes?views=v,w"] = ended = encode_frame(FrameHeader("error", "v", reason="dropped"))
     code, out, error = run("watch", "v", "w", "--results", service.address)
     assert (code, out) == (1, "v: error (0, 0] dropped\n")

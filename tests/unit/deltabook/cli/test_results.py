@@ -55,7 +55,7 @@ def test_who_knows_the_token_and_the_authority_is_let_in(guarded: tuple[str, Pat
     assert ResultsPort(where, folder / "token", folder / "cert.pem").get("/v1/views") == b"welcome"
 
 
-def test_without_the_token_it_is_refused_with_the_option_that_helps(guarded: tuple[str, Path]) -> None:
+def test_a_missing_token_is_refused_with_the_option_for_it(guarded: tuple[str, Path]) -> None:
     where, folder = guarded
     with pytest.raises(ConfigurationError, match=r"expected the token, was another or none \(--token-file\)"):
         ResultsPort(where, None, folder / "cert.pem").get("/v1/views")

@@ -89,7 +89,7 @@ def test_version_is_the_packages(invoke: Invoke) -> None:
         ),
     ],
 )
-def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(
+def test_a_flag_wins_over_environment_file_and_default(
     invoke: Invoke, flags: list[str], env: dict[str, str], toml: str | None, expected: str
 ) -> None:
     result = invoke("exchange", "serve", *flags, toml=toml, env=env)
@@ -180,7 +180,7 @@ def test_all_that_is_started_together_has_one_name(invoke: Invoke, source: str) 
     assert "run id loop-7" in result.output
 
 
-def test_who_is_started_alone_names_itself_and_never_twice_the_same(invoke: Invoke) -> None:
+def test_a_lone_process_names_itself_uniquely(invoke: Invoke) -> None:
     told = {invoke("exchange", "serve", "--error", "run").output for _ in range(2)}
     assert len(told) == 2
     assert all(re.search(r"run id \d{8}-\d{6}-[0-9a-f]{4}", each) for each in told)

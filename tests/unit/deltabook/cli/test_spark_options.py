@@ -61,7 +61,7 @@ def test_what_is_said_is_the_configuration(tmp_path: Path) -> None:
     )
 
 
-def test_pages_beyond_loopback_need_a_word_that_the_network_is_private() -> None:
+def test_pages_beyond_loopback_need_a_private_network() -> None:
     with pytest.raises(ConfigurationError, match="--private-network"):
         given("--spark-ui", "--spark-ui-interface", "0.0.0.0")
     assert given("--spark-ui", "--spark-ui-interface", "0.0.0.0", "--private-network").ui_interface == "0.0.0.0"

@@ -64,7 +64,7 @@ def test_before_its_rows_a_view_says_that_it_waits() -> None:
     assert lines(screen("v")[0])[0] == "v  linear, lane express  waiting for its rows"
 
 
-def test_rows_are_sorted_null_first_and_new_ones_are_marked_for_a_second() -> None:
+def test_rows_are_sorted_null_first_and_new_rows_are_marked() -> None:
     watching, clock = screen("v")
     watching.enter(frame("snapshot", "v", ("b", 2, 1), ("a", 30, 1)))
     title, head, _, first, second, *_ = lines(watching)

@@ -122,7 +122,7 @@ def test_a_history_server_keeps_what_is_new(tmp_path: Path) -> None:
     assert "--host" not in launch.command
 
 
-def test_variables_that_kubernetes_makes_up_for_a_service_do_no_harm(tmp_path: Path) -> None:
+def test_service_variables_of_kubernetes_do_no_harm(tmp_path: Path) -> None:
     config = DaemonConfig("master", directory=str(tmp_path / "master"))
     launch = prepare(config, {**os.environ, "SPARK_MASTER_PORT": "tcp://10.0.0.1:7077", "SPARK_WORKER_CORES": "x"})
     assert not {"SPARK_MASTER_PORT", "SPARK_WORKER_CORES"} & launch.environ.keys()

@@ -44,7 +44,7 @@ def judged(role: HealthRole, status: Any) -> tuple[bool, str]:
 
 
 @pytest.mark.parametrize("role", PROBES)
-def test_every_part_can_be_healthy_and_nothing_else_is_that_part(role: HealthRole) -> None:
+def test_every_part_can_be_healthy_and_is_told_from_others(role: HealthRole) -> None:
     assert judged(role, HEALTHY[role])[0]
     others: list[Any] = [{}, [], "text", 1, None]
     for other in others:
@@ -126,7 +126,7 @@ def health(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(main, ["health", *arguments], env=env)
 
 
-def test_the_command_says_a_line_and_the_exit_code_says_the_same(tmp_path: Path) -> None:
+def test_the_commands_line_and_exit_code_agree(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN + "\n")
     with port() as where:
@@ -151,7 +151,7 @@ def test_a_part_that_is_not_there_is_unhealthy() -> None:
     assert found.output.startswith("exchange: unhealthy: expected the exchange at 127.0.0.1:1, was: ")
 
 
-def test_a_token_goes_to_another_machine_encrypted_or_not_at_all(tmp_path: Path) -> None:
+def test_a_token_crosses_machines_encrypted_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
     found = health("runtime", "--at", "192.0.2.7:1", "--token-file", str(tmp_path / "token"))
     assert found.exit_code == 1

@@ -122,7 +122,7 @@ def test_workers_are_started_when_the_master_has_an_address(rig: Rig) -> None:
     assert rig.cluster.figures() == {"workers": 2, "cores": 2, "lost_workers": 0}
 
 
-def test_every_line_is_passed_on_and_one_without_an_end_is_bounded(rig: Rig) -> None:
+def test_every_line_is_passed_on_and_an_endless_line_bounded(rig: Rig) -> None:
     rig.master.protocol.errReceived(b"half")
     rig.master.protocol.errReceived(b" a line\nand")
     assert rig.told == [("master", b"half a line")]

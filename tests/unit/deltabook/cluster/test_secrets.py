@@ -38,7 +38,7 @@ def test_secrets_differ_and_are_tokens_that_ports_take(tmp_path: Path) -> None:
     assert len({read_token(str(tmp_path / name)) for name in TOKENS}) == len(TOKENS)
 
 
-def test_a_container_can_read_its_files_and_nobody_else_gets_to_them(tmp_path: Path) -> None:
+def test_only_the_container_can_read_its_files(tmp_path: Path) -> None:
     make_secrets(tmp_path / "s", now=NOW)
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o700
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "s").iterdir()}
@@ -53,7 +53,7 @@ def test_a_folder_that_is_open_is_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CERTIFICATES)
-def test_certificates_are_of_the_authority_for_the_services_names_and_this_machine(tmp_path: Path, name: str) -> None:
+def test_certificates_name_the_services_and_this_machine(tmp_path: Path, name: str) -> None:
     make_secrets(tmp_path, ["more.example.org", "192.0.2.7"], now=NOW)
     authority = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
     certificate = x509.load_pem_x509_certificate((tmp_path / f"{name}.pem").read_bytes())
@@ -68,7 +68,7 @@ def test_certificates_are_of_the_authority_for_the_services_names_and_this_machi
     ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
 
 
-def test_a_certificate_that_ends_soon_is_made_again_by_the_same_authority(tmp_path: Path) -> None:
+def test_an_expiring_certificate_is_renewed_by_its_authority(tmp_path: Path) -> None:
     first = make_secrets(tmp_path, now=NOW)
     ends = datetime.fromisoformat(first.expires).replace(tzinfo=UTC)
     assert make_secrets(tmp_path, now=ends - timedelta(days=31)).made == ()
@@ -80,7 +80,7 @@ def test_a_certificate_that_ends_soon_is_made_again_by_the_same_authority(tmp_pa
         x509.load_pem_x509_certificate((tmp_path / f"{name}.pem").read_bytes()).verify_directly_issued_by(authority)
 
 
-def test_a_further_name_makes_the_certificates_again_and_is_kept_then(tmp_path: Path) -> None:
+def test_a_further_name_renews_the_certificates_and_stays(tmp_path: Path) -> None:
     make_secrets(tmp_path, now=NOW)
     assert "algo.pem" in make_secrets(tmp_path, ["board.example.org"], now=NOW).made
     assert make_secrets(tmp_path, ["board.example.org"], now=NOW).made == ()
@@ -92,7 +92,7 @@ def test_a_certificate_without_its_key_is_made_again(tmp_path: Path) -> None:
     assert make_secrets(tmp_path, now=NOW).made == ("algo.key", "algo.pem")
 
 
-def test_certificates_of_an_authority_that_is_gone_are_made_again(tmp_path: Path) -> None:
+def test_certificates_of_a_lost_authority_are_made_again(tmp_path: Path) -> None:
     make_secrets(tmp_path, now=NOW)
     for name in ("ca.pem", "ca.key"):
         (tmp_path / name).unlink()

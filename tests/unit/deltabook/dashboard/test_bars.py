@@ -56,7 +56,7 @@ def bars_frame(kind: Any, rows: list[tuple[Any, ...]], weight: int = 1) -> Frame
     return Frame(FrameHeader(kind, "bars_1s"), pa.table({**columns, "weight": [weight] * len(rows)}))
 
 
-def test_a_bar_of_the_stream_replaces_the_one_that_was_made_here() -> None:
+def test_a_bar_of_the_stream_replaces_the_local_bar() -> None:
     history, bars, market = rig()
     bars.enter_trades("A", [Trade(1, 5 * SECOND, 100, 1), Trade(2, 6 * SECOND, 101, 1)], is_snapshot=True)
     market.apply(bars_frame("snapshot", [("A", 5 * SECOND, 99, 103, 98, 100, 7, 4)]))
@@ -67,7 +67,7 @@ def test_a_bar_of_the_stream_replaces_the_one_that_was_made_here() -> None:
     assert market.symbols == ["A"]
 
 
-def test_bars_that_leave_their_stream_stay_and_old_ones_are_not_read() -> None:
+def test_bars_that_leave_their_stream_stay() -> None:
     history, _, market = rig()
     market.apply(bars_frame("snapshot", [("A", at * SECOND, 1, 1, 1, 1, 1, 1) for at in (1, 5_000, 5_001)]))
     assert [bar[0] for bar in candles(history)] == [5_000, 5_001], "a quarter of an hour is kept"
@@ -87,7 +87,7 @@ def test_a_snapshot_of_an_earlier_time_begins_anew() -> None:
     assert bars.first("A") == Bar(50, 90, 90, 90, 90, 0, 0)
 
 
-def test_trades_of_the_tape_make_candles_in_order_of_their_numbers() -> None:
+def test_trades_of_the_tape_make_candles_in_order() -> None:
     history, _, market = rig()
     rows = {("A", number, 7 * SECOND + number, 100 + number, 1): 1 for number in (3, 1, 2)}
     market.apply(frame("snapshot", "tape", rows))

@@ -120,7 +120,7 @@ def quote(bid: int) -> bytes:
     return encode_frame(told.header, told.rows)
 
 
-def test_each_lane_is_one_subscription_so_that_one_may_be_held_without_the_other() -> None:
+def test_each_lane_is_one_subscription() -> None:
     rig = Runtime()
     rig.results.start()
     paths = [path for path, _ in rig.peer.listening]
@@ -135,7 +135,7 @@ def test_each_lane_is_one_subscription_so_that_one_may_be_held_without_the_other
     assert rig.market.quotes["A"].bid_ticks == 10
 
 
-def test_views_that_are_not_kept_or_have_failed_are_named_with_the_reason() -> None:
+def test_absent_and_failed_views_are_named_with_the_reason() -> None:
     rig = Runtime()
     rig.peer.answers["/v1/views"] = [
         *offer({"best_quote": "express"}),
@@ -153,7 +153,7 @@ def test_views_that_are_not_kept_or_have_failed_are_named_with_the_reason() -> N
     }
 
 
-def test_a_view_that_is_added_is_subscribed_to_and_one_that_goes_is_forgotten() -> None:
+def test_an_added_view_is_subscribed_and_a_dropped_forgotten() -> None:
     rig = Runtime()
     rig.results.start()
     rig.say(0, quote(10))
@@ -165,7 +165,7 @@ def test_a_view_that_is_added_is_subscribed_to_and_one_that_goes_is_forgotten() 
     assert rig.market.known == set()
 
 
-def test_a_view_that_ends_and_comes_back_under_its_name_is_subscribed_to_again() -> None:
+def test_a_view_that_returns_is_subscribed_again() -> None:
     """Between two requests of the views, so that the list of names is the same before and after."""
     rig = Runtime()
     rig.peer.answers["/v1/views"] = offer({"best_quote": "express", "book_depth": "express"})
@@ -201,7 +201,7 @@ def test_silence_is_stale_and_a_heartbeat_is_not() -> None:
     assert len(rig.peer.listening) == 2, "what is dead is begun anew"
 
 
-def test_a_runtime_that_goes_is_lost_and_found_again_with_what_it_said_last_in_between() -> None:
+def test_a_lost_runtime_is_found_again_and_its_state_kept() -> None:
     rig = Runtime()
     rig.peer.answers["/v1/views"] = offer({"best_quote": "express"})
     rig.results.start()
@@ -221,7 +221,7 @@ def test_a_runtime_that_goes_is_lost_and_found_again_with_what_it_said_last_in_b
     assert rig.rounds > 4
 
 
-def test_what_cannot_be_read_ends_the_subscription_and_not_the_follower() -> None:
+def test_unreadable_frames_end_the_subscription_alone() -> None:
     rig = Runtime()
     rig.results.start()
     rig.say(0, b"\xff" * 8)
@@ -273,7 +273,7 @@ def test_fills_are_asked_for_once_and_anew_of_another_run() -> None:
     assert (rig.link.state, len(rig.algos.fills)) == ("lost", 1)
 
 
-def test_a_fill_has_its_own_time_on_the_chart_unless_its_market_has_another_clock() -> None:
+def test_a_fill_has_its_own_time_unless_the_clocks_differ() -> None:
     now_ns = 1_000_000 * 10**9
     rig = Trading((fill(1, now_ns - 300 * 10**9), fill(2, now_ns - 2 * 86_400 * 10**9)))
     rig.algos.start()
@@ -287,7 +287,7 @@ def test_a_fill_has_its_own_time_on_the_chart_unless_its_market_has_another_cloc
     assert placed[1][1] == pytest.approx(rig.clock.seconds(), abs=0.4), "of a recorded day: it has just come"
 
 
-def test_scales_and_phases_are_the_exchanges_and_a_lot_is_asked_for_once() -> None:
+def test_scales_and_phases_are_the_exchanges() -> None:
     clock, peer, scales = Clock(), Saying(), Scales()
     line = SymbolLine("A", 1, "halted", None, 0, None, 0, None, 0, "0.05")
     peer.answers = {

@@ -109,7 +109,7 @@ def test_pages_in_step_share_one_encoded_frame() -> None:
     assert frames.encoded == 2
 
 
-def test_a_page_that_has_frames_of_an_earlier_process_is_told_everything() -> None:
+def test_a_page_of_an_earlier_process_gets_everything() -> None:
     frames, series, far = Frames(), Series(10), 10_000
     series.put(frames.number + 1, 1, (1, "x"))
     frames.begin(1)
@@ -121,7 +121,7 @@ def test_a_page_that_has_frames_of_an_earlier_process_is_told_everything() -> No
     assert frame["symbol"] == {"name": "S", "c": 2, "series": {"all": True, "rows": [[1, "x"]]}}
 
 
-def test_scopes_that_nobody_asks_for_are_forgotten_and_come_back_whole() -> None:
+def test_unused_scopes_are_forgotten_and_come_back_whole() -> None:
     frames = Frames()
     frames.begin(1)
     frames.put(("view", "v"), "about", 1)

@@ -79,7 +79,7 @@ def test_a_gap_lasts_from_the_loss_of_the_runtime_to_its_return() -> None:
     assert rows(history.gaps) == [[11, 15]]
 
 
-def test_a_market_with_another_clock_begins_anew_but_for_its_candles() -> None:
+def test_a_market_with_another_clock_keeps_its_candles_alone() -> None:
     """Until the first trade of a recorded day comes, its time is not known."""
     history = History()
     charted = history.of("S")

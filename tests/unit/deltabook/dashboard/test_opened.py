@@ -68,7 +68,7 @@ def test_pages_that_read_at_any_time_have_the_rows_of_the_view(
     assert counts.added - counts.removed == held.total() - sum(begin.values())
 
 
-def test_changes_are_the_newest_with_their_signs_and_old_and_new_side_by_side() -> None:
+def test_changes_are_newest_first_with_old_and_new_values() -> None:
     view = OpenView("v", lambda: 1)
     view.take(frame("snapshot", {5: 1}))
     assert msgspec.json.decode(view.changes.news(0) or b"")["rows"] == []
@@ -82,7 +82,7 @@ def test_changes_are_the_newest_with_their_signs_and_old_and_new_side_by_side() 
     assert (counts.added, counts.removed, counts.total) == (3 + 2 * MOST_CHANGES, 1, 3 + 2 * MOST_CHANGES)
 
 
-def test_of_a_large_view_so_many_rows_are_kept_the_newest_among_them() -> None:
+def test_of_a_large_view_the_newest_rows_are_kept() -> None:
     view = OpenView("v", lambda: 1)
     view.take(frame("snapshot", dict.fromkeys(range(3 * MOST_ROWS), 1)))
     for first in range(3 * MOST_ROWS, 9 * MOST_ROWS, 100):

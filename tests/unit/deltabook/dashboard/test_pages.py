@@ -90,7 +90,7 @@ def played(pulling: int, stuck: int, full: int) -> tuple[list[list[bytes]], Rig]
     return [wire.sent for _, wire in movers], rig
 
 
-def test_fifty_pages_of_which_ten_stand_still_are_sent_what_forty_are_sent_alone() -> None:
+def test_ten_stalled_pages_change_nothing_for_forty_others() -> None:
     beside, rig = played(pulling=40, stuck=5, full=5)
     alone, _ = played(pulling=40, stuck=0, full=0)
     fields = [msgspec.json.decode(data)["tick"] for data in beside[0]]
@@ -103,7 +103,7 @@ def test_fifty_pages_of_which_ten_stand_still_are_sent_what_forty_are_sent_alone
     assert rig.frames.encoded == 20 + 1, "a frame is put together once for all that are in step"
 
 
-def test_a_page_is_sent_one_frame_for_each_question_and_none_without() -> None:
+def test_a_page_gets_one_frame_for_each_request() -> None:
     rig = Rig()
     page, wire = rig.page()
     rig.run(3)
@@ -114,7 +114,7 @@ def test_a_page_is_sent_one_frame_for_each_question_and_none_without() -> None:
     assert (len(wire.sent), rig.ticks) == (1, 1)
 
 
-def test_a_full_page_is_sent_nothing_until_it_drains_and_then_the_newest() -> None:
+def test_a_full_page_gets_the_newest_frame_after_it_drains() -> None:
     rig = Rig()
     (page, wire), (other, heard) = rig.page(), rig.page()
     ask(page, wire)
@@ -160,7 +160,7 @@ def test_what_is_no_question_closes_the_page_with_the_reason(message: bytes) -> 
     assert (wire.closed, wire.sent) == ([1008], [])
 
 
-def test_a_token_is_asked_for_once_and_not_part_of_what_pages_share() -> None:
+def test_a_token_is_requested_once_and_not_shared_by_pages() -> None:
     rig = Rig("secret")
     (page, wire), (stranger, heard) = rig.page(), rig.page()
     stranger.receive(b'{"token":"else"}')
@@ -172,7 +172,7 @@ def test_a_token_is_asked_for_once_and_not_part_of_what_pages_share() -> None:
     assert (heard.closed, heard.sent, len(wire.sent)) == ([4401, 4401], [], 2)
 
 
-def test_scopes_of_all_that_wait_are_brought_up_to_date_together() -> None:
+def test_scopes_of_all_waiting_pages_are_updated_together() -> None:
     rig = Rig()
     for symbol, more in (("S", {}), ("T", {"view": "v"}), ("S", {"strategy": "sobi"})):
         page, _ = rig.page()

@@ -29,7 +29,7 @@ def test_every_figure_is_the_product_and_nothing_is_rounded(tick: str, lot: str,
 
 
 @given(SIZES, st.integers(0, 2**90), st.integers(1, 2**40))
-def test_an_average_is_the_nearest_at_two_digits_more_than_a_price(tick: str, total: int, volume: int) -> None:
+def test_an_average_has_two_digits_more_than_a_price(tick: str, total: int, volume: int) -> None:
     text = Scales({"A": Instrument("A", tick)}).average("A", total, volume)
     assert text is not None
     digits = max(0, -int(Decimal(tick).as_tuple().exponent)) + 2
@@ -43,7 +43,7 @@ def test_what_is_not_there_is_none_and_zero_is_not() -> None:
     assert (scales.price("A", 0), scales.money("A", 0), scales.average("A", 0, 3)) == ("0", "0.00", "0.00")
 
 
-def test_what_was_given_comes_before_what_the_exchange_says_and_that_before_the_star() -> None:
+def test_a_given_scale_wins_over_the_exchange_and_the_star() -> None:
     scales = Scales(parse_scales(["A=0.5,1", "*=0.1,1"]))
     assert (scales.price("A", 3), scales.price("B", 3), scales.knows("B")) == ("1.5", "0.3", True)
     scales.learn(Instrument("A", "0.01"))

@@ -48,7 +48,7 @@ def test_seconds_count_from_the_start(figures: Figures, clock: Clock) -> None:
     assert figures.elapsed_s == 3
 
 
-def test_figures_of_the_moment_stay_at_the_finish_and_counts_go_on(figures: Figures, clock: Clock) -> None:
+def test_gauges_stay_at_the_finish_and_counts_continue(figures: Figures, clock: Clock) -> None:
     clock.advance(1)
     figures.take("runtime", {"messages": 100, "rows_per_s": 50}, 1)
     figures.finish()

@@ -57,7 +57,7 @@ def test_a_capture_is_replayed_as_orders() -> None:
     assert command[command.index("--speed") + 1] == "20"
 
 
-def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
+def test_the_runtime_reads_agents_as_itch_and_orders_stay_text() -> None:
     _, exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents"))
     assert exchange[exchange.index("--itch-port") + 1] == str(PORTS["exchange.itch"]), "where it was before"
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.itch']}"
@@ -67,7 +67,7 @@ def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
 
 
 @pytest.mark.parametrize(("flow", "feed"), [("agents", "text"), ("capture", None)])
-def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: Flow, feed: Feed | None) -> None:
+def test_the_runtime_reads_lines_where_required(flow: Flow, feed: Feed | None) -> None:
     stages = make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"), feed)
     exchange, runtime = (list(stage.command(PORTS)) for stage in stages[1:3])
     assert "--itch-port" not in exchange
@@ -75,7 +75,7 @@ def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: 
     assert "--feed-protocol" not in runtime
 
 
-def test_spark_runs_on_a_cluster_of_the_demo_or_on_one_that_is_there() -> None:
+def test_spark_runs_on_the_demos_cluster_or_on_a_given_one() -> None:
     stages = make_stages(Path("/run"), "agents", spark=SparkPlace(workers=3))
     assert [stage.role for stage in stages] == ["dashboard", "cluster", "exchange", "runtime", "algo"]
     assert max(stages, key=lambda stage: stage.stop_order).role == "cluster"
@@ -93,7 +93,7 @@ def test_spark_runs_on_a_cluster_of_the_demo_or_on_one_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("flow", ["agents", "capture"])
-def test_strategies_have_the_parameters_of_the_flow_and_know_them(flow: Flow) -> None:
+def test_strategies_have_the_parameters_of_the_flow(flow: Flow) -> None:
     algo = list(make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"))[3].command(PORTS))
     given = tuple(value for name, value in pairwise(algo) if name == "--param")
     assert given == PARAMETERS[flow]
@@ -157,7 +157,7 @@ DEAD_PID = 2**22 + 1
 """Above the largest process id that Linux and macOS give."""
 
 
-def test_a_fresh_folder_has_the_time_and_the_process_in_its_name(tmp_path: Path) -> None:
+def test_a_fresh_folder_is_named_by_time_and_process(tmp_path: Path) -> None:
     folder = make_run_folder(None, now=NOW, base=tmp_path / "runs", pid=77)
     assert folder == tmp_path / "runs" / "20260301T123005Z-77"
     assert folder.is_dir()
@@ -188,9 +188,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         make_run_folder(tmp_path / "file", now=NOW)
 
 
-def test_the_temporary_folder_serves_where_the_usual_one_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_temporary_folder_replaces_an_unwritable_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     folder = make_run_folder(None, now=NOW, base=tmp_path / "file" / "runs")

@@ -50,7 +50,7 @@ def test_a_pipe_gets_whole_lines(figures: Figures) -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_a_pipe_gets_a_sign_of_life_now_and_then_while_nothing_runs_yet() -> None:
+def test_a_pipe_gets_a_sign_of_life_before_anything_runs() -> None:
     clock = Clock()
     stream = io.StringIO()
     screen, figures = LineScreen(stream), Figures(clock.seconds)

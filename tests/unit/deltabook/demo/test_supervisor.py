@@ -101,7 +101,7 @@ def test_later_stages_are_given_the_ports_of_earlier_ones(tmp_path: Path) -> Non
     assert seen == [{"exchange.text": 4711}]
 
 
-def test_a_page_is_named_first_thing_and_where_the_others_are_as_they_get_ready(tmp_path: Path) -> None:
+def test_a_page_is_named_first_and_the_others_when_ready(tmp_path: Path) -> None:
     """`peers.json` is there as soon as one of them is, and never half of it."""
     seen: list[dict[str, str]] = []
     path = tmp_path / "peers.json"
@@ -199,7 +199,7 @@ def test_chaos_kills_the_runtime_again_and_again(tmp_path: Path) -> None:
     assert_gone(pids(screen.lines))
 
 
-def test_the_demos_time_counts_from_the_moment_at_which_spark_is_up(tmp_path: Path) -> None:
+def test_the_demos_time_counts_from_the_start_of_spark(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 

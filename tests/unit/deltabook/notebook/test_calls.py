@@ -99,7 +99,7 @@ def test_a_sweep_is_the_one_of_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_processes_give_the_points_of_one_process_of_a_class_that_nobody_can_import() -> None:
+def test_processes_give_equal_points_of_an_unimportable_class() -> None:
     class Own(Parameters, frozen=True):
         ticks: int = 0
 
@@ -118,7 +118,7 @@ def test_processes_give_the_points_of_one_process_of_a_class_that_nobody_can_imp
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.spark
-def test_spark_gives_the_points_of_one_process_of_a_class_that_nobody_can_import() -> None:
+def test_spark_gives_equal_points_of_an_unimportable_class() -> None:
     class Local(Takes):
         pass
 
@@ -144,7 +144,9 @@ def test_a_process_that_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             assert cancel_futures
 
     monkeypatch.setattr("deltabook.backtest.sweep.ProcessPoolExecutor", Pool)
-    with pytest.raises(SweepError, match=r"processes of the sweep to go on, was one that ended; .*__main__"):
+    with pytest.raises(
+        SweepError, match=r"processes of the sweep to run to its end, was a process that ended; .*__main__"
+    ):
         deltabook.sweep("market_maker", TRACE, {"replace_ticks": (1, 3)}, jobs=9)
 
 

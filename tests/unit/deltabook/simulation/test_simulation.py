@@ -317,7 +317,7 @@ def test_the_last_failure_ends_the_simulation() -> None:
         ({"agents": "nowhere.json"}, "nowhere.json"),
         ({"settings": ("noise.lots=1",)}, "out of step_bps"),
         ({"settings": ("noise.market=2",)}, "<= 1"),
-        ({"settings": ("makers.weight=0",)}, "begin an empty book"),
+        ({"settings": ("makers.weight=0",)}, "fill an empty book"),
         ({"agents": "none", "settings": ("noise.market=0",)}, "without agents"),
         ({"hours": 0.0}, "hours"),
         ({"hours": 25.0}, "at most 24 hours"),

@@ -73,7 +73,7 @@ def test_a_token_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_without_a_token_only_names_of_this_machine_are_answered(asked: str | None, is_ours: bool) -> None:
+def test_without_a_token_only_loopback_names_are_answered(asked: str | None, is_ours: bool) -> None:
     refusal = Access().refusal("127.0.0.1", None, None, asked)
     assert (
         refusal is None
@@ -91,7 +91,7 @@ def test_without_a_token_only_names_of_this_machine_are_answered(asked: str | No
     ("asked", "is_ours"),
     [("board:1", True), ("localhost:1", True), ("127.0.0.1", True), ("example.org", False), ("board.org", False)],
 )
-def test_a_port_in_a_private_network_is_asked_by_its_names_alone(asked: str, is_ours: bool) -> None:
+def test_a_port_in_a_private_network_answers_to_its_names_alone(asked: str, is_ours: bool) -> None:
     access = PortSecurity(private_names=("board",)).access()
     refusal = access.refusal("10.0.0.1", None, None, asked)
     assert refusal is None if is_ours else refusal is not None and refusal[0] == 403
@@ -101,7 +101,7 @@ def test_a_port_in_a_private_network_is_asked_by_its_names_alone(asked: str, is_
     )
 
 
-def test_a_private_network_takes_the_place_of_token_and_tls_and_not_of_a_token_that_is_given(tmp_path: Path) -> None:
+def test_a_private_network_replaces_token_and_tls(tmp_path: Path) -> None:
     PortSecurity(private_names=("board",)).check("0.0.0.0")
     (tmp_path / "token").write_text("0123456789abcdef\n")
     access = PortSecurity(str(tmp_path / "token"), private_names=("board",)).access()
@@ -183,7 +183,7 @@ def test_files_that_are_not_there_are_named(secured: PortSecurity) -> None:
         secured.check("127.0.0.1")
 
 
-def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(secured: PortSecurity) -> None:
+def test_a_key_with_a_password_is_refused_without_a_prompt(secured: PortSecurity) -> None:
     key = serialization.load_pem_private_key(Path(secured.tls_key).read_bytes(), None)
     sealed = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
@@ -194,7 +194,7 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(secured: Po
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:80", "example.org:80", "[2001:db8::1]:80"])
-def test_a_token_goes_to_another_machine_encrypted_or_not_at_all(address: str) -> None:
+def test_a_token_crosses_machines_encrypted_or_not_at_all(address: str) -> None:
     check_way_of_token("secret", address, is_encrypted=True)
     check_way_of_token("", address, is_encrypted=False)
     with pytest.raises(AccessError, match="expected TLS to send a token to another machine"):

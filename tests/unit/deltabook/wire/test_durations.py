@@ -14,7 +14,7 @@ def test_a_timed_function_is_called_and_timed() -> None:
     assert (called, durations.total_s, sum(durations.counts)) == ([3, 4], 1.25, 2)
 
 
-def test_bounds_are_whole_powers_of_two_and_hold_what_is_in_them() -> None:
+def test_bounds_are_powers_of_two_that_hold_their_content() -> None:
     durations = Durations()
     for exponent in range(24):
         durations.add((1 << exponent) / 1e6)

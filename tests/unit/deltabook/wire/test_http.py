@@ -220,7 +220,7 @@ def test_an_address_of_ipv6_and_one_with_tls_are_read() -> None:
     assert HttpPeer.of("x", "a:1", ca_file="ca.pem").url == "https://a:1"
 
 
-def test_a_token_goes_to_another_machine_encrypted_or_not_at_all() -> None:
+def test_a_token_crosses_machines_encrypted_or_not_at_all() -> None:
     with pytest.raises(AccessError, match="expected TLS to send a token to another machine"):
         HttpPeer.of("x", None, token=TOKEN).at("10.0.0.1:1")
 

@@ -44,7 +44,7 @@ def sample(letter: str) -> DecodedMessage:
 
 
 class TestTable:
-    def test_there_are_23_messages_of_the_lengths_in_the_specification(self) -> None:
+    def test_there_are_23_messages_of_the_specified_lengths(self) -> None:
         assert {letter: message.length for letter, message in MESSAGES.items()} == LENGTHS
         assert max(LENGTHS.values()) == LONGEST
 
@@ -73,7 +73,7 @@ class TestEncoding:
         assert decode_message(data) == message
 
     @pytest.mark.parametrize("letter", MESSAGES)
-    def test_an_independent_parser_takes_every_message_and_gives_the_same_bytes(self, letter: str) -> None:
+    def test_an_independent_parser_gives_the_same_bytes(self, letter: str) -> None:
         data = encode_message(letter, **sample(letter).fields)
         reference = reference_messages[data[:1]](data)
         assert reference.to_bytes() == data

@@ -21,7 +21,7 @@ def samples(exposition: Exposition) -> dict[tuple[str, ...], float]:
     return {(s.name, *map("=".join, sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
-def test_a_process_says_who_it_is_what_time_it_has_and_what_it_uses() -> None:
+def test_a_process_reports_its_name_time_and_use() -> None:
     found = samples(Exposition("runtime", "loop-7", lambda: iter(()), lambda: 12.5))
     assert found["deltabook_build_info", "role=runtime", "run=loop-7", f"version={__version__}"] == 1
     assert found["deltabook_clock_seconds",] == 12.5

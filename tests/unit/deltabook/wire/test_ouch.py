@@ -89,7 +89,7 @@ ORDER_5: dict[str, Any] = {
         (ouch42.REPLIES, REPLIES_42),
     ],
 )
-def test_every_field_of_every_message_lies_where_the_specification_has_it(table: MessageTable, expected: str) -> None:
+def test_every_field_of_every_message_is_where_specified(table: MessageTable, expected: str) -> None:
     found = [
         " ".join([m.type, str(m.length), *(f"{field.offset}:{field.width}" for field in m.fields)])
         for m in table.values()
@@ -144,7 +144,7 @@ def messages(draw: st.DrawFn) -> tuple[ModuleType, str, str, dict[str, int | str
 
 
 @given(messages())
-def test_what_is_encoded_is_decoded_and_has_the_length_of_its_table(
+def test_encoding_is_inverted_and_has_the_tables_length(
     drawn: tuple[ModuleType, str, str, dict[str, int | str]],
 ) -> None:
     module, direction, letter, values = drawn

@@ -49,7 +49,7 @@ def test_bytes_are_with_the_peer_before_the_reactor_turns(ends: tuple[Any, socke
     assert transport.written == []
 
 
-def test_what_the_socket_does_not_take_waits_in_order_and_nothing_overtakes_it(
+def test_bytes_refused_by_the_socket_wait_in_order(
     ends: tuple[Any, socket.socket],
 ) -> None:
     transport, far = ends
@@ -85,7 +85,7 @@ def test_a_broken_socket_is_left_to_the_reactor(ends: tuple[Any, socket.socket])
     assert transport.written == [b"data", b"more"]
 
 
-def test_transports_that_are_no_sockets_are_written_to_as_they_are() -> None:
+def test_transports_without_sockets_are_written_directly() -> None:
     transport: Any = StringTransport()  # type: ignore[no-untyped-call]
     prompt_write(transport)(b"data")
     assert transport.value() == b"data"

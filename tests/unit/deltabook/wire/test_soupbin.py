@@ -109,7 +109,7 @@ def test_packets_are_the_same_however_the_stream_is_cut(whole: list[Packet], cut
 
 
 @given(packets, st.binary(max_size=60), st.integers(1, 50))
-def test_the_first_packet_is_taken_off_and_the_rest_is_as_it_came(packet: Packet, rest: bytes, size: int) -> None:
+def test_the_first_packet_is_removed_and_the_rest_unchanged(packet: Packet, rest: bytes, size: int) -> None:
     data = encode_packet(*packet) + rest
     splitter = PacketSplitter()
     for at in range(0, len(data), size):

@@ -87,7 +87,7 @@ def test_every_option_has_its_word() -> None:
         (b"3,0,4,7,U,5,100,ACME,ioc", "expected options with B and S only, was 'ioc' with U"),
     ],
 )
-def test_a_line_that_is_no_request_is_refused_with_what_was_expected(line: bytes, words: str) -> None:
+def test_a_malformed_request_is_refused_with_what_was_expected(line: bytes, words: str) -> None:
     with pytest.raises(WireError) as raised:
         text.parse_request(line)
     assert words in str(raised.value)

@@ -80,7 +80,7 @@ def test_a_session_is_cut_with_its_reason_and_others_stay(operated: Operated) ->
     assert operated.refused(admin.CutSession("itch:127.0.0.1:2"))[0] == 404
 
 
-def test_a_killed_account_has_no_orders_and_gets_none_until_it_is_revived(operated: Operated) -> None:
+def test_a_killed_account_gets_no_orders_until_it_is_revived(operated: Operated) -> None:
     connection, wire = trader(operated, 7, "1,0,0,7,B,5,100,ACME", "2,0,0,7,B,5,99,GLOBEX")
     assert operated.change(admin.KillAccount("text:7")).what == (
         "account text:7 is stopped, 2 of its orders are cancelled"
@@ -182,7 +182,7 @@ def test_a_recording_is_paused_resumed_quickened_and_skipped(tmp_path: Path) -> 
     found = operated.report(admin.REPLAY_PATH, admin.Replay)
     assert (found.file, found.position, found.speed, found.paused) == ("day.csv", 40, None, False)
     assert (found.time_ns, playing.time_ns) == (operated.exchange.clock.now_ns(), 500)
-    assert operated.refused(admin.PlayReplay(position=40)) == (409, "expected a record behind 40, was 40")
+    assert operated.refused(admin.PlayReplay(position=40)) == (409, "expected a record after 40, was 40")
     playing.finished = True
     assert operated.refused(admin.PlayReplay(paused=True))[1].endswith("was day.csv, which has ended")
     operated.close()

@@ -86,7 +86,7 @@ def test_a_change_is_taken_whatever_its_content_is_called(operated: Operated) ->
     assert operated.exchange.market.books["ACME"].phase == "halted"
 
 
-def test_without_a_token_programs_of_this_machine_are_let_in_and_nobody_else(operated: Operated) -> None:
+def test_without_a_token_only_this_machine_is_admitted(operated: Operated) -> None:
     assert operated.ask(admin.STATUS_PATH, host="::ffff:127.0.0.1").status == 200
     answer = operated.ask("/v1/phase", "POST", HALT, host="10.0.0.7")
     assert (answer.status, answer.text) == (403, "expected a request from this machine, was 10.0.0.7")
@@ -94,9 +94,7 @@ def test_without_a_token_programs_of_this_machine_are_let_in_and_nobody_else(ope
     assert operated.exchange.inputs == 0
 
 
-def test_a_name_of_somebody_else_that_leads_to_this_machine_is_not_let_in(
-    operated: Operated, guarded: Operated
-) -> None:
+def test_a_foreign_name_of_this_machine_is_not_admitted(operated: Operated, guarded: Operated) -> None:
     elsewhere = "Host: example.org:4712\r\n"
     assert operated.ask(admin.STATUS_PATH, headers=elsewhere).status == 403
     assert guarded.ask(admin.STATUS_PATH, headers=elsewhere + SAYS_TOKEN).status == 200
@@ -125,7 +123,7 @@ def test_the_live_page_is_three_files_that_ask_nobody_else(
     assert operated.ask(path, "POST").status == 404
 
 
-def test_the_page_is_there_without_the_token_that_it_asks_for_and_its_frames_are_not(guarded: Operated) -> None:
+def test_the_page_needs_no_token_and_its_frames_do(guarded: Operated) -> None:
     assert guarded.ask("/", host="10.0.0.7").status == 200
     assert guarded.ask("/page.js").status == 200
     assert guarded.ask("/v1/live/ACME").status == 401

@@ -27,7 +27,7 @@ def order(side: str, volume: int, price: int, flags: int = 0, **more: int) -> En
     return Enter(0, 0, 4, 0, "ACME", side, volume, price, flags, **more)
 
 
-def test_a_book_shows_what_is_displayed_best_first_and_no_deeper_than_it_is_asked_for(operated: Operated) -> None:
+def test_a_book_shows_displayed_lots_to_the_requested_depth(operated: Operated) -> None:
     operated.submit(order("B", 5, 98), order("B", 3, 99), order("B", 4, 99), order("B", 9, 100, HIDDEN))
     operated.submit(order("S", 7, 101), order("S", 8, 103), order("S", 1, 110, STOP, stop_ticks=90))
     book = operated.report("/v1/books/ACME", admin.Book)
@@ -39,7 +39,7 @@ def test_a_book_shows_what_is_displayed_best_first_and_no_deeper_than_it_is_aske
     assert (shallow.bids, shallow.asks) == (book.bids[:1], book.asks[:1])
 
 
-def test_statistics_count_what_happened_and_say_every_symbol_in_a_line(operated: Operated) -> None:
+def test_statistics_count_events_with_a_line_per_symbol(operated: Operated) -> None:
     operated.submit(order("B", 5, 98), order("S", 2, 98), order("S", 4, 99), order("B", 1, 97))
     found = operated.report(admin.STATISTICS_PATH, admin.Statistics)
     assert (found.inputs, found.orders, found.trades, found.live_orders) == (4, 4, 1, 3)
@@ -66,7 +66,7 @@ def test_refusals_are_counted_by_their_reason(operated: Operated) -> None:
     assert found.refused == {"unknown_symbol": 2, "unknown_order": 1}
 
 
-def test_sessions_are_named_by_face_and_address_and_say_whose_they_are(operated: Operated) -> None:
+def test_sessions_have_face_address_and_owner(operated: Operated) -> None:
     trader, _ = operated.connect("0,7,,1")
     listener, _ = operated.connect("1,,1")
     stranger, _ = operated.connect()
@@ -86,9 +86,7 @@ def test_sessions_are_named_by_face_and_address_and_say_whose_they_are(operated:
     assert [line.lag_bytes > 0 for line in found.sessions] == [False, True, False]
 
 
-def test_accounts_are_listed_in_their_order_and_go_on_behind_one(
-    operated: Operated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accounts_are_listed_in_order_by_page(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
     for broker in (9, 7, 8):
         trader, _ = operated.connect(f"0,{broker},,1")
         trader.dataReceived(f"1,0,0,{broker},B,5,{100 + broker},ACME\n".encode())

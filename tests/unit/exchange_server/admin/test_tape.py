@@ -67,7 +67,7 @@ def floor(tmp_path: Path) -> Iterator[Floor]:
     floor.exchange.close()
 
 
-def test_trades_are_those_of_the_symbol_in_exact_decimals_oldest_first(floor: Floor) -> None:
+def test_trades_are_the_symbols_in_decimals_oldest_first(floor: Floor) -> None:
     floor.trade(5, 10_000)
     floor.trade(3, 2_001, "AC.E")
     floor.trade(7, 9_999)
@@ -75,7 +75,7 @@ def test_trades_are_those_of_the_symbol_in_exact_decimals_oldest_first(floor: Fl
     assert floor.both("AC.E") == [("100.05", "30")]
 
 
-def test_of_a_large_order_each_part_is_a_trade_at_the_price_of_who_rested(floor: Floor) -> None:
+def test_each_part_of_a_large_order_trades_at_the_resting_price(floor: Floor) -> None:
     floor.enter("S", 2, 100)
     floor.enter("S", 4, 102)
     floor.enter("S", 9, 101, flags=HIDDEN)
@@ -109,9 +109,7 @@ def test_trades_that_are_known_are_left_out(floor: Floor) -> None:
         assert [trade.quantity for trade in floor.trades(tape, after=number)] == ["6"]
 
 
-def test_so_many_trades_and_no_more_are_told_and_so_many_messages_looked_through(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_of_trades_and_of_messages_read_are_bounded(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     for volume in range(1, 71):
         floor.trade(volume, 100)
     assert [int(quantity) for _, quantity in floor.both()] == list(range(71 - MOST_TRADES, 71))
@@ -120,9 +118,7 @@ def test_so_many_trades_and_no_more_are_told_and_so_many_messages_looked_through
     assert [int(quantity) for _, quantity in floor.both()] == [67, 68, 69, 70]
 
 
-def test_what_an_execution_in_itch_leaves_out_is_looked_up_or_said_to_be_unknown(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fields_absent_in_itch_executions_are_looked_up(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     floor.enter("B", 5, 100)
     floor.enter("S", 2, 100)
     monkeypatch.setattr(module, "MOST_PACKETS", 1)

@@ -30,7 +30,7 @@ def names(feed: SaidFeed) -> list[tuple[object, object]]:
     return [(name, fields[0]) for name, _, *fields in feed.said]
 
 
-def test_one_order_executes_all_that_its_limit_reaches_and_the_rest_of_it_rests(book: Book, feed: SaidFeed) -> None:
+def test_an_order_executes_to_its_limit_and_then_rests(book: Book, feed: SaidFeed) -> None:
     for order_id, price in enumerate((101, 100, 102, 100), 1):
         book.enter(order(order_id, "S", 5, price))
     book.enter(order(5, "B", 18, 101))
@@ -71,7 +71,7 @@ def test_what_it_looks_like(book: Book) -> None:
     assert list(book.levels("S")) == [(103, 11, 2)]
 
 
-def test_the_first_order_of_a_queue_is_found_at_once_however_many_have_left_it(book: Book) -> None:
+def test_the_head_of_a_queue_is_found_at_once_after_removals(book: Book) -> None:
     for order_id in range(1, 1_001):
         book.enter(order(order_id, "B", 1, 100))
     book.enter(order(2_000, "S", 1, 100))

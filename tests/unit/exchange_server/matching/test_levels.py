@@ -45,12 +45,12 @@ def test_prices_that_come_and_go_leave_the_others(prices: set[int], closed: set[
 
 
 @given(st.sets(st.integers(1, 20)), st.sets(st.integers(1, 20)))
-def test_the_prices_of_two_kinds_of_orders_come_best_first_and_each_once(shown: set[int], hidden: set[int]) -> None:
+def test_prices_of_two_kinds_come_best_first_and_once(shown: set[int], hidden: set[int]) -> None:
     assert list(ranks_of(filled("B", *shown), filled("B", *hidden))) == sorted(shown | hidden, reverse=True)
     assert list(ranks_of(filled("S", *shown), filled("S", *hidden))) == sorted(-each for each in shown | hidden)[::-1]
 
 
-def test_a_long_queue_is_linked_in_the_same_order_when_it_is_walked() -> None:
+def test_a_long_queue_is_relinked_in_the_same_order() -> None:
     for length in (SHORT, SHORT + 1):
         levels = Levels(1)
         queue = levels.open(100)

@@ -15,7 +15,7 @@ def test_the_session_begins_with_what_is_traded() -> None:
     assert desk.feed() == ["system O", "listed", "listed", "system S", "trading T", "trading T", "system Q"]
 
 
-def test_agents_are_told_nothing_and_accounts_cannot_touch_their_orders() -> None:
+def test_agents_get_no_answers_and_their_orders_are_protected() -> None:
     desk = OrderDesk()
     desk.open("ann")
     order = desk.enter(AGENT, "B", 5, 100)
@@ -28,7 +28,7 @@ def test_agents_are_told_nothing_and_accounts_cannot_touch_their_orders() -> Non
     assert desk.feed() == ["deleted 1 5"]
 
 
-def test_a_reference_that_is_not_above_the_last_has_no_effect_and_no_answer() -> None:
+def test_a_stale_reference_has_no_effect_and_no_answer() -> None:
     desk = OrderDesk()
     desk.open("ann")
     assert [desk.apply(Enter(0, 1, 1, 5, "ACME", "B", 5, 100)) for _ in range(2)] == [1, 0]
@@ -46,7 +46,7 @@ def test_a_refused_request_uses_its_reference_up() -> None:
     assert desk.told("ann") == ["refused BAD_VOLUME"]
 
 
-def test_an_order_is_found_by_its_id_whatever_symbol_the_request_names() -> None:
+def test_an_order_is_found_by_its_id_under_any_symbol() -> None:
     desk = OrderDesk(("ACME", "GLOBEX"))
     desk.open("ann")
     desk.enter("ann", "B", 5, 100, symbol="GLOBEX")
@@ -75,7 +75,7 @@ def test_bytes_of_an_unknown_protocol_close_their_session() -> None:
     assert market.apply(Wire(2, 0, b"")) == "nobody here speaks "
 
 
-def test_an_account_that_is_opened_again_takes_over_its_settings() -> None:
+def test_a_reopened_account_takes_over_its_settings() -> None:
     desk = OrderDesk()
     desk.open("ann")
     desk.enter("ann", "B", 5, 100)

@@ -22,14 +22,14 @@ class Tape(OrderDesk):
         return self.feed()
 
 
-def test_as_recorded_the_book_may_be_crossed_and_nothing_is_matched() -> None:
+def test_as_recorded_a_crossed_book_matches_nothing() -> None:
     tape = Tape("as-recorded")
     assert tape.play("B", 11, 5, 100) == ["added 11 B 5@100"]
     assert tape.play("S", 12, 5, 90) == ["added 12 S 5@90"]
     assert (tape.market.trades, tape.market.replay_position) == (0, 2)
 
 
-def test_as_recorded_executions_carry_the_resting_price_unless_the_file_has_another() -> None:
+def test_as_recorded_executions_carry_the_resting_price() -> None:
     tape = Tape("as-recorded")
     tape.play("B", 11, 5, 100)
     assert tape.play("E", 11, 2) == ["executed 11 2@100"]
@@ -39,7 +39,7 @@ def test_as_recorded_executions_carry_the_resting_price_unless_the_file_has_anot
     assert tape.market.books["PAST"].orders == {}
 
 
-def test_as_recorded_a_delete_says_what_remained_and_a_trade_changes_no_book() -> None:
+def test_as_recorded_a_delete_says_the_rest_and_trades_nothing() -> None:
     tape = Tape("as-recorded")
     tape.play("B", 11, 5, 100)
     assert tape.play("T", 99, 7, 101) == ["printed 9 7@101"]
@@ -55,7 +55,7 @@ def test_as_recorded_a_replacement_is_one() -> None:
     assert [(order.order_id, order.broker_id) for order in tape.market.books["PAST"].resting()] == [(12, 1)]
 
 
-def test_as_recorded_what_cannot_be_is_counted_and_changes_nothing() -> None:
+def test_as_recorded_impossible_records_are_counted_alone() -> None:
     tape = Tape("as-recorded")
     tape.play("B", 11, 5, 100)
     assert tape.play("B", 11, 6, 100) == []
@@ -66,7 +66,7 @@ def test_as_recorded_what_cannot_be_is_counted_and_changes_nothing() -> None:
     }  # fmt: skip
 
 
-def test_as_recorded_takes_no_requests_of_others_and_knows_no_phases() -> None:
+def test_as_recorded_takes_no_foreign_requests_and_no_phases() -> None:
     tape = Tape("as-recorded")
     tape.open("ann")
     tape.play("B", 11, 5, 100)
@@ -79,7 +79,7 @@ def test_as_recorded_takes_no_requests_of_others_and_knows_no_phases() -> None:
     assert tape.play("S", 12, 5, 100) == ["added 12 S 5@100"]
 
 
-def test_as_orders_adds_trade_and_what_they_filled_is_gone_for_later_records() -> None:
+def test_as_orders_adds_trade_and_filled_orders_are_gone() -> None:
     tape = Tape("as-orders")
     tape.play("B", 11, 5, 100)
     assert tape.play("S", 12, 5, 99) == ["executed 1000 5@100"]
@@ -88,7 +88,7 @@ def test_as_orders_adds_trade_and_what_they_filled_is_gone_for_later_records() -
     assert tape.market.shared.recorded_ids == {}
 
 
-def test_as_orders_an_execution_takes_priority_into_account_and_then_reduces_the_recorded_order() -> None:
+def test_as_orders_an_execution_honours_priority_then_reduces() -> None:
     tape = Tape("as-orders")
     tape.enter(AGENT, "B", 4, 100, symbol="PAST")
     tape.play("B", 11, 5, 100)
@@ -104,7 +104,7 @@ def test_as_orders_an_execution_of_an_order_in_front_hits_it() -> None:
     assert tape.market.shared.recorded_ids == {}
 
 
-def test_as_orders_a_replacement_ends_one_order_and_adds_another() -> None:
+def test_as_orders_a_replacement_ends_and_adds_an_order() -> None:
     tape = Tape("as-orders")
     tape.play("B", 11, 5, 100)
     assert tape.play("U", 11, 4, 101, new=12) == ["deleted 1000 5", "added 1001 B 4@101"]
@@ -138,7 +138,7 @@ def test_as_orders_in_another_phase_nothing_executes() -> None:
     assert tape.market.replay_counts == {"refused_adds": 1}
 
 
-def test_a_change_reduces_to_what_remains_at_the_orders_own_price() -> None:
+def test_a_change_reduces_to_the_rest_at_the_orders_price() -> None:
     modes: tuple[ReplayMode, ...] = ("as-orders", "as-recorded")
     for mode in modes:
         tape = Tape(mode)

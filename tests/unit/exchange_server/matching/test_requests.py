@@ -191,7 +191,7 @@ def test_settings_that_are_made_again_give_no_requests_back() -> None:
     assert desk.told("ann") == ["accepted 3"]
 
 
-def test_times_of_orders_that_are_gone_are_thrown_out_without_a_look_at_those_that_live() -> None:
+def test_times_of_ended_orders_are_dropped_without_a_scan() -> None:
     desk = OrderDesk()
     desk.open("ann")
     live = desk.enter(AGENT, "B", 1, 90)

@@ -13,7 +13,7 @@ def deleted(desk: OrderDesk, who: str) -> list[int]:
     return [int(words.split()[1]) for words in desk.told(who) if words.startswith("canceled")]
 
 
-def test_a_mass_cancel_goes_by_symbol_then_side_then_priority_then_what_waits() -> None:
+def test_a_mass_cancel_goes_by_symbol_side_and_priority() -> None:
     desk = OrderDesk(("ACME", "GLOBEX"))
     desk.open("ann", "bob")
     desk.enter("ann", "B", 1, 100, symbol="GLOBEX")
@@ -45,7 +45,7 @@ def test_a_mass_cancel_of_one_symbol_and_of_everybody() -> None:
     assert desk.market.live_orders == 0
 
 
-def test_a_stop_that_is_replaced_waits_behind_those_of_its_price() -> None:
+def test_a_replaced_stop_waits_after_those_of_its_price() -> None:
     desk = OrderDesk()
     desk.open("ann", "bob")
     desk.enter("ann", "B", 2, stop=101)
@@ -93,7 +93,7 @@ def test_what_was_executed_is_carried_on() -> None:
     assert (order.executed, order.volume) == (4, 6)
 
 
-def test_a_replacement_that_is_cancelled_on_entry_is_gone_from_the_feed() -> None:
+def test_a_replacement_cancelled_on_entry_leaves_the_feed() -> None:
     desk = OrderDesk(collar_bps=100)
     desk.open("ann")
     desk.enter("ann", "B", 5, 99)
@@ -130,7 +130,7 @@ def test_a_mass_cancel_does_not_look_at_the_orders_of_others() -> None:
     assert len(book.bids.queues[100]) == 100
 
 
-def test_stops_that_were_reached_are_cancelled_where_they_stand_in_the_queue() -> None:
+def test_reached_stops_are_cancelled_at_their_queue_position() -> None:
     desk = OrderDesk()
     desk.open("ann")
     desk.enter("ann", "B", 1, 100, stop=101)

@@ -18,7 +18,7 @@ def desk() -> OrderDesk:
     return desk
 
 
-def test_icebergs_take_turns_at_their_price_until_the_order_is_done(desk: OrderDesk) -> None:
+def test_icebergs_take_turns_at_their_price(desk: OrderDesk) -> None:
     desk.enter("ann", "S", 4, 100, show=1)
     desk.enter("bob", "S", 4, 100, show=2)
     desk.feed()
@@ -95,7 +95,7 @@ def test_the_oldest_are_passed_over_for_a_minimum() -> None:
     assert desk.feed() == ["deleted 1 9", "executed 2 3@101"]
 
 
-def test_a_minimum_does_not_step_over_orders_that_are_gone_again_and_again(desk: OrderDesk) -> None:
+def test_a_minimum_does_not_skip_ended_orders_repeatedly(desk: OrderDesk) -> None:
     ids = [desk.enter(AGENT, "S", 1, 100) for _ in range(3 * SHORT)]
     for order_id in ids[:SHORT]:
         desk.cancel(AGENT, order_id)

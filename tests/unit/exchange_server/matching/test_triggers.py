@@ -37,7 +37,7 @@ def test_buys_come_before_sells_and_the_nearest_first() -> None:
     assert len(stops) == 5
 
 
-def test_a_stop_that_was_reached_may_rest_expire_and_be_replaced() -> None:
+def test_a_reached_stop_rests_expires_and_is_replaced() -> None:
     desk = OrderDesk()
     desk.open("ann")
     desk.enter("ann", "B", 5, 100, stop=101, until=5_000)
@@ -50,7 +50,7 @@ def test_a_stop_that_was_reached_may_rest_expire_and_be_replaced() -> None:
     assert desk.told("ann") == ["accepted 1", "triggered 1", "replaced 1 4", "canceled 4 5 TIMEOUT left 0"]
 
 
-def test_a_stop_waits_while_its_symbol_does_not_trade_and_is_cancelled_like_any_order() -> None:
+def test_a_stop_waits_for_trading_and_can_be_cancelled() -> None:
     desk = OrderDesk()
     desk.open("ann")
     desk.phase("auction-open")
@@ -64,7 +64,7 @@ def test_a_stop_waits_while_its_symbol_does_not_trade_and_is_cancelled_like_any_
     assert desk.told("ann") == ["accepted 1", "accepted 2", "canceled 1 2 USER left 3", "canceled 1 3 USER left 0"]
 
 
-def test_orders_expire_before_the_request_that_shows_the_time_earliest_first() -> None:
+def test_orders_expire_earliest_first_before_the_next_request() -> None:
     desk = OrderDesk()
     desk.open("ann")
     desk.enter("ann", "B", 1, 100, until=3_000)

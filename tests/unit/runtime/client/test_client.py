@@ -146,7 +146,7 @@ def test_a_stream_goes_on_where_it_was_over_lost_connections(server: Server) -> 
     ]
 
 
-def test_a_stream_of_another_day_begins_where_the_last_one_was_left(server: Server) -> None:
+def test_a_stream_of_another_day_begins_at_the_last_position(server: Server) -> None:
     server.answers = [streams(frame("changes", 5, 9, (1, 1))), streams(frame("snapshot", 0, 2, reason="another run"))]
     with connect(server.address, patience=QUICK).changes(["v", "w"], {"v": 5}, run="r0") as stream:
         assert next(stream).from_epoch == 5
@@ -269,7 +269,7 @@ def test_an_answer_that_is_none_is_an_error_of_the_client(server: Server) -> Non
         connect(server.address).view("w")
 
 
-def test_a_question_is_asked_again_when_the_kept_connection_was_closed_and_a_change_is_not(server: Server) -> None:
+def test_a_question_is_retried_on_a_closed_connection_only(server: Server) -> None:
     def closes(asked: BaseHTTPRequestHandler) -> None:
         says(b"[]")(asked)
         asked.close_connection = True
@@ -285,7 +285,7 @@ def test_a_question_is_asked_again_when_the_kept_connection_was_closed_and_a_cha
     assert server.asked[2:] == ["POST /v1/views"]
 
 
-def test_a_change_is_not_sent_where_the_runtime_has_hung_up_long_ago(server: Server) -> None:
+def test_a_change_is_not_sent_over_a_closed_connection(server: Server) -> None:
     """As it does on whoever asks nothing for a minute."""
 
     def closes(asked: BaseHTTPRequestHandler) -> None:
@@ -301,7 +301,7 @@ def test_a_change_is_not_sent_where_the_runtime_has_hung_up_long_ago(server: Ser
     assert client.add_view("v", "SELECT 1").epoch == 1
 
 
-def test_a_stream_that_is_ended_at_once_each_time_rests_before_it_connects_again(server: Server) -> None:
+def test_a_stream_that_ends_at_once_rests_before_it_reconnects(server: Server) -> None:
     rests: list[float] = []
     server.answers = [*[streams()] * 5, streams(frame("snapshot", 0, 3, (1, 1)), frame("error", 3, 4))]
     port = BlockingPort(HttpPeer.of("a runtime", server.address), 20)

@@ -215,7 +215,7 @@ def test_a_lane_has_its_views_and_the_maps_that_they_read() -> None:
     assert decode_program(encode_program(whole)) == whole
 
 
-def test_views_of_programs_from_before_there_were_lanes_are_sparks() -> None:
+def test_views_of_programs_without_lanes_are_sparks() -> None:
     program = compile_program([NamedSelect("a", "SELECT SUM(volume) AS v FROM bids")], MARKET_RELATIONS)
     written = msgspec.msgpack.decode(encode_program(program))
     for view in written["views"]:

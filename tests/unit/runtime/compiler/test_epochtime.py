@@ -106,7 +106,7 @@ def test_a_view_with_now_may_be_added_to_a_program_without() -> None:
         ("t > random()", "expected functions of the rows alone"),
     ],
 )
-def test_what_cannot_be_compared_with_now_is_refused_with_its_place(condition: str, message: str) -> None:
+def test_values_incomparable_with_now_are_refused_by_place(condition: str, message: str) -> None:
     with pytest.raises(SqlError, match=message.replace("(", r"\(").replace(")", r"\)")) as error:
         program_of(f"SELECT t FROM rows WHERE {condition}")
     assert error.value.line == 1

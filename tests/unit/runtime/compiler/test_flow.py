@@ -231,12 +231,13 @@ def plain(row: Any) -> tuple[Any, ...]:
     return tuple(float(f"{value:.9g}") + 0.0 if isinstance(value, float) else value for value in row)
 
 
+@pytest.mark.parametrize("numbers", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize("sql", QUERIES)
-def test_a_flow_gives_what_the_sql_says(sql: str) -> None:
+def test_a_flow_gives_what_the_sql_says(sql: str, numbers: range) -> None:
     candidate, maps = compiled(sql)
     assert isinstance(candidate.body, Flow)
     with duckdb.connect() as connection:
-        for number in range(12):
+        for number in numbers:
             seed = random.Random(f"{sql}{number}")
             data = {name: rows_of(relation, seed) for name, relation in RELATIONS.items()}
             for name, relation in RELATIONS.items():

@@ -49,7 +49,7 @@ def body_of(found: Program, name: str) -> ViewBody:
           "WHERE x.volume >= 100 AND y.volume >= 100 GROUP BY x.symbol")),
     ],
 )  # fmt: skip
-def test_plain_views_are_merged_and_share_the_maps_of_the_same_query_written_out(over: str, written: str) -> None:
+def test_plain_views_are_inlined_and_share_maps(over: str, written: str) -> None:
     found = program(BIG, SUMS, over, written)
     one, other = view_of(found, "v2"), view_of(found, "v3")
     assert one.view_class == other.view_class
@@ -76,7 +76,7 @@ def test_any_other_view_is_put_in_and_stays_incremental(over: str) -> None:
     assert view_of(program(BIG, SUMS, over), "v2").view_class != "reevaluated"
 
 
-def test_a_table_of_with_hides_a_relation_and_not_what_a_view_reads() -> None:
+def test_a_with_table_hides_a_relation_but_no_views_source() -> None:
     over = "WITH bids AS (SELECT * FROM asks) SELECT big.symbol FROM big, bids WHERE big.price = bids.price"
     found = program(BIG, over)
     assert {found.maps[number].relation for number in view_of(found, "v1").body.maps()} == {"bids", "asks"}
@@ -133,7 +133,7 @@ def test_new_views_read_standing_ones_and_share_their_maps() -> None:
     assert body_of(new, "rich").maps() == body_of(new, "sums").maps()
 
 
-def test_records_of_earlier_versions_are_decoded_and_their_views_read() -> None:
+def test_records_of_earlier_versions_decode_and_views_read_them() -> None:
     plain = msgspec.msgpack.decode(encode_program(program(SUMS)))
     for view in plain["views"]:
         del view["reads"]
@@ -151,7 +151,7 @@ def test_explain_shows_what_is_put_in_and_who_reads() -> None:
     assert "reads" not in explain(found, "big").partition("read by")[0]
 
 
-def test_a_standing_view_whose_sql_gives_other_columns_now_is_refused() -> None:
+def test_a_standing_view_with_other_columns_is_refused() -> None:
     other = msgspec.structs.replace(program(BIG).views[0], sql="SELECT symbol FROM bids")
     with pytest.raises(SqlError, match="expected view big to have 3 columns, as when it was added, was 1"):
         compile_program([NamedSelect("v", "SELECT symbol FROM big")], MARKET_RELATIONS, standing=[other])

@@ -20,7 +20,7 @@ def script(text: str, tmp_path: Path, name: str = "some.sql") -> Script:
     return parse(text, name=name, base_dir=tmp_path)
 
 
-def test_an_order_book_holds_exact_integers_whatever_its_declaration_says(tmp_path: Path) -> None:
+def test_an_order_book_holds_exact_integers_always(tmp_path: Path) -> None:
     (stream,) = script(BIDS, tmp_path).streams
     assert stream.columns == tuple(Column(name, "int64") for name in ("t", "id", "broker_id", "volume", "price"))
     assert (stream.adaptor, stream.options["brokers"], stream.is_table) == ("orderbook", "10", False)
@@ -158,7 +158,7 @@ def test_errors_say_where_and_what(text: str, message: str, tmp_path: Path) -> N
     assert str(error.value).startswith(message)
 
 
-def test_the_trace_beside_the_finance_queries_is_made_from_a_seed() -> None:
+def test_the_trace_of_the_finance_queries_follows_its_seed() -> None:
     assert (QUERIES_DIR / "trace-5000.csv").read_text() == "".join(f"{line}\n" for line in trace(7, 5000))
 
 

@@ -46,7 +46,7 @@ def test_inputs_are_bounded_from_the_oldest_that_is_still_there() -> None:
     assert [room.enter() for _ in range(4)] == [True, True, True, False]
 
 
-def test_the_size_of_a_source_is_bounded_and_one_input_always_enters() -> None:
+def test_a_sources_size_is_bounded_and_one_input_always_enters() -> None:
     room = Room(source_size=10)
     assert [room.enter(50), room.enter(1)] == [True, False]
     room.leave(0)
@@ -69,7 +69,7 @@ def test_the_total_is_bounded_and_room_is_given_in_turn() -> None:
     assert room.resumed == [1, 0, 2]
 
 
-def test_nothing_enters_while_all_is_held_and_who_was_refused_is_resumed_once() -> None:
+def test_sources_refused_while_held_are_resumed_once() -> None:
     room = Room(total=2, sources=4)
     assert [room.enter(source=n) for n in (0, 0, 1)] == [True, True, False]
     room.admission.hold(True)

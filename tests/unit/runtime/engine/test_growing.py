@@ -156,7 +156,7 @@ def test_barriers_have_no_part_in_it() -> None:
     assert future.outcome is BarrierOutcome.REACHED
 
 
-def test_nothing_grows_that_does_not_run_or_has_no_such_cut_point() -> None:
+def test_nothing_grows_without_a_running_cut_point() -> None:
     growing = Growing(2)
     part, _ = growing.part(Numbers([1]))
     assert not growing.engine.grow("nobody", part, "cut")

@@ -32,5 +32,5 @@ def test_an_owner_that_has_gone_disarms_it() -> None:
 def test_a_reference_that_was_released_is_not_copied() -> None:
     _, first = callback(lambda: None)
     first.release()
-    with pytest.raises(EngineError, match="expected a reference that is held"):
+    with pytest.raises(EngineError, match="expected a reference that was not released"):
         first.copy()

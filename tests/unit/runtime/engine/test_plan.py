@@ -84,7 +84,7 @@ class TakesTurns(ControlledPipeline):
 
 
 @pytest.mark.parametrize("first", ["keeps", "gives"])
-def test_who_takes_turns_begins_when_the_one_before_gives_up_its_own(first: str) -> None:
+def test_a_turn_begins_when_the_one_before_ends(first: str) -> None:
     with Harness(workers=3) as harness:
         query = harness.query()
         pipeline = TakesTurns("pipeline", harness.watch, concurrency=3)
@@ -145,7 +145,7 @@ class Needy(Pipeline):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_a_parallel_pipeline_gives_back_comes_behind_others(seed: int) -> None:
+def test_returned_rows_of_a_parallel_pipeline_come_last(seed: int) -> None:
     """So that what it waits for comes, in whatever order it was brought."""
     with Harness(seed=seed, workers=3) as harness:
         query = harness.query()
@@ -185,4 +185,4 @@ def test_nothing_is_emitted_outside_of_a_call() -> None:
         query.pipelines["sink"].start = lambda context: context.emit(1)  # type: ignore[method-assign]
         harness.start(query)
         assert harness.until_ended() == [QueryStatus.FAILED]
-        assert "expected node sink to emit within a call behind start" in harness.status.reasons["query"]
+        assert "expected node sink to emit within a call after start" in harness.status.reasons["query"]

@@ -42,7 +42,7 @@ def test_a_claim_holds_until_another_one_begins(tmp_path: Path) -> None:
     with pytest.raises(FencedError, match=r"^fenced: expected .* for term 1, was taken by process 2 on db-1, term 2"):
         first.check()
     (tmp_path / CLAIM).unlink()
-    with pytest.raises(FencedError, match="somebody who has removed the claim"):
+    with pytest.raises(FencedError, match="a process that has removed the claim"):
         second.check()
 
 

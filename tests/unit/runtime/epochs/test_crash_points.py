@@ -249,7 +249,7 @@ def test_a_crash_before_any_step(quick: bool) -> None:
             raise AssertionError(f"stopped {where}") from error
 
 
-def test_a_crash_that_keeps_some_and_another_one_on_the_way_back() -> None:
+def test_a_partial_crash_and_another_in_recovery() -> None:
     chance = random.Random(5)
     for step in range(STEPS):
         world = World()
@@ -283,10 +283,11 @@ def test_a_disk_that_fails_once() -> None:
             raise AssertionError(f"failed at step {step}") from error
 
 
-def test_what_the_upkeep_fails_at_is_not_taken_for_durable() -> None:
+@pytest.mark.parametrize("stride", [7, pytest.param(3, marks=pytest.mark.slow)])
+def test_what_the_upkeep_fails_at_is_not_taken_for_durable(stride: int) -> None:
     """It goes on with its next part, and at its next call; then the machine stops, at any of the next steps."""
     for step in range(steps(is_full=True)):
-        for behind in range(step % 3, 42, 3):
+        for behind in range(step % stride, 42, stride):
             world = World()
             world.is_full = True
             fails_at(world.disk, step, errno.EIO)
@@ -315,7 +316,7 @@ def ended() -> World:
 
 
 @pytest.mark.parametrize("suffixes", [(".segment",), (".full", ".result"), ("",), (".jsonl",)])
-def test_a_disk_that_cannot_be_read_is_no_reason_to_go_on_without(suffixes: tuple[str, ...], ended: World) -> None:
+def test_an_unreadable_disk_is_an_error(suffixes: tuple[str, ...], ended: World) -> None:
     """A start that cannot read what was committed does not begin anew; the mark has no suffix."""
     ended.disk.restart()
     ended.disk.failing = lambda operation, path: (operation == "read" and path.suffix in suffixes) * errno.EIO

@@ -41,7 +41,7 @@ def test_bytes_are_synced_when_they_are_written(tmp_path: Path, synced: list[str
     assert LOCAL_DISK.read(path).to_pybytes() == b""
 
 
-def test_every_directory_that_is_made_is_durable_in_the_one_above(tmp_path: Path, synced: list[str]) -> None:
+def test_every_directory_made_is_durable_in_its_parent(tmp_path: Path, synced: list[str]) -> None:
     LOCAL_DISK.make_directory(tmp_path / "a" / "b" / "c")
     assert synced in ([], [tmp_path.name, "a", "b"])
     LOCAL_DISK.make_directory(tmp_path / "a" / "b")

@@ -88,7 +88,7 @@ def test_a_result_that_cannot_be_written_leaves_nothing(operation: str, monkeypa
     assert disk.names(Path("/results")) == []
 
 
-def test_what_lies_behind_a_version_is_known_as_long_as_it_is_there(tmp_path: Path) -> None:
+def test_positions_of_a_version_are_known_while_it_exists(tmp_path: Path) -> None:
     log = ResultLog(tmp_path)
     assert log.behind(0) == []
     for span in ((0, 2), (2, 3), (3, 7)):

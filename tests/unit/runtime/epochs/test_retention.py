@@ -117,7 +117,7 @@ def test_a_log_keeps_the_time_of_its_beginning(tmp_path: Path) -> None:
     assert EpochLogReader(tmp_path / "epochs").begun_ns() == 70
 
 
-def test_a_control_record_of_a_call_that_was_interrupted_drives_out_no_other(tmp_path: Path) -> None:
+def test_an_interrupted_control_record_displaces_no_other(tmp_path: Path) -> None:
     """It was kept for a mark that was never set; the one before it still holds for the first epochs that are left."""
     controls = (0, 4, 12)
     later, log = Log(tmp_path / "later", 20, controls), Log(tmp_path / "log", 20, controls)

@@ -81,7 +81,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
 
 
 @pytest.mark.parametrize("every", [1, 3, 7, 29])
-def test_a_snapshot_and_the_segments_since_are_what_the_log_says(log: Log, every: int) -> None:
+def test_a_snapshot_plus_later_segments_is_the_log(log: Log, every: int) -> None:
     for epoch in range(every, 30, every):
         log.take(epoch)
     for end in range(30):
@@ -99,7 +99,7 @@ def test_columns_that_nobody_wants_are_left_out(log: Log) -> None:
     assert counted(add_up(log.log, "r", 20, 29, base=base, columns=())).total() == expected.total(), "rows count"
 
 
-def test_a_relation_that_only_grows_is_left_out_and_this_is_said(log: Log) -> None:
+def test_an_append_only_relation_is_left_out_and_named(log: Log) -> None:
     log.take(20)
     base = log.snapshots.newest(20)
     assert base is not None

@@ -69,7 +69,7 @@ def test_neighbours_are_one_run() -> None:
     assert places([batch]) == [(0, 2 * len(raws))]
 
 
-def test_gaps_between_runs_are_closed_by_whoever_brings_the_missing_buffer() -> None:
+def test_a_missing_buffer_closes_the_gap_between_runs() -> None:
     """Rows 1, 16: three runs in a call, then what lies between them; the chain of places has no hole."""
     raws = in_pieces(b"".join(b"%d\n" % n for n in range(300)), 11)
     formatter = InputFormatter(WORDS)
@@ -244,7 +244,7 @@ def test_several_origins_behind_one_formatter() -> None:
             assert words([b for b in batches if b.origin_id == origin_id]) == text.decode().split()
 
 
-def test_an_error_of_one_origin_leaves_the_others_of_the_call_alone() -> None:
+def test_an_error_of_an_origin_spares_the_others_of_the_call() -> None:
     """Row 15: a repeated number of one origin changes nothing of another one that is in the same call."""
     formatter = InputFormatter(WORDS)
     formatter.format([RawBuffer(2, 1, b"b\n", 0)])

@@ -255,7 +255,7 @@ class TestLayout:
 
 
 class TestPushdown:
-    def test_only_wanted_columns_of_wanted_records_are_made_and_looked_at(self) -> None:
+    def test_only_wanted_columns_and_records_are_read(self) -> None:
         schema = schema_of(("int8", "bool", "int8"), NativeFormat())
         data = bytes([1, 9, 10, 2, 9, 20, 3, 9, 30])
         batches = formatted(schema, [data], Pushdown(("f2",), (Condition("f0", ">", 1),)))
@@ -270,7 +270,7 @@ class TestPushdown:
 
 @pytest.mark.parametrize("record_bytes", [8, 41, 600_000])
 @pytest.mark.parametrize("buffer_bytes", [30_000, 200_000, 1_500_000])
-def test_large_buffers_are_copied_by_pieces_whole_records_at_a_time(record_bytes: int, buffer_bytes: int) -> None:
+def test_large_buffers_are_copied_by_whole_records(record_bytes: int, buffer_bytes: int) -> None:
     schema = schema_of(["int64"], NativeFormat(record_bytes=record_bytes), limits=Limits(tuple_bytes=1 << 20))
     count = 12_000_000 // record_bytes
     records = np.zeros((count, record_bytes), np.uint8)

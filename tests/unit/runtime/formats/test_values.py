@@ -86,7 +86,7 @@ def test_null_values() -> None:
     assert sum(batch.nulled for batch in batches) == 0
 
 
-def test_a_text_for_null_is_no_value_of_a_field_that_is_not_nullable() -> None:
+def test_a_null_text_is_no_value_of_a_required_field() -> None:
     """Row 22: unless the field holds text; whether other fields are nullable does not matter."""
     for nullable in (False, True):
         fields = (Field("x", "float64"), Field("word", "string"), Field("other", "int8", nullable=nullable))

@@ -153,7 +153,7 @@ def test_compile_now_reports_what_it_compiled(own: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_damaged_file_is_removed_and_its_source_compiled_again_once(own: Path) -> None:
+def test_a_damaged_file_is_removed_and_compiled_again_once(own: Path) -> None:
     (path,) = own.glob("*/*.o")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
@@ -342,7 +342,7 @@ def test_a_process_has_one_default() -> None:
     assert default_kernels() is default_kernels()
 
 
-def test_what_this_machine_could_not_compile_is_compiled_again_after_a_while(tmp_path: Path) -> None:
+def test_a_failed_compilation_is_repeated_after_a_while(tmp_path: Path) -> None:
     clock = Clock()
     kernels = KernelCache(tmp_path / "kernels", command=[sys.executable, "-c", SHORT_OF_MEMORY], clock=clock)
     try:

@@ -99,7 +99,7 @@ def test_a_gap_between_batches_is_an_error() -> None:
         feed.apply(prepared(feed, [bid(5)]))
 
 
-def test_messages_out_of_order_are_an_error_although_some_are_old() -> None:
+def test_messages_out_of_order_are_an_error_even_if_old() -> None:
     feed = adaptor(next_sequence=3)
     with pytest.raises(FeedGapError, match="expected feed message 3, was 9"):
         feed.apply(prepared(feed, [bid(1), bid(9), bid(2), bid(3)]))

@@ -97,7 +97,7 @@ class TestAgainstTheTextFeed:
         assert adaptor.counters()["unknown_orders"] == adaptor.counters()["unknown_replaces"] == 0
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_a_flow_with_lost_messages_gives_the_same_whatever_the_batches(self, seed: int) -> None:
+    def test_a_flow_with_lost_messages_is_the_same_in_any_batches(self, seed: int) -> None:
         rng = random.Random(seed)
         messages = [message for message in make_day(seed, 400, others=0.0).messages if rng.random() < 0.8]
         messages += messages[100:150]  # and some come twice, which adds orders that are live
@@ -135,13 +135,13 @@ def relations_of(*messages: bytes, size: int = 1000, adaptor: ItchAdaptor | None
 
 class TestMessages:
     @pytest.mark.parametrize("size", [1, 2, 1000])
-    def test_a_chain_of_replacements_inherits_side_symbol_and_broker(self, size: int) -> None:
+    def test_replacements_inherit_side_symbol_and_broker(self, size: int) -> None:
         chain = [add(1, "S", stock="CHAIN", attribution="17"), replace(1, 2), replace(2, 3), replace(3, 4, 5, 300)]
         (row,) = relations_of(*chain, add(9), size=size)["asks"]
         assert row == {"t": 0, "id": 4, "broker_id": 17, "volume": 5, "price": 300, "symbol": "CHAIN"}
 
     @pytest.mark.parametrize("size", [1, 2, 1000])
-    def test_a_replacement_of_an_order_that_has_ended_adds_nothing_nor_do_those_behind_it(self, size: int) -> None:
+    def test_replacements_of_an_ended_order_add_nothing(self, size: int) -> None:
         adaptor = itch_adaptor()
         found = relations_of(
             add(1), execute(1, 10), replace(1, 2), replace(2, 3), add(5), replace(5, 6), size=size, adaptor=adaptor
@@ -150,7 +150,7 @@ class TestMessages:
         assert adaptor.counters()["unknown_replaces"] == 2
 
     @pytest.mark.parametrize("size", [1, 2, 1000])
-    def test_a_replacement_that_fails_does_not_make_those_fail_that_only_seem_to_need_it(self, size: int) -> None:
+    def test_a_failed_replacement_spares_apparent_dependants(self, size: int) -> None:
         flow = [replace(1, 5, 20), add(5, shares=100), execute(5, 20), replace(5, 6, 30), replace(6, 7, 40)]
         found = relations_of(*flow, size=size)
         assert [(row["id"], row["volume"]) for row in found["bids"]] == [(7, 40)]
@@ -195,9 +195,7 @@ class TestMessages:
         ]
 
     @pytest.mark.parametrize(("shares", "trades"), [(30, [(50, 30, None, None, None)]), (0, [])])
-    def test_a_cross_is_one_trade_and_takes_the_shares_of_orders_without_further_ones(
-        self, shares: int, trades: list[tuple[Any, ...]]
-    ) -> None:
+    def test_a_cross_is_one_trade_and_takes_its_orders_shares(self, shares: int, trades: list[tuple[Any, ...]]) -> None:
         parts = [
             encode_message(
                 "C", order_reference_number=n, executed_shares=4, match_number=9, printable="N", execution_price=50
@@ -254,7 +252,7 @@ class TestNumbers:
         assert dict(trade)["match_id"] == 3
         assert (adaptor.next_sequence, adaptor.counters()["gaps"]) == (5, 1)
 
-    def test_heartbeats_and_unsequenced_packets_do_not_count_and_a_new_connection_goes_on(self) -> None:
+    def test_unsequenced_packets_do_not_count_over_a_reconnect(self) -> None:
         adaptor = itch_adaptor("soupbin")
         packets = [("S", add(1)), ("H", b""), ("H", b""), ("U", add(7)), ("S", execute(1, 2)), ("H", b"")]
         data = b"".join(encode_packet(type_.encode(), payload) for type_, payload in packets)

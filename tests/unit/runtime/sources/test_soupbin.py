@@ -164,7 +164,7 @@ def test_a_login_from_now_on_begins_where_the_exchange_says() -> None:
     assert (feed.source.session, feed.source.next_sequence) == ("S7", 1234)
 
 
-def test_a_heartbeat_every_second_while_it_is_connected_even_when_it_does_not_read() -> None:
+def test_a_heartbeat_every_second_even_when_it_does_not_read() -> None:
     feed = Feed()
     feed.receive(ACCEPTED)
     feed.reactor.pump([0.5] * 6)
@@ -192,7 +192,7 @@ def test_silence_is_a_lost_connection() -> None:
     assert feed.sink.events == []
     feed.reactor.advance(0.25)
     assert [event for event, _ in feed.sink.events] == ["lost"]
-    assert "nothing heard for 3 s" in feed.sink.events[0][1]
+    assert "no message for 3 s" in feed.sink.events[0][1]
 
 
 def test_a_lost_connection_is_made_again_where_the_engine_says() -> None:
@@ -223,7 +223,7 @@ def test_a_session_whose_end_was_read_has_ended() -> None:
     assert [event for event, _ in feed.sink.events] == ["lost", "end"]
 
 
-def test_a_connection_that_breaks_before_the_answer_is_tried_again() -> None:
+def test_a_connection_broken_before_the_answer_is_retried() -> None:
     feed = Feed()
     feed.receive(ACCEPTED[:10])
     feed.lose()

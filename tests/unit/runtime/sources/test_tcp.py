@@ -72,7 +72,7 @@ def opened(position: Position | None = None, room: int = 1_000_000, **options: A
     return clock, sink, protocol, source
 
 
-def test_bytes_come_from_the_first_one_on_and_the_servers_end_is_the_end() -> None:
+def test_bytes_begin_at_the_first_and_end_with_the_server() -> None:
     clock, sink, protocol, _ = opened(Position(offset=100))
     protocol.dataReceived(b"one\nt")
     protocol.dataReceived(b"wo")
@@ -86,7 +86,7 @@ def test_bytes_come_from_the_first_one_on_and_the_servers_end_is_the_end() -> No
     assert sink.events == [("end", 3, "")]
 
 
-def test_a_connection_that_breaks_is_a_failure_for_the_rest_is_missing() -> None:
+def test_a_broken_connection_is_a_failure_of_the_source() -> None:
     _, sink, protocol, _ = opened()
     protocol.dataReceived(b"one\n")
     lose(protocol, error.ConnectionLost)
@@ -164,7 +164,7 @@ def test_a_turn_is_one_delayed_call_for_all_sources() -> None:
     assert [raw.data for raw in sink.taken] == [b"x\n"] * 1000
 
 
-def test_a_call_that_raises_does_not_keep_the_others_of_its_turn() -> None:
+def test_a_raising_call_spares_the_others_of_its_turn() -> None:
     clock, done = reactor(), list[int]()
     turn = Turn(clock)
 

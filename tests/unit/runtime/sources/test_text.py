@@ -284,7 +284,7 @@ def test_a_silent_connection_is_lost() -> None:
     feed.lose()
     ((kind, reason),) = feed.sink.events
     assert (kind, feed.source.is_connected) == ("lost", False)
-    assert "nothing heard for 10 s" in reason
+    assert "no message for 10 s" in reason
     assert not feed.reactor.getDelayedCalls()
 
 

@@ -40,7 +40,7 @@ def test_a_checkpoint_of_elsewhere_does_not_fit(tmp_path: Path) -> None:
     assert misfit(moved, wanted(moved, 2), 0) == f"it was made at {checkpoint}"
 
 
-def test_a_mark_that_does_not_say_the_format_of_the_state_is_of_the_one_before(tmp_path: Path) -> None:
+def test_a_mark_without_a_state_format_is_of_the_earlier_one(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     here = wanted(checkpoint, 2)
     begin(checkpoint, here, 0, {})
@@ -50,7 +50,7 @@ def test_a_mark_that_does_not_say_the_format_of_the_state_is_of_the_one_before(t
     assert misfit(checkpoint, here, 0) == "its shard state has format 3, this release reads 4"
 
 
-def test_a_checkpoint_has_passed_the_version_that_it_was_begun_at(tmp_path: Path) -> None:
+def test_a_checkpoint_has_passed_its_first_version(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     assert passed_epoch(checkpoint) == 0
     begin(checkpoint, wanted(checkpoint, 2), 7, {})
@@ -67,7 +67,7 @@ def test_the_same_place_under_another_name_fits(tmp_path: Path) -> None:
     assert misfit(found, wanted(found, 2), 0) is None
 
 
-def test_a_checkpoint_without_a_mark_or_with_a_torn_one_does_not_fit(tmp_path: Path) -> None:
+def test_a_checkpoint_with_no_or_a_torn_mark_does_not_fit(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     batch(checkpoint, 0, 5)
     here = wanted(checkpoint, 2)
@@ -76,7 +76,7 @@ def test_a_checkpoint_without_a_mark_or_with_a_torn_one_does_not_fit(tmp_path: P
     assert f"expected the mark of a Spark checkpoint at {checkpoint / MARK}" in str(misfit(checkpoint, here, 5))
 
 
-def test_a_checkpoint_that_is_ahead_of_what_is_published_does_not_fit(tmp_path: Path) -> None:
+def test_a_checkpoint_ahead_of_the_published_does_not_fit(tmp_path: Path) -> None:
     """It was left from another past: its state knows what nobody has been told."""
     checkpoint = tmp_path / "checkpoint"
     here = wanted(checkpoint, 2)
@@ -88,9 +88,7 @@ def test_a_checkpoint_that_is_ahead_of_what_is_published_does_not_fit(tmp_path: 
     assert "expected the offset of a batch in three lines" in str(misfit(checkpoint, here, 9))
 
 
-def test_a_beginning_that_is_cut_short_leaves_no_checkpoint_that_seems_to_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_beginning_leaves_no_fitting_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = tmp_path / "checkpoint"
     here = wanted(checkpoint, 2)
     begin(checkpoint, here, 0, {})

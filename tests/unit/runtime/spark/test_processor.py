@@ -230,9 +230,7 @@ def test_a_wrong_byte_in_a_shards_state_is_found(tmp_path: Path) -> None:
     store.batch(((3, 4), 1))
 
 
-def test_two_attempts_of_a_batch_write_the_same_state_whatever_their_workers_remember(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_attempts_of_a_batch_write_the_same_state(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """One attempt that was taken for lost may write after the one that counts, over its files: it must not matter."""
     monkeypatch.setattr(processor, "_SMALLEST_BASE_BYTES", 1)
     for number in range(1, 13):

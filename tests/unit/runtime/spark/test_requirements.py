@@ -72,9 +72,7 @@ def test_every_module_is_one_of_this_environment() -> None:
     assert not requirements._is_installed("no_such_package.module")
 
 
-def test_a_runtime_for_spark_is_refused_before_it_leaves_a_directory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_runtime_for_spark_is_refused_without_a_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("runtime.service.inputs.protocols.TextFeedSource", FeedInHand)
     monkeypatch.setattr(
         "runtime.service.rundir.directory.missing_requirement", lambda environ: "expected pyspark, was none"

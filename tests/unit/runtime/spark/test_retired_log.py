@@ -79,7 +79,7 @@ class Lab:
         retire(lab.log, lab.snapshots, lab.version, RetentionConfig(0, 0), self.chance.choice([1, 2]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
 def test_views_over_what_is_retired_are_exact(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     world = Lab(tmp_path, chance)

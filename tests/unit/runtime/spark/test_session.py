@@ -46,7 +46,7 @@ def test_an_interrupted_start_ends_the_jvm(tmp_path: Path, monkeypatch: pytest.M
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_only_a_closed_connection_of_accumulators_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_closed_accumulator_connection_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     server = socketserver.BaseServer("", socketserver.BaseRequestHandler)
     session._ignore_closed_updates(server)
     for error in (EOFError(), ValueError("broken")):

@@ -30,7 +30,7 @@ def test_another_master_is_refused(master: str) -> None:
 
 
 @pytest.mark.parametrize("place", [{"driver_host": "runtime"}, {"driver_bind": "0.0.0.0"}, {"driver_bind": "::"}])
-def test_a_driver_beyond_loopback_needs_a_secret_on_a_standalone_cluster(place: dict[str, str]) -> None:
+def test_a_driver_beyond_loopback_needs_a_secret(place: dict[str, str]) -> None:
     config = msgspec.structs.replace(CLUSTER, **place)
     with pytest.raises(SparkLaneError, match="expected a secret file for a driver"):
         check_config(config)
@@ -46,7 +46,7 @@ def test_settings_on_which_the_answers_depend_are_not_for_users(setting: str) ->
 
 @pytest.mark.parametrize("setting", ["spark.authenticate", "spark.driver.bindAddress", "spark.driver.host"])
 def test_who_gets_to_the_driver_is_not_decided_past_the_options(setting: str) -> None:
-    with pytest.raises(SparkLaneError, match=f"expected {setting} to be said by an option"):
+    with pytest.raises(SparkLaneError, match=f"expected {setting} to be set by its own option"):
         check_config(SparkConfig(settings={setting: "0.0.0.0"}))
 
 
@@ -83,7 +83,7 @@ def test_nothing_listens_beyond_loopback_unless_it_is_told_to() -> None:
     assert spark_settings(SparkConfig(driver_host="runtime"), PLACE)["spark.driver.bindAddress"] == "runtime"
 
 
-def test_the_secret_is_in_no_setting_but_of_kubernetes_as_a_file() -> None:
+def test_the_secret_is_in_no_setting_or_is_a_file_of_kubernetes() -> None:
     config = msgspec.structs.replace(CLUSTER, secret_file="/run/secrets/spark")
     found = spark_settings(config, PLACE)
     assert (found["spark.authenticate"], found["spark.network.crypto.enabled"]) == ("true", "true")
@@ -94,7 +94,7 @@ def test_the_secret_is_in_no_setting_but_of_kubernetes_as_a_file() -> None:
     assert spark_settings(SparkConfig(master="yarn"), PLACE)["spark.authenticate"] == "true"
 
 
-def test_a_lost_executor_is_noticed_in_seconds_and_ends_no_query() -> None:
+def test_a_lost_executor_is_noticed_soon_and_ends_no_query() -> None:
     found = spark_settings(CLUSTER, PLACE)
     assert found["spark.network.timeout"] == f"{SILENT_SECONDS}s"
     assert int(found["spark.executor.heartbeatInterval"].rstrip("s")) * 3 < SILENT_SECONDS

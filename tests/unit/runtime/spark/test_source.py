@@ -93,7 +93,7 @@ def test_without_a_new_epoch_the_offset_stays(log: Log) -> None:
     assert planned(reader, 1, 1) == []
 
 
-def test_a_batch_ends_before_a_control_record_and_the_next_has_the_new_program(log: Log) -> None:
+def test_a_batch_ends_before_a_control_record(log: Log) -> None:
     for _ in range(2):
         log.seal((1, 1))
     log.seal(control=encode_program(PROGRAM))  # epoch 3
@@ -105,9 +105,7 @@ def test_a_batch_ends_before_a_control_record_and_the_next_has_the_new_program(l
     assert [p.program for p in planned(reader, 2, 4)] == [3]
 
 
-def test_a_program_that_is_sealed_while_a_batch_is_planned_begins_the_next(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_sealed_during_planning_begins_the_next_batch(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.seal((1, 1))
     reader = log.reader()
     look = reader._look
@@ -163,7 +161,7 @@ def rows_of(reader: EpochReader, partition: EpochPartition) -> list[dict[str, An
     return [row for batch in reader.read(partition) for row in batch.to_pylist()]
 
 
-def test_a_partition_gives_ticks_to_all_shards_and_payloads_to_some(log: Log) -> None:
+def test_a_partition_gives_ticks_to_all_shards(log: Log) -> None:
     log.seal((1, 2), (1, 3))
     log.seal((1, 1))
     reader = pickle.loads(pickle.dumps(log.reader()))  # as Spark sends it to an executor

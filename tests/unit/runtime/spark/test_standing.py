@@ -60,7 +60,7 @@ def test_nothing_stands_before_the_first_version(lab: Lab) -> None:
     assert standing.until({"v": rows((1, 0.5, 1))}, None)["v"].num_rows == 1
 
 
-def test_what_is_published_is_the_difference_and_nothing_for_a_view_that_is_as_it_was(lab: Lab) -> None:
+def test_only_the_difference_of_a_view_is_published(lab: Lab) -> None:
     lab.publish(3, {"v": rows((1, 0.5, 1), (2, 0.5, 2)), "w": rows((1, 1), names=["a"])})
     lab.publish(5, {"v": rows((1, 0.5, -1), (None, None, 1))})
     standing = read_standing(lab.results, lab.log)
@@ -77,7 +77,7 @@ def test_a_view_that_is_empty_now_is_emptied(lab: Lab) -> None:
     assert counted(read_standing(lab.results, lab.log).until({}, None)["v"]) == {(1, 0.5): -1}
 
 
-def test_a_last_digit_that_comes_out_otherwise_is_published_as_a_change(lab: Lab) -> None:
+def test_a_changed_last_digit_is_published_as_a_change(lab: Lab) -> None:
     lab.publish(3, {"v": rows((1, 0.1 + 0.2, 1))})
     found = read_standing(lab.results, lab.log).until({"v": rows((1, 0.3, 1))}, None)
     assert counted(found["v"]) == {(1, 0.1 + 0.2): -1, (1, 0.3): 1}

@@ -70,7 +70,7 @@ def opened(store: UnreliableStore) -> tuple[ObjectSpace, Counters]:
     return space, counters
 
 
-def test_a_holder_comes_back_and_its_chain_follows_what_it_holds() -> None:
+def test_a_holder_returns_and_its_chain_follows_its_items() -> None:
     """Thousands of commits, some of which fail, leave a bounded number of bytes."""
     store = UnreliableStore(MemoryStore())
     space, counters = opened(store)
@@ -92,7 +92,7 @@ def test_a_holder_comes_back_and_its_chain_follows_what_it_holds() -> None:
     assert most < 3 * 64 * 1024
 
 
-def test_nothing_changed_nothing_is_written_and_a_full_checkpoint_has_all() -> None:
+def test_nothing_changed_writes_nothing_and_full_has_all() -> None:
     store = UnreliableStore(MemoryStore())
     space, counters = opened(store)
     counters.add("a", 1)

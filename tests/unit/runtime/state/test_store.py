@@ -86,7 +86,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
-def test_a_database_of_the_first_format_is_read_and_is_of_the_present_one_from_then_on(tmp_path: Path) -> None:
+def test_a_database_of_the_first_format_is_read_and_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with closing(SqliteStore(path)) as store:
         store.commit([Edit("letters", 1, b"a")])
@@ -102,9 +102,7 @@ def test_a_database_of_the_first_format_is_read_and_is_of_the_present_one_from_t
     ("statement", "was"),
     [("CREATE TABLE letters (text TEXT)", "application 0x0, format 0"), ("PRAGMA user_version = 7", "format 7")],
 )
-def test_a_database_of_another_application_or_format_is_named_and_left_alone(
-    tmp_path: Path, statement: str, was: str
-) -> None:
+def test_a_foreign_database_is_named_and_left_alone(tmp_path: Path, statement: str, was: str) -> None:
     path = tmp_path / "s.db"
     if "PRAGMA" in statement:
         SqliteStore(path).close()
@@ -189,7 +187,7 @@ def test_a_full_disk_fails_the_commit_and_loses_nothing(tmp_path: Path) -> None:
     again.close()
 
 
-def test_the_numbers_of_tables_that_are_gone_are_given_back_at_the_next_opening(tmp_path: Path) -> None:
+def test_numbers_of_dropped_tables_are_reused_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     store = SqliteStore(path)
     for number in range(20):

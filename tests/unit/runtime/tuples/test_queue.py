@@ -32,7 +32,7 @@ class Item:
     """Something that can be seen to be gone."""
 
 
-def test_each_query_gets_each_item_once_and_in_order_at_its_own_pace(make: Make) -> None:
+def test_each_query_gets_each_item_once_in_order(make: Make) -> None:
     queue = make(10, at_limit="refuse")
     queue.join("a")
     queue.join("b")
@@ -104,7 +104,7 @@ def test_an_item_that_nobody_needs_is_gone(make: Make) -> None:
     assert queue.kept() == 0
 
 
-def test_the_shared_queue_keeps_one_copy_and_the_own_ones_one_for_each() -> None:
+def test_the_shared_queue_keeps_one_copy_of_an_item() -> None:
     kept = []
     for case in CASES:
         queue: TupleQueue[int] = case(10, at_limit="refuse")

@@ -95,7 +95,7 @@ def test_another_log_is_refused_with_both_named(tmp_path: Path) -> None:
         read(tmp_path / "b", read(tmp_path / "a").position)
 
 
-def test_epochs_that_are_retired_before_they_were_read_are_missed(tmp_path: Path) -> None:
+def test_epochs_retired_before_they_were_read_are_missed(tmp_path: Path) -> None:
     run = begun(tmp_path / "a", 2)
     position = read(tmp_path / "a").position
     for number in range(4):
@@ -105,7 +105,7 @@ def test_epochs_that_are_retired_before_they_were_read_are_missed(tmp_path: Path
         read(tmp_path / "a", position)
 
 
-def test_an_epoch_whose_name_a_crash_has_taken_back_is_waited_for(tmp_path: Path) -> None:
+def test_an_epoch_unnamed_by_a_crash_is_awaited(tmp_path: Path) -> None:
     run = begun(tmp_path / "a", 2)
     position = read(tmp_path / "a").position
     log = run.writer.log

@@ -125,7 +125,7 @@ def test_a_map_that_fails_leaves_the_others_alone(kernels: KernelCache, is_compi
     assert [totals(payload_of(found[number])) for number in (0, 1)] == [{"a": (1, 9)}, {"a": (1, 3)}]
 
 
-def test_maps_with_the_same_keys_share_a_table_and_not_their_rows() -> None:
+def test_maps_with_the_same_keys_share_a_table_and_no_rows() -> None:
     """A key is in a payload only if the map's own numbers change."""
     square, plain = BY_K, Map(1, "r", None, BY_K.keys, (Sum("y", Col("v")),))
     maps = Preaggregation(R, [square, plain])
@@ -136,7 +136,7 @@ def test_maps_with_the_same_keys_share_a_table_and_not_their_rows() -> None:
     assert payload_of(found[1]).to_pylist() == [{"k": "a", "weight": 0, "y": 4}, {"k": "b", "weight": 1, "y": 3}]
 
 
-def test_a_null_where_none_may_be_fails_all_maps_of_the_relation() -> None:
+def test_a_null_in_a_required_field_fails_all_maps() -> None:
     maps = Preaggregation(R, [BY_K, msgspec.structs.replace(CUBES, id=1)])
     deltas = pa.table({"k": ["a"], "v": pa.array([None], pa.int64()), "weight": [1]})
     found = maps.payloads(deltas)

@@ -43,7 +43,7 @@ def test_a_part_survives_the_wire() -> None:
             assert Part.of_code(Part(number, whole).code) == Part(number, whole)
 
 
-def test_sums_are_spread_if_all_of_them_have_keys_and_what_needs_all_rows_is_not() -> None:
+def test_sums_are_spread_if_all_of_them_have_keys() -> None:
     found = program(SPREAD, GLOBAL, AGAIN)
     assert [is_spread(found, view) for view in found.views] == [True, False, False]
 
@@ -97,7 +97,7 @@ LINKED = ("best_quote", "imbalance", "broker_volume", "trades_1s")
 
 
 @pytest.mark.parametrize("shards", [4, 5])
-def test_all_maps_of_a_graph_of_operators_send_a_symbol_to_one_shard(shards: int) -> None:
+def test_all_maps_of_a_graph_send_a_symbol_to_one_shard(shards: int) -> None:
     found = compile_program(
         [select for name in LINKED for select in read_script(QUERIES_DIR / f"{name}.sql").selects], MARKET_RELATIONS
     )
@@ -131,7 +131,7 @@ def test_a_map_that_nothing_changed_is_not_sent() -> None:
     assert list(deliveries(found, [segment(found, {"r": [((1, 2), 1), ((1, 2), -1)]})], 2)) == []
 
 
-def test_deltas_that_cannot_be_made_become_a_reason_at_every_home() -> None:
+def test_impossible_deltas_become_a_reason_at_every_home() -> None:
     found = program("SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a", "SELECT SUM(b * b * b) AS y FROM r", SPREAD)
     given = list(deliveries(found, [segment(found, {"r": [((1, 2**43), 1)]})], 3))
     reasons = {(d.shard, found.maps[d.part.map].sums != (), d.part.whole) for d in given if isinstance(d.deltas, str)}
@@ -170,7 +170,7 @@ def test_every_type_of_key_has_a_shard(kind: Any) -> None:
     assert shard_of(map_, table.slice(2), 3).tolist() == found[2:].tolist()
 
 
-def test_the_shard_of_a_key_changes_with_the_format_of_checkpoints_only() -> None:
+def test_a_keys_shard_changes_with_the_checkpoint_format_only() -> None:
     """Another place for a key would leave the old one's rows behind in every checkpoint that is read on."""
     by_k = Map(0, "r", None, (Key("k", "string", Col("k")),), ())
     found = shard_of(by_k, pa.table({"k": pa.array(["BTCUSD", "ETHUSD", "", None, "x"])}), 5)

@@ -99,7 +99,7 @@ def test_a_deletion_may_come_before_its_insertion() -> None:
     assert held.result("total") == Counter([(5,)])
 
 
-def test_the_row_of_nothing_comes_with_the_first_version_and_goes_with_the_first_row() -> None:
+def test_the_empty_row_lasts_until_the_first_row() -> None:
     held = Shards(MIXED, 2)
     assert held.step([{}]) == {}
     assert held.result("total") == held.result("largest") == Counter([(None,)])
@@ -123,7 +123,7 @@ def test_a_version_without_changes_emits_nothing() -> None:
 STRINGS = Relation("t", (Column("k", "int64"), Column("x", "int64"), Column("s", "string")))
 
 
-def test_a_base_that_numbers_strings_anew_keeps_what_else_is_held() -> None:
+def test_a_base_that_renumbers_strings_keeps_other_rows() -> None:
     """Records move when they are loaded again: what one structure holds of another's places has to follow."""
     sql = "SELECT k, MIN(x) AS a, MAX(x) AS b, MAX(s) AS m FROM t GROUP BY k"
     state = ShardState(compile_program([NamedSelect("v", sql)], [STRINGS]), inputs="relations")

@@ -38,7 +38,7 @@ def test_rows_of_derived_streams_are_of_the_epoch_that_closes(tmp_path: Path) ->
     assert lab.result("both") == {(3,): 1}
 
 
-def test_without_derived_streams_an_epoch_ends_with_the_deltas_that_close_it(tmp_path: Path) -> None:
+def test_without_derived_streams_closing_deltas_end_an_epoch(tmp_path: Path) -> None:
     lab = ExpressLab(tmp_path, [R, S], SELECTS)
     lab.change([row("r", 1), row("s", 1)], [], [1])
     lab.barrier()

@@ -129,7 +129,7 @@ def test_a_run_of_nothing_known_is_refused() -> None:
         ExpressState().apply_run(b"\xff\xff")
 
 
-def test_what_changes_while_a_commit_is_under_way_goes_out_with_the_next() -> None:
+def test_changes_during_a_commit_go_out_with_the_next() -> None:
     store = MemoryStore()
     space, state = opened(store)
     state.begin(PROGRAM)

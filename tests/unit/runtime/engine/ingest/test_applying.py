@@ -92,7 +92,7 @@ def test_a_call_costs_one_pass_of_the_adaptor(pieces: int) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7, 23])
-def test_epochs_end_at_the_same_messages_however_the_stream_comes(pieces: int) -> None:
+def test_epochs_end_at_the_same_messages_in_any_arrival(pieces: int) -> None:
     _, step, inputs = step_of(5, pieces)
     calls = Calls()
     given: list[Any] = list(inputs)

@@ -43,7 +43,7 @@ def rows(*numbers: int) -> dict[str, pa.RecordBatch]:
     return {"r": pa.record_batch({"a": list(numbers), "weight": [1] * len(numbers)})}
 
 
-def test_what_is_edited_during_a_commit_belongs_to_the_next_epoch(tmp_path: Path) -> None:
+def test_edits_during_a_commit_belong_to_the_next_epoch(tmp_path: Path) -> None:
     store = SlowStore()
     writer = opened(tmp_path, store)
     edited = writer.space.create(PersistedList, "edited")
@@ -69,7 +69,7 @@ def test_what_is_edited_during_a_commit_belongs_to_the_next_epoch(tmp_path: Path
     assert list(opened(tmp_path, store).space.get(PersistedList, "edited")) == ["one", "two"]
 
 
-def test_the_next_epoch_is_closed_when_the_one_before_is_durable(tmp_path: Path) -> None:
+def test_the_next_epoch_closes_after_the_last_is_durable(tmp_path: Path) -> None:
     store = SlowStore()
     writer = opened(tmp_path, store)
     writer.begin_seal({})
@@ -173,7 +173,7 @@ def test_edits_that_cannot_be_encoded_fail_the_commit(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_commit_that_fails_is_told_again_and_nothing_follows_it(tmp_path: Path) -> None:
+def test_a_failed_commit_is_reported_again_and_is_the_last(tmp_path: Path) -> None:
     store = SlowStore()
     store.error = OSError("no space")
     writer = opened(tmp_path, store)

@@ -69,7 +69,7 @@ def times_by_epoch(directory: Path) -> list[int]:
     return found
 
 
-def test_every_epoch_seals_its_time_and_a_restart_goes_on_from_it(tmp_path: Path) -> None:
+def test_every_epoch_seals_its_time_over_a_restart(tmp_path: Path) -> None:
     data = feed(MESSAGES)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     source = ListSource(0, data, [], at=at_sequence(data))

@@ -115,7 +115,7 @@ def test_buffers_out_of_range_come_again_and_are_counted() -> None:
     assert context.completed == [], "nothing was completed"
 
 
-def test_one_worker_decodes_at_a_time_and_the_next_one_while_it_parses() -> None:
+def test_one_worker_decodes_while_another_parses() -> None:
     """Of a stream that is compressed as a whole."""
     context = Recorder()
     Formatting(Recording(), 2).execute([raw(1)], context)

@@ -84,7 +84,7 @@ def test_any_cutting_order_and_workers_give_the_same_epochs(
     assert dead_letters(directory) == dead_letters(expected)
 
 
-def test_dead_letters_belong_to_the_epoch_whose_cut_has_passed_them(expected: Path) -> None:
+def test_dead_letters_belong_to_the_epoch_of_their_cut(expected: Path) -> None:
     assert dead_letters(expected) == [(2, "7,nonsense-7"), (6, "40,nonsense-40"), (6, "41,nonsense-41")]
 
 

@@ -191,7 +191,7 @@ def test_uncounted_malformed_messages_may_all_be_missing(tmp_path: Path) -> None
     assert lab.origins[0].adaptor.counters()["gaps"] == 2_499
 
 
-def test_a_malformed_message_that_comes_again_after_a_break_is_told_once(tmp_path: Path) -> None:
+def test_a_malformed_message_repeated_after_a_break_counts_once(tmp_path: Path) -> None:
     """The connection breaks behind it, before a good message has passed it."""
     data = feed(9, bad=(4, 6))
     behind = data.index(b"5,4,5")
@@ -212,7 +212,7 @@ class Passing(ListSource):
         return False
 
 
-def test_a_malformed_tuple_in_front_of_a_break_is_told_if_it_does_not_come_again(tmp_path: Path) -> None:
+def test_a_malformed_tuple_before_a_break_counts_unrepeated(tmp_path: Path) -> None:
     """The tuple that is open is missing, nothing else; bytes and tuples go on counting behind what has come."""
     data = b"1\noops\n2" + b"3\nbad\n"
     source = Passing(0, data, [8], lost_after=[1], at=lambda position: 8 if position.offset else 0)

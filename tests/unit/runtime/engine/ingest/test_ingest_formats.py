@@ -189,7 +189,7 @@ def test_a_file_goes_on_where_its_last_epoch_ended(tmp_path: Path, name: Any) ->
 
 
 @pytest.mark.parametrize("policy", [Malformed.DEAD_LETTER, Malformed.SKIP])
-def test_many_malformed_tuples_are_counted_once_whatever_restarts(tmp_path: Path, policy: Malformed) -> None:
+def test_malformed_tuples_are_counted_once_over_restarts(tmp_path: Path, policy: Malformed) -> None:
     """Also those that are too many to be described, when an epoch ends between them."""
     data = b"".join([b"%d,row-%d\nbad-%d\n" % (n, n, n) for n in range(500)])
 

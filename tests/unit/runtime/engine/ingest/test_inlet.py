@@ -184,7 +184,7 @@ def test_a_source_that_cannot_connect_again_fails_its_origin(tmp_path: Path) -> 
     assert lab.run() == "failed: origin origin-0: SourceStateError: no second time"
 
 
-def test_an_ingest_whose_inlet_shuts_now_and_then_misses_nothing(tmp_path: Path) -> None:
+def test_an_inlet_that_shuts_now_and_then_loses_nothing(tmp_path: Path) -> None:
     """Shut by whom it may be, at any buffer: every message is in exactly one epoch, in order."""
     data = feed(300)
     source = ListSource(0, data, range(40, len(data), 40), lost_after=[20, 9], at=at_sequence(data))

@@ -103,7 +103,7 @@ def test_the_plan_can_be_printed(tmp_path: Path) -> None:
     lab.close()
 
 
-def test_deltas_say_how_far_they_go_and_the_last_one_closes_the_epoch(tmp_path: Path) -> None:
+def test_deltas_carry_their_position_and_the_last_closes(tmp_path: Path) -> None:
     view = Counting()
     data = lines(*range(10))
     source = ListSource(0, data, range(2, len(data), 2))
@@ -127,7 +127,7 @@ def test_sections_of_a_view_are_committed_with_their_epoch(tmp_path: Path) -> No
     assert relations(tmp_path)["n"] == {(n,): 1 for n in range(10)}
 
 
-def test_an_epoch_that_holds_nothing_has_no_sections_unless_it_has_a_control_record(tmp_path: Path) -> None:
+def test_an_empty_epoch_has_sections_for_a_control_record_alone(tmp_path: Path) -> None:
     view = Counting()
     lab = IngestLab(tmp_path, [(ListSource(0, lines(1), ends=False), numbers)], views={"rows": view})
     lab.start()

@@ -105,7 +105,7 @@ def test_any_order_of_tasks_gives_the_same_relations(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_refused_while_the_ingest_is_held_comes_afterwards(tmp_path: Path, seed: int) -> None:
+def test_buffers_refused_while_held_come_afterwards(tmp_path: Path, seed: int) -> None:
     stepper = Stepper(seed)
     lab = IngestLab(tmp_path, [(ListSource(0, FEED, at=at_sequence(FEED)), feed_adaptor)], crew=stepper)
     lab.ingest.start()

@@ -139,7 +139,7 @@ def test_extras_come_at_any_step_and_everything_comes_once(tmp_path: Path, whole
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_an_extra_that_goes_is_in_no_cut_and_nothing_of_it_follows(tmp_path: Path, seed: int) -> None:
+def test_a_removed_extra_is_in_no_cut_and_has_no_rows(tmp_path: Path, seed: int) -> None:
     turning = Turning(tmp_path / "run", seed, ends=False)
     turning.lab.ingest.start()
     turning.steps(turning.chance.randint(0, 40))
@@ -217,7 +217,7 @@ class LateCommitter(InlineCommitter):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_change_is_of_the_epoch_behind_the_newest_however_late_that_is_committed(tmp_path: Path, seed: int) -> None:
+def test_a_change_belongs_to_the_epoch_after_the_newest(tmp_path: Path, seed: int) -> None:
     """A reader keeps this number as its first epoch."""
     turning = Turning(tmp_path, seed, ends=False, epoch_messages=3)
     turning.lab.writer._committer = LateCommitter()
@@ -235,9 +235,7 @@ def test_a_change_is_of_the_epoch_behind_the_newest_however_late_that_is_committ
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_process_that_is_killed_at_any_step_goes_on_with_what_its_last_cut_has(
-    tmp_path: Path, whole: Whole, seed: int
-) -> None:
+def test_a_process_killed_at_any_step_resumes_from_its_last_cut(tmp_path: Path, whole: Whole, seed: int) -> None:
     turning = Turning(tmp_path / "run", seed, ends=False)
     turning.lab.ingest.start()
     for number in (1, 2):
@@ -337,7 +335,7 @@ def test_what_comes_of_one_that_has_gone_is_not_taken(tmp_path: Path) -> None:
     assert turning.lab.listener.losses == []
 
 
-def test_rows_that_wait_for_the_next_epoch_are_forgotten_with_their_origin() -> None:
+def test_rows_waiting_for_an_epoch_end_with_their_origin() -> None:
     _, origin = extra(1, random.Random(1))
     formatter = InputFormatter(origin.adaptor.schema)
     origin.attach(Formatting(formatter, 1))

@@ -84,7 +84,7 @@ def test_symbols_of_upstreams_are_told_apart_or_add_up(tmp_path: Path, symbols: 
     main.stop()
 
 
-def test_a_symbol_of_two_upstreams_is_refused_over_a_restart_too(tmp_path: Path) -> None:
+def test_a_symbol_of_two_upstreams_is_refused_over_restarts(tmp_path: Path) -> None:
     up, other = UpstreamRun(tmp_path / "a"), UpstreamRun(tmp_path / "b", 50, "S2")
     up.seal(bid(1))
     both = [("a", tmp_path / "a"), ("b", tmp_path / "b")]
@@ -141,7 +141,7 @@ def test_streams_wait_for_the_slowest_feed_of_an_upstream(tmp_path: Path) -> Non
     main.stop()
 
 
-def test_an_upstream_that_does_not_know_how_far_it_is_is_waited_for(tmp_path: Path) -> None:
+def test_an_upstream_without_a_watermark_is_waited_for(tmp_path: Path) -> None:
     """As before the first message of one of its feeds."""
     up = UpstreamRun(tmp_path / "a")
     main = MainRuntime(tmp_path / "m", [("a", tmp_path / "a")], streams=STREAM)
@@ -151,7 +151,7 @@ def test_an_upstream_that_does_not_know_how_far_it_is_is_waited_for(tmp_path: Pa
     main.stop()
 
 
-def test_an_upstream_of_an_earlier_release_is_as_far_as_its_newest_trade(tmp_path: Path) -> None:
+def test_an_old_upstream_is_as_far_as_its_newest_trade(tmp_path: Path) -> None:
     up = UpstreamRun(tmp_path / "a")
     main = MainRuntime(tmp_path / "m", [("a", tmp_path / "a")], streams=STREAM)
     up.seal(trade(1, t=20))

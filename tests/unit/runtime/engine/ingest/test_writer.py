@@ -196,7 +196,7 @@ def test_an_epoch_holds_what_was_added(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_directory_has_one_writer_and_a_failed_start_leaves_it_free(tmp_path: Path) -> None:
+def test_a_directory_has_one_writer_and_is_freed_by_a_failure(tmp_path: Path) -> None:
     writer = opened(tmp_path)
     writer.seal({})
     with pytest.raises(StateError, match="does another process run on it"):
@@ -227,7 +227,7 @@ def letter(text: str) -> DeadLetter:
     return DeadLetter(0, 1, 0, 0, "f", "int64", "bad", text.encode())
 
 
-def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path: Path) -> None:
+def test_dead_letters_are_bounded_in_the_file_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "dead.jsonl"
     dead = EpochDeadLetters(path, limit_bytes=1000)
     for epoch in range(20):
@@ -239,7 +239,7 @@ def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path: Path)
     assert path.read_bytes() == kept
 
 
-def test_dead_letters_past_the_last_commit_and_torn_lines_are_cut_off(tmp_path: Path) -> None:
+def test_dead_letters_past_the_last_commit_are_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "dead.jsonl"
     dead = EpochDeadLetters(path)
     marks = []

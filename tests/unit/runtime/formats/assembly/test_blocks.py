@@ -34,7 +34,7 @@ class _WatchedFormat(CsvFormat, frozen=True):
         return indexer
 
 
-def test_what_one_call_completes_is_parsed_in_blocks_that_fit_a_cache_and_keeps_its_order() -> None:
+def test_a_calls_rows_are_parsed_in_cache_sized_blocks_in_order() -> None:
     data = _LINE * (5 * COALESCE_BYTES // len(_LINE))
     raws = [
         RawBuffer(0, i + 1, data[start : start + _BUFFER_BYTES], start)

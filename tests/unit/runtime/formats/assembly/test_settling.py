@@ -75,7 +75,7 @@ def test_every_run_is_cut_by_the_state_at_its_start(seed: int) -> None:
     settling.check_empty()
 
 
-def test_a_known_end_state_is_handed_on_before_the_run_is_settled() -> None:
+def test_a_known_end_state_precedes_the_settling_of_the_run() -> None:
     """Row 17: who can tell what follows tells it, though its own cut waits."""
     settling = Settling(0)
     middle, last = Unit(5, 6, Run([b"x"], -1)), Unit(7, 7, Run([b"x"], -1))

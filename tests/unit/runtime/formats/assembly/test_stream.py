@@ -168,7 +168,7 @@ def test_a_bad_buffer_changes_nothing() -> None:
     assert [row[0] for row in rows_of(formatter.format(good).batches)] == [1, 2]
 
 
-def test_what_stands_before_a_break_in_a_compressed_stream_comes_out() -> None:
+def test_tuples_before_a_break_in_compressed_bytes_come_out() -> None:
     """Row 25: the error is for the next call, and for every call behind that, the last one too."""
     codec = zlib.compressobj(wbits=31)
     start = codec.compress(feed_text(200)) + codec.flush(zlib.Z_SYNC_FLUSH)

@@ -180,7 +180,7 @@ WORST = [
 
 
 @pytest.mark.parametrize(("type_name", "bad", "good"), WORST)
-def test_a_block_full_of_bad_values_takes_few_calls_of_the_reader(
+def test_a_block_of_bad_values_takes_few_reader_calls(
     type_name: str, bad: str, good: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row 23: they are found by their looks or one by one in Python, not each by a call of Arrow's reader."""

@@ -63,7 +63,7 @@ def delete(number: int = 1) -> bytes:
 
 class TestMessages:
     @pytest.mark.parametrize("letter", MESSAGES)
-    def test_every_message_is_a_row_with_its_fields_and_null_elsewhere(self, letter: str) -> None:
+    def test_every_message_is_a_row_with_null_in_other_fields(self, letter: str) -> None:
         messages = [message for message in make_day(3, 1500, others=0.5).messages if message[:1] == letter.encode()]
         assert len(messages) > 5
         rows = rows_of(batches_of(WIDE, framed(*messages)))
@@ -146,7 +146,7 @@ class TestCuts:
             batches = formatted(InputFormatter(WIDE), order, rng, at_once=1)
             assert [row["order_reference_number"] for row in rows_of(batches)] == [1, 2, 3]
 
-    def test_bytes_that_look_like_messages_inside_of_messages_mislead_nobody(self) -> None:
+    def test_bytes_that_look_like_messages_mislead_nobody(self) -> None:
         """0x0013 and D stand in each order number; a run that starts inside a message sees them first."""
         number = int.from_bytes(b"\0\x13D\0\0\x13D\0", "big")
         message = encode_message(
@@ -157,7 +157,7 @@ class TestCuts:
             assert sum(batch.rows.num_rows for batch in batches) == count
             assert {row["new_order_reference_number"] for row in rows_of(batches)} == {number}
 
-    def test_a_run_is_settled_by_the_state_before_it_whatever_was_guessed(self) -> None:
+    def test_a_run_is_settled_by_its_state_whatever_was_guessed(self) -> None:
         data = framed(*make_day(11, 300).messages)
         starts = [0]
         while starts[-1] < len(data):
@@ -184,7 +184,7 @@ class TestMalformed:
     BAD = (b"", b"Z", b"A" * 35, b"D" * 20, bytes(300), b"\xff" * 19, b"d" + delete()[1:])
 
     @pytest.mark.parametrize("most", [1, 5, 60, 1 << 20])
-    def test_they_are_skipped_by_their_length_and_nothing_else_is_lost(self, most: int) -> None:
+    def test_unwanted_messages_are_skipped_by_their_length(self, most: int) -> None:
         rng = random.Random(most)
         messages = list(make_day(2, 200).messages)
         for bad in self.BAD * 3:
@@ -230,7 +230,7 @@ class TestMalformed:
         assert sum(batch.bad for batch in batches) == sum(len(message) > 38 for message in imbalance)
 
     @pytest.mark.parametrize("policy", [Malformed.NULL, Malformed.SKIP])
-    def test_values_that_are_none_become_null_or_make_their_message_bad(self, policy: Malformed) -> None:
+    def test_absent_values_become_null_or_make_a_message_bad(self, policy: Malformed) -> None:
         values = {"order_reference_number": 1, "executed_shares": 2, "match_number": 2**63}
         bad = [b"S" + bytes(10) + b"\xc3", encode_message("E", **values)]
         schema = Schema(ITCH_FIELDS, format=ItchFormat(), malformed_nullable=policy)

@@ -1,4 +1,7 @@
-"""JSON lines: what is a tuple, how keys lead to values, and what a bad line costs its neighbours: nothing."""
+"""JSON lines: what is a tuple, how keys lead to values, and what a bad line costs its neighbours: nothing.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def test_keys_come_in_any_order_and_unknown_ones_are_ignored() -> None:
     assert parsed.rows.to_pylist() == [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]
 
 
-def test_a_missing_key_or_null_is_null_where_that_may_be_and_else_an_error() -> None:
+def test_a_missing_key_or_null_is_null_or_an_error() -> None:
     parsed = parse(indexer(*POINT), '{"x":1}', '{"x":1,"y":null}', '{"y":"a"}', '{"x":null}', "{}")
     assert parsed.rows.to_pylist() == [{"x": 1, "y": None}] * 2
     assert [(bad.index, bad.field, bad.expected) for bad in parsed.bad] == [(i, "x", "int64") for i in (2, 3, 4)]
@@ -44,7 +47,7 @@ def test_nested_objects_are_reached_by_path() -> None:
     assert [tuple(row.values()) for row in rows] == [(1.5, "n", 7)] + [(None, None, None)] * 4
 
 
-def test_what_stands_where_an_object_should_is_malformed_for_all_fields_below() -> None:
+def test_a_value_in_place_of_an_object_spoils_its_fields() -> None:
     nullable = indexer(Field("a", "int8", True, "o.a"), Field("b", "int8", True, "o.p.b"), Field("c", "int8"))
     parsed = parse(nullable, '{"c":1,"o":5}', '{"c":2,"o":{"a":3,"p":[]}}')
     assert [tuple(row.values()) for row in parsed.rows.to_pylist()] == [(None, None, 1), (3, None, 2)]
@@ -63,7 +66,7 @@ def test_texts_survive_in_utf8_and_as_escapes(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [r'"\ud83d"', r'"\ude00\ud83d"', r'"\x"', r'"\u12"', '"\t"', '"\x01"', "'a'"])
-def test_texts_with_wrong_escapes_or_raw_control_characters_are_bad(text: str) -> None:
+def test_texts_with_bad_escapes_or_controls_are_malformed(text: str) -> None:
     assert len(parse(indexer(Field("a", "string")), f'{{"a":{text}}}').bad) == 1
 
 
@@ -74,7 +77,7 @@ def test_a_key_may_be_written_with_escapes() -> None:
 # Tuples.
 
 
-def test_blank_lines_are_no_tuples_and_space_around_objects_does_no_harm() -> None:
+def test_blank_lines_are_no_tuples_and_space_is_ignored() -> None:
     lines = ("", '{"x":1}', "  ", "\t", "\r", '  {"x" : 2 }\t\r', " " * 40, " " * 40 + '{"x":3}' + " " * 40, "")
     parsed = parse(indexer(*POINT), *lines)
     assert [row["x"] for row in parsed.rows.to_pylist()] == [1, 2, 3]
@@ -156,7 +159,7 @@ def test_a_bad_line_is_reported_and_costs_no_neighbour_its_row(line: bytes) -> N
         assert parsed.bad[0].stop - parsed.bad[0].start == len(line)
 
 
-def test_nesting_within_the_limit_and_brackets_in_texts_are_no_fault() -> None:
+def test_nesting_in_the_limit_and_brackets_in_texts_are_fine() -> None:
     deep = '{"x":1,"z":' + "[" * 31 + "]" * 31 + "}"
     text = json.dumps({"x": 1, "z": "[" * 40 + '\\"' * 3 + "{" * 40})
     wide = json.dumps({"x": 1, "z": [[1]] * 100})
@@ -179,7 +182,7 @@ def test_a_million_keys_are_bounded_by_the_length_of_the_tuple() -> None:
     assert parse(indexer(*POINT), "{" + many * 20 + ',"x":1}', '{"x":1}').bad_tuples.tolist() == [0]
 
 
-def test_blank_space_beyond_the_limit_is_a_tuple_that_is_too_long() -> None:
+def test_blank_space_beyond_the_limit_is_a_too_long_tuple() -> None:
     """For nobody may have kept enough of it to know that nothing else was in it."""
     parsed = parse(indexer(*POINT, limits=Limits(tuple_bytes=20)), " " * 19, " " * 20, '{"x":1}')
     assert (parsed.tuples, parsed.bad_tuples.tolist()) == (2, [0])
@@ -194,7 +197,7 @@ def test_more_lines_than_the_reader_takes_at_once() -> None:
 # Rows 23, 24: malformed values.
 
 
-def test_a_malformed_value_of_a_nullable_field_becomes_null_and_is_counted() -> None:
+def test_a_malformed_nullable_value_becomes_null_and_counts() -> None:
     fields = (Field("n", "int64"), Field("a", "int8", True), Field("c", "char", True), Field("f", "float64", True))
     lines = [f'{{"n":{i},"a":{i % 100},"c":"x","f":0.5}}' for i in range(2_000)]
     lines[5] = '{"n":5,"a":"5","c":"x","f":0.5}'
@@ -228,7 +231,7 @@ def test_only_some_bad_tuples_are_described_but_all_are_counted() -> None:
     assert [bad.index for bad in parsed.bad] == [1, 3, 5]
 
 
-def test_values_that_only_the_reader_can_refuse_are_found_by_field() -> None:
+def test_values_refused_by_the_reader_are_found_by_field() -> None:
     fields = (Field("n", "int64"), Field("a", "int8", True), Field("t", "timestamp(ns)", True))
     lines = [f'{{"n":{i}}}' for i in range(600)]
     lines[100] = '{"n":100,"a":1,"a":2}'

@@ -1,4 +1,7 @@
-"""JSON lines: which texts are values of which type."""
+"""JSON lines: which texts are values of which type.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_a_question_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pytest.Mo
     found = lab.asked(LONG, gone)
     lab.until(lambda: bool(lab.answering))
     gone.callback(None)
-    assert str(lab.until_ended(found)) == "nobody waits for the answer any more"
+    assert str(lab.until_ended(found)) == "no client waits for the answer any more"
     lab.stop()
 
 

@@ -54,7 +54,7 @@ def test_the_newest_that_was_asked_for_is_kept_within_a_bound(tmp_path: Path) ->
     assert small.kept() == {}
 
 
-def test_an_epoch_that_is_retired_is_gone_and_one_with_a_snapshot_is_not(tmp_path: Path) -> None:
+def test_a_retired_epoch_is_gone_unless_it_has_a_snapshot(tmp_path: Path) -> None:
     lab = Log(tmp_path)
     lab.take(12)
     retire_epochs(lab.log, 13)

@@ -57,7 +57,7 @@ def test_a_view_at_each_epoch_of_either_lane(tmp_path: Path) -> None:
         lab.at("two", 4)
 
 
-def test_an_open_epoch_is_waited_for_and_not_longer_than_is_wanted(tmp_path: Path) -> None:
+def test_an_open_epoch_is_awaited_up_to_the_given_time(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.epoch_of("one", 1)
     lab.change("one", 2)

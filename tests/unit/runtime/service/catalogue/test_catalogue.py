@@ -101,7 +101,7 @@ def test_what_is_refused_leaves_everything_as_it_was() -> None:
     assert added == [2]
 
 
-def test_a_change_that_is_not_sealed_any_more_fails_and_so_do_those_behind_it() -> None:
+def test_changes_that_cannot_be_sealed_any_more_fail() -> None:
     """The input has ended: none may wait for the other's lock for ever."""
     lab = Lab()
     found = [outcome(lab.catalogue.add([view("second")])), outcome(lab.catalogue.drop("first"))]
@@ -133,7 +133,7 @@ def test_a_view_that_cannot_be_built_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert (lab.records, names(lab.catalogue.program)) == ([], ["first"])
 
 
-def test_who_waits_is_told_when_it_is_published_or_when_the_time_is_over() -> None:
+def test_waiters_are_notified_at_publication_or_timeout() -> None:
     lab = Lab()
     lab.catalogue.published(4)
     assert outcome(lab.catalogue.when_published(4, 1.0)) == [True]
@@ -157,7 +157,7 @@ def test_each_lane_publishes_its_own_versions() -> None:
     assert spark == [True]
 
 
-def test_a_view_of_a_lane_that_does_not_run_is_refused_and_what_takes_long_is_done_before_the_seal() -> None:
+def test_slow_work_and_refusals_of_lanes_precede_the_seal() -> None:
     made: list[tuple[list[str], list[str]]] = []
     lab = Lab(lanes=["express"], prepare=lambda old, new: made.append((names(old), names(new))))
     refused = failure(lab.catalogue.add([view("second")]))
@@ -169,14 +169,14 @@ def test_a_view_of_a_lane_that_does_not_run_is_refused_and_what_takes_long_is_do
     assert [view.lane for view in lab.seal(2).views] == ["spark", "express"]
 
 
-def test_a_view_that_does_not_say_its_lane_is_kept_by_the_one_that_runs() -> None:
+def test_a_view_without_a_lane_takes_the_running_lane() -> None:
     for lanes, found in ((["express"], "express"), (["spark", "express"], "spark")):
         lab = Lab(lanes=lanes)
         lab.catalogue.add([NamedSelect("second", "SELECT a FROM r", any_lane=True)])
         assert lab.seal(2).views[1].lane == found
 
 
-def test_sql_that_is_wrong_is_told_before_a_lane_that_does_not_run() -> None:
+def test_wrong_sql_is_refused_before_an_absent_lane() -> None:
     lab = Lab(lanes=["express"])
     assert isinstance(failure(lab.catalogue.add([view("second", "SELECT c FROM r")])), SqlError)
     assert lab.records == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.service.health.lag import Lags
 
 
-def test_sparks_lag_is_forgotten_after_a_while_unless_something_waits() -> None:
+def test_sparks_lag_expires_unless_epochs_wait() -> None:
     lags = Lags(10.0)
     assert lags.spark_ms(0.0, None) is None
     lags.published(212.34, 5.0)
@@ -14,7 +14,7 @@ def test_sparks_lag_is_forgotten_after_a_while_unless_something_waits() -> None:
     assert lags.spark_ms(15.1, 10.1) == 10_100.0
 
 
-def test_the_express_lanes_lag_is_that_of_the_newest_bytes_inside() -> None:
+def test_the_express_lag_is_that_of_the_newest_bytes() -> None:
     lags = Lags(10.0)
     for offset, at in ((0, 1.0), (100, 2.0), (200, 3.0)):
         lags.arrived(offset, at)

@@ -40,7 +40,7 @@ def test_pages_together_are_the_result_in_its_order() -> None:
     }  # fmt: skip
 
 
-def test_the_next_page_is_the_one_behind_the_last_that_was_asked_for() -> None:
+def test_the_next_page_follows_the_last_requested_page() -> None:
     lab = ResultsLab()
     cursor = opened(lab, b'{"rows":1}')
     path = f"/v1/cursors/{cursor.id}"
@@ -57,7 +57,7 @@ def test_what_is_no_page_is_400(page: str) -> None:
     assert lab.ask(f"/v1/cursors/{opened(lab).id}?page={page}").status == 400
 
 
-def test_pages_stay_as_they_were_when_the_view_changes_fails_and_is_dropped() -> None:
+def test_pages_stay_when_the_view_changes_fails_and_is_dropped() -> None:
     lab = ResultsLab()
     path = f"/v1/cursors/{opened(lab).id}?page=0"
     before = lab.ask(path).body

@@ -34,7 +34,7 @@ def test_who_waits_as_long_as_he_is_told_is_let_in() -> None:
     assert rates.wait_s("c") == 0
 
 
-def test_clients_that_are_counted_are_bounded_and_the_newest_are_kept() -> None:
+def test_counted_clients_are_bounded_to_the_newest() -> None:
     clock = Clock()  # type: ignore[no-untyped-call, unused-ignore]
     rates = Rates(1.0, 1, 3, clock.seconds)
     for client in ("a", "b", "c", "a", "d"):

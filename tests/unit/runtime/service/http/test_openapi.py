@@ -27,7 +27,7 @@ def operations(told: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [(path, method, one) for path, methods in told["paths"].items() for method, one in methods.items()]
 
 
-def test_every_operation_has_a_name_of_its_own_and_every_answer_says_what_it_is(lab: ResultsLab) -> None:
+def test_operations_have_unique_names_and_described_answers(lab: ResultsLab) -> None:
     told = lab.ask("/v1/openapi.json").json()
     assert told["openapi"] == "3.1.0"
     found = operations(told)

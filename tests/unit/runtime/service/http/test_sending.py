@@ -80,7 +80,7 @@ def test_an_arrow_answer_is_made_no_faster_than_it_is_taken(hub: Hub) -> None:
     assert lab.site.figures().held_bytes == 0
 
 
-def test_a_client_that_asks_again_and_takes_nothing_gets_no_second_answer(hub: Hub) -> None:
+def test_a_client_that_takes_nothing_gets_no_second_answer(hub: Hub) -> None:
     lab = ResultsLab(hub)
     client = Narrow(lab)
     client.ask(times=50)
@@ -130,9 +130,7 @@ def test_head_of_a_long_answer_holds_nothing(hub: Hub) -> None:
     assert lab.site.figures().held_bytes == 0
 
 
-def test_an_answer_that_cannot_be_made_to_its_end_does_not_look_whole(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_incomplete_answer_does_not_look_whole(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = ResultsLab(hub)
     client = Narrow(lab)
     client.ask(ARROW)

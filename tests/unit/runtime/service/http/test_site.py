@@ -67,7 +67,7 @@ def test_a_path_that_is_not_there_is_404_and_says_which_are(path: str) -> None:
         ("BREW", "/v1/changes", "GET, HEAD, OPTIONS"),
     ],
 )
-def test_another_method_is_405_and_the_answer_says_which_there_are(method: str, path: str, allowed: str) -> None:
+def test_another_method_is_405_with_the_allowed_methods(method: str, path: str, allowed: str) -> None:
     answer = ResultsLab().ask(path, method)
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
     assert answer.text == f"expected one of {allowed}, was {method}"
@@ -123,7 +123,7 @@ def test_an_answer_of_a_type_that_nobody_makes_is_406(accept: str, status: int) 
     assert ResultsLab().ask("/v1/views", headers=f"Accept: {accept}\r\n").status == status
 
 
-def test_a_body_that_is_no_json_is_415_and_one_without_a_type_is_read() -> None:
+def test_a_body_of_another_type_is_415_and_one_without_is_read() -> None:
     lab = ResultsLab()
     answer = lab.ask("/v1/views/m/cursor", "POST", b"rows=1", "Content-Type: application/x-www-form-urlencoded\r\n")
     assert answer.status == 415
@@ -132,7 +132,7 @@ def test_a_body_that_is_no_json_is_415_and_one_without_a_type_is_read() -> None:
     assert lab.ask("/v1/views/m/cursor", "POST", b'{"rows":1}').status == 201
 
 
-def test_only_programs_of_this_machine_are_answered_and_only_under_its_names() -> None:
+def test_only_this_machine_is_answered_under_its_names() -> None:
     stranger = ResultsLab(host="192.0.2.7").ask("/v1/status")
     assert (stranger.status, stranger.text) == (403, "expected a request from this machine, was 192.0.2.7")
     page = ResultsLab().ask("/v1/status", headers="Origin: http://page.example\r\n")
@@ -245,7 +245,7 @@ def test_a_network_of_ipv6_is_one_client() -> None:
     assert not lab.connect("2001:db8:0:1::1")[1].disconnecting
 
 
-def test_a_connection_that_says_nothing_is_closed_and_one_that_waits_for_its_answer_is_not() -> None:
+def test_an_idle_connection_is_closed_and_a_waiting_one_is_not() -> None:
     lab = ResultsLab(limits=SiteLimits(idle_s=10))
     _, idle = lab.connect()
     endless = lab.send("/v1/changes?views=m")
@@ -302,7 +302,7 @@ def test_no_clock_of_a_request_runs_between_two_of_them() -> None:
     assert not transport.disconnecting
 
 
-def test_a_connection_that_is_kept_alive_rests_longer_than_a_request_may_take() -> None:
+def test_a_kept_connection_outlives_the_time_of_a_request() -> None:
     """Requests of one piece are answered within the call: no clock may remain of them."""
     lab = ResultsLab(limits=SiteLimits(idle_s=99, request_s=30))
     protocol, transport = lab.connect()

@@ -54,7 +54,7 @@ WIDE = compile_program(
 )
 
 
-def test_numbers_that_floats_cannot_hold_are_text_for_those_who_ask() -> None:
+def test_numbers_beyond_floats_are_text_on_request() -> None:
     hub = Hub(WIDE, lambda: 5)
     hub.publish(Footer(0, 1), {"sums": pa.table({"a": [2**53 + 1], "b": [-3], "weight": [1]})}, {})
     lab = ResultsLab(hub)
@@ -63,7 +63,7 @@ def test_numbers_that_floats_cannot_hold_are_text_for_those_who_ask() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/views/plain", "/v1/views/plain?integers=number"])
-def test_more_rows_than_an_answer_may_have_are_for_cursors_and_arrow(path: str) -> None:
+def test_too_many_rows_for_an_answer_need_cursors_or_arrow(path: str) -> None:
     lab = ResultsLab(limits=SiteLimits(json_rows=2))
     answer = lab.ask(path)
     assert (answer.status, answer.text) == (
@@ -193,7 +193,7 @@ def test_a_change_that_is_refused_says_why(method: str, path: str, body: bytes, 
     assert site.lab.records == []
 
 
-def test_a_client_that_does_not_wait_for_its_answer_changes_the_catalogue_all_the_same() -> None:
+def test_a_disconnected_client_still_changes_the_catalogue() -> None:
     site = Controlled()
     transport = site.add()
     transport.protocol.connectionLost(Failure(ConnectionLost()))

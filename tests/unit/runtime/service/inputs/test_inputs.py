@@ -43,7 +43,7 @@ def test_symbols_keep_the_names_that_their_rows_have(tmp_path: Path, first: Symb
         start(tmp_path, then)
 
 
-def test_names_that_are_written_alike_may_be_of_one_origin_or_of_several(tmp_path: Path) -> None:
+def test_equally_written_names_may_share_an_origin(tmp_path: Path) -> None:
     UpstreamRun(tmp_path / "a").seal(bid(1))
     for symbols in ("own", "shared", "own"):
         start(tmp_path, symbols)

@@ -64,7 +64,7 @@ class Lab:
         return self.upstreams.status()["a"].state
 
 
-def test_an_upstream_is_told_what_is_committed_and_not_what_was_taken(tmp_path: Path) -> None:
+def test_an_upstream_gets_the_committed_position(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.up.seal(bid(1))
     lab.up.seal(bid(2))
@@ -92,9 +92,7 @@ def test_a_quiet_market_is_told_from_an_upstream_that_is_gone(tmp_path: Path) ->
     assert lab.state(time_ns=1) == "reading", "whatever its clock says"
 
 
-def test_an_upstream_whose_disk_hangs_is_silent_and_holds_nothing_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_disk_of_an_upstream_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(tmp_path)
     lab.take()
     assert lab.state(time_ns=1) == "reading"

@@ -102,7 +102,7 @@ def test_a_view_that_failed_on_spark_is_not_compared(tmp_path: Path) -> None:
     assert lab.agreement.of("v").comparison == "equal"
 
 
-def test_a_view_that_is_dropped_leaves_nothing_to_the_next_one_of_its_name(tmp_path: Path) -> None:
+def test_a_dropped_view_leaves_nothing_to_its_namesake(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.publish({"v": rows(1)}, {"v": checksum(1), "w": 0})
     lab.publish({}, {"w": 0}, program=without_view(PROGRAM, "v"))
@@ -118,7 +118,7 @@ def test_views_of_one_lane_are_not_compared(tmp_path: Path) -> None:
     assert lab.agreement.comparisons == 0
 
 
-def test_an_error_of_a_comparison_ends_neither_the_version_nor_later_comparisons(
+def test_a_failed_comparison_stops_no_version_and_no_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(tmp_path)

@@ -34,7 +34,7 @@ def test_an_epoch_is_closed_when_spark_becomes_free() -> None:
     assert not pace.is_due(0.3, 7, 7), "the interval is not over"
 
 
-def test_an_epoch_that_spark_does_not_take_is_followed_by_others() -> None:
+def test_an_epoch_ignored_by_spark_is_followed_by_others() -> None:
     """While Spark starts, or hangs, the state of the feed is committed all the same."""
     pace = EpochPace(0.1)
     assert pace.is_due(0.0, 5, 5)
@@ -53,7 +53,7 @@ def test_the_more_epochs_wait_for_spark_the_longer_is_the_next() -> None:
     assert pace.is_due(3.3, 38, 38)
 
 
-def test_epochs_that_wait_for_spark_grow_with_the_root_of_the_time() -> None:
+def test_waiting_epochs_grow_with_the_root_of_the_time() -> None:
     pace, sealed = EpochPace(0.1), 0
     for tenth in range(6000):
         sealed += pace.is_due(tenth / 10, sealed, 0)

@@ -17,7 +17,7 @@ R = Relation("r", (Column("a", "int64"),))
 
 
 @pytest.mark.parametrize("on_spark", [True, False])
-def test_the_first_version_has_checksums_where_spark_keeps_the_views_too(tmp_path: Path, on_spark: bool) -> None:
+def test_the_first_version_has_checksums_if_spark_has_the_views(tmp_path: Path, on_spark: bool) -> None:
     """A sum of nothing is a row; one of no groups is none."""
     selects = [
         NamedSelect("total", "SELECT SUM(a) AS s FROM r", lane="express"),

@@ -25,7 +25,7 @@ class Reactor:
         call(*arguments)
 
 
-def test_inputs_are_held_until_half_of_what_waits_is_handed_over() -> None:
+def test_inputs_are_held_until_half_is_handed_over() -> None:
     reactor, taken = Reactor(), list[int]()
     held: list[bool] = []
     handover = Handover(reactor, held.append)
@@ -43,7 +43,7 @@ def test_inputs_are_held_until_half_of_what_waits_is_handed_over() -> None:
     assert (taken, held) == (list(range(1026)), [True, False])
 
 
-def test_large_calls_count_by_their_rows_and_errors_leave_none_behind() -> None:
+def test_calls_count_by_their_rows_also_after_errors() -> None:
     reactor, held = Reactor(), list[bool]()
     handover = Handover(reactor, held.append)
 

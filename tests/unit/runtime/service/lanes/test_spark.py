@@ -105,7 +105,7 @@ def test_a_first_version_may_take_ten_minutes(make: Callable[..., Rig]) -> None:
     assert [round(wait) for wait in waits] == [600, 600]
 
 
-def test_a_query_that_fails_is_started_again_and_nobody_else_notices(make: Callable[..., Rig]) -> None:
+def test_a_failed_query_is_started_again_unnoticed(make: Callable[..., Rig]) -> None:
     rig = make()
     rig.host.start(0)
     for version in range(1, 9):
@@ -115,7 +115,7 @@ def test_a_query_that_fails_is_started_again_and_nobody_else_notices(make: Calla
     assert (rig.host.restarts, rig.ends) == (8, [])
 
 
-def test_a_query_that_fails_again_and_again_at_one_version_has_failed(make: Callable[..., Rig]) -> None:
+def test_a_query_that_fails_often_at_one_version_has_failed(make: Callable[..., Rig]) -> None:
     rig = make()
     rig.host.start(0)
     rig.version = 7

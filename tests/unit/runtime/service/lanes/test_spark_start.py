@@ -196,9 +196,7 @@ def test_a_follower_of_epochs_begins_with_the_first_version(rig: Rig) -> None:
     rig.stop()
 
 
-def test_a_spark_that_does_not_start_ends_the_runtime_with_the_reason(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_start_of_spark_ends_the_runtime(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Host, "fails", "no memory\nat all")
     rig.reactor.settle()
     assert rig.failures == ["Spark did not start: no memory at all"]

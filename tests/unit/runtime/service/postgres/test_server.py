@@ -13,7 +13,7 @@ TLS_REQUEST = struct.pack("!ii", 8, 80877103)
 GSS_REQUEST = struct.pack("!ii", 8, 80877104)
 
 
-def test_a_program_of_this_machine_is_let_in_and_told_the_settings() -> None:
+def test_a_program_of_this_machine_gets_the_settings() -> None:
     found = PostgresLab().connect().begin(database="anything")
     assert found[0] == ("R", struct.pack("!i", 0))
     told = dict(content[:-1].decode().split("\0") for code, content in found if code == "S")
@@ -83,7 +83,7 @@ def test_a_port_with_a_key_speaks_nothing_in_the_clear() -> None:
     assert client.begin()[-1] == ("Z", b"I")
 
 
-def test_what_comes_in_the_clear_behind_the_request_for_tls_is_refused() -> None:
+def test_cleartext_after_the_request_for_tls_is_refused() -> None:
     """Somebody on the way could have put it there (CVE-2021-23214)."""
     client = PostgresLab(tls="a context").connect()
     ((code, _),) = client.send(TLS_REQUEST + b"x")

@@ -146,7 +146,7 @@ def test_sql_prepares_executes_and_deallocates(client: Client) -> None:
     assert (error["C"], error["P"]) == ("26000", "1")
 
 
-def test_statements_of_sql_and_of_the_protocol_share_their_names(client: Client) -> None:
+def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
     client.query("PREPARE q AS SELECT s FROM r WHERE a = $1")
     found = client.send(bind(b"2", name="q") + execute() + SYNC)
     assert rows_of(found) == [["y"]]

@@ -83,7 +83,7 @@ def test_a_value_that_is_none_is_refused(value: bytes, oid: int, is_binary: bool
     assert raised.value.sqlstate == sqlstate
 
 
-def test_an_expression_is_cast_but_for_decimals_and_unknown_types() -> None:
+def test_casts_are_applied_except_to_decimals_and_unknowns() -> None:
     assert typed_expression("'1'", 20) == "CAST('1' AS BIGINT)"
     assert typed_expression("NULL", 1016) == "CAST(NULL AS BIGINT[])"
     assert typed_expression("1.25", 1700) == "(1.25)"

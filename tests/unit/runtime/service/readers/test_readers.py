@@ -93,7 +93,7 @@ def test_a_restart_goes_on_at_the_offset(begin: Begin, files: Path) -> None:
     assert third.rows("totals") == totals(ROWS + 100)
 
 
-def test_dropping_takes_the_rows_away_and_the_name_can_be_given_again(begin: Begin) -> None:
+def test_dropping_removes_the_rows_and_frees_the_name(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
     lab.until(lambda: lab.state("prices").state == "ended")
@@ -149,7 +149,7 @@ def test_a_reader_that_a_view_needs_stays(begin: Begin) -> None:
     assert lab.drop("prices")[0] == 200
 
 
-def test_a_view_uses_no_other_relations_than_those_of_the_readers_it_names(begin: Begin) -> None:
+def test_a_view_uses_relations_of_its_named_readers_alone(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
     with pytest.raises(CatalogueError, match=r"of prices alone \(prices\), was bids as well"):
@@ -300,7 +300,7 @@ def test_a_full_disk_holds_readers_back(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("is_full", [True, False])
-def test_a_reader_is_paused_as_all_others_whatever_changes_while_it_is_added(begin: Begin, is_full: bool) -> None:
+def test_a_reader_added_during_a_pause_is_paused_like_others(begin: Begin, is_full: bool) -> None:
     lab = begin()
     while lab.reactor.turn(0.0):
         pass
@@ -333,7 +333,7 @@ def test_a_clean_stop_is_not_undone_when_there_is_room_again(
     lab.wait(stopped)
 
 
-def test_after_the_end_of_the_feed_changes_are_refused_and_results_are_served(begin: Begin) -> None:
+def test_after_the_feeds_end_changes_are_refused(begin: Begin) -> None:
     lab = begin()
     lab.add(file_reader("prices", "prices.csv"))
     lab.view("totals", PRICES)

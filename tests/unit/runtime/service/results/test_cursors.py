@@ -59,7 +59,7 @@ def test_a_cursor_that_is_used_without_end_ends() -> None:
         desk.cursors.used(cursor.id)
 
 
-def test_a_result_of_several_cursors_is_held_once_and_as_long_as_one_of_them() -> None:
+def test_a_result_shared_by_cursors_is_held_once() -> None:
     desk = Desk()
     first, second = desk.cursors.open(kept(rows=3), 10), desk.cursors.open(kept(rows=3), 5)
     assert first.kept is second.kept
@@ -76,7 +76,7 @@ def test_another_version_is_another_result() -> None:
     assert desk.cursors.kept("v", 1, 0, is_sorted=False) is None
 
 
-def test_a_closed_cursor_says_so_and_one_that_never_was_is_unknown() -> None:
+def test_a_closed_cursor_is_gone_and_another_is_unknown() -> None:
     desk = Desk()
     cursor = desk.cursors.open(kept(), 10)
     desk.cursors.close(cursor.id)
@@ -112,7 +112,7 @@ def test_who_rests_makes_room_and_who_works_does_not() -> None:
     assert desk.cursors.figures().evicted == 1
 
 
-def test_bytes_are_bounded_and_a_result_that_is_held_anyway_costs_nothing() -> None:
+def test_bytes_are_bounded_and_a_shared_result_is_free() -> None:
     desk = Desk(held_bytes=4 * ROW_BYTES)
     with pytest.raises(TooManyCursorsError, match="expected a result of at most 64 bytes for a cursor, was one of 80"):
         desk.cursors.open(kept(rows=5), 10)

@@ -117,7 +117,7 @@ def test_only_subscribers_that_read_arrow_now_count() -> None:
     assert not any(hub.arrow_followers.values())
 
 
-def test_a_connection_that_another_one_closes_is_written_to_no_more() -> None:
+def test_a_connection_closed_by_another_is_not_written_to() -> None:
     hub = new_hub()
     (first, _), (second, closed) = subscribed(hub, "plain"), subscribed(hub, "plain")
     first.frames(), second.frames()
@@ -147,7 +147,7 @@ def test_only_views_that_were_asked_for_are_sent() -> None:
     assert connection.frames() == []
 
 
-def test_a_slow_subscriber_gets_the_sum_of_what_it_missed_as_one_frame() -> None:
+def test_a_slow_subscriber_gets_the_sum_as_one_frame() -> None:
     hub = new_hub()
     connection, subscription = subscribed(hub, "plain", "other")
     connection.frames()
@@ -168,7 +168,7 @@ def test_a_slow_subscriber_gets_the_sum_of_what_it_missed_as_one_frame() -> None
 
 
 @pytest.mark.parametrize("case", ["shared", "own"])
-def test_a_subscriber_that_missed_more_than_is_kept_gets_a_new_snapshot(case: str) -> None:
+def test_a_subscriber_beyond_the_history_gets_a_snapshot(case: str) -> None:
     hub = new_hub(tuple_queues=case, queue_kilobytes=40)
     connection, slow = subscribed(hub, "plain")
     other, stuck = subscribed(hub, "plain")
@@ -309,7 +309,7 @@ def test_there_is_a_most_number_of_subscribers() -> None:
     assert hub.subscribe(["plain"], Connection()) is not None
 
 
-def test_a_failed_view_ends_with_its_reason_and_the_others_go_on() -> None:
+def test_a_failed_view_ends_with_its_reason_alone() -> None:
     """Other shards do not know of the failure: what they still send of the view is dropped."""
     hub = new_hub()
     connection, _ = subscribed(hub, "plain", "other")
@@ -341,7 +341,7 @@ def test_a_hub_comes_back_from_the_result_log(tmp_path: Path) -> None:
     assert sorted(again.result("plain").rows()["a"].to_pylist()) == [1, 2, 3]
 
 
-def test_a_dropped_views_subscribers_are_told_and_those_of_nothing_else_are_closed() -> None:
+def test_a_dropped_views_subscribers_are_notified() -> None:
     hub = new_hub()
     one, _ = subscribed(hub, "plain")
     both, _ = subscribed(hub, "plain", "other")
@@ -359,7 +359,7 @@ def test_a_dropped_views_subscribers_are_told_and_those_of_nothing_else_are_clos
     assert both.seen() == [], "who was told of its end hears nothing of another view of that name"
 
 
-def test_a_new_view_is_there_with_its_first_version_and_can_be_subscribed_to() -> None:
+def test_a_new_view_has_its_first_version_and_subscribers() -> None:
     hub = new_hub()
     early, _ = subscribed(hub, "plain")
     early.frames()
@@ -377,7 +377,7 @@ def test_a_new_view_is_there_with_its_first_version_and_can_be_subscribed_to() -
     assert late.seen() == [("changes", "late", 2, 3)]
 
 
-def test_a_view_that_failed_is_whole_again_when_it_is_dropped_and_added() -> None:
+def test_a_failed_view_is_whole_after_drop_and_add() -> None:
     hub = new_hub()
     hub.publish(footer(1), {}, {"plain": "too long"})
     hub.publish(footer(2), {}, {}, without_view(PROGRAM, "plain"))
@@ -386,7 +386,7 @@ def test_a_view_that_failed_is_whole_again_when_it_is_dropped_and_added() -> Non
     assert hub.result("plain").rows()["a"].to_pylist() == [4]
 
 
-def test_a_catalogue_that_changed_comes_back_from_the_result_log(tmp_path: Path) -> None:
+def test_a_changed_catalogue_returns_from_the_result_log(tmp_path: Path) -> None:
     log = ResultLog(tmp_path)
     shorter = without_view(PROGRAM, "plain")
     for version, program in ((1, None), (2, shorter), (3, None), (4, PROGRAM)):

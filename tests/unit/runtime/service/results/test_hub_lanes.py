@@ -40,7 +40,7 @@ def subscribed(hub: Hub, *names: str) -> Connection:
     return connection
 
 
-def test_a_step_tells_the_feeds_position_and_the_epoch_that_is_inside() -> None:
+def test_a_step_carries_the_feeds_position_and_its_epoch() -> None:
     hub = new_hub()
     connection = subscribed(hub, "fast", "slow")
     first = connection.frames()
@@ -89,7 +89,7 @@ def test_who_follows_or_reads_a_view_listens_to_its_lane() -> None:
     assert listened_to() == []
 
 
-def test_a_lane_that_has_failed_ends_its_views_for_all_who_follow_them() -> None:
+def test_a_failed_lane_ends_its_views_for_all_subscribers() -> None:
     """A heartbeat would say that they are fresh."""
     hub = new_hub()
     fast, slow = subscribed(hub, "fast"), subscribed(hub, "slow")
@@ -100,7 +100,7 @@ def test_a_lane_that_has_failed_ends_its_views_for_all_who_follow_them() -> None
     assert subscribed(hub, "late").frames()[0].header.kind == "error"
 
 
-def test_a_view_may_come_back_in_the_other_lane_before_its_old_one_knows() -> None:
+def test_a_view_may_return_in_the_other_lane_early() -> None:
     hub = new_hub()
     connection = subscribed(hub, "slow")
     connection.frames()

@@ -32,7 +32,7 @@ def failing(directory: Path) -> None:
         begin_and_fail(directory)
 
 
-def test_a_directory_that_was_made_goes_again_with_those_above_it(tmp_path: Path) -> None:
+def test_a_made_directory_is_removed_with_its_made_parents(tmp_path: Path) -> None:
     failing(tmp_path / "runs" / "one")
     assert list(tmp_path.iterdir()) == []
 
@@ -63,7 +63,7 @@ def test_what_begins_stays(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "epochs" / "0").exists()
 
 
-def test_a_directory_belongs_to_one_process_which_the_refusal_names(tmp_path: Path) -> None:
+def test_a_directory_belongs_to_the_process_a_refusal_names(tmp_path: Path) -> None:
     directory = tmp_path / "runs" / "one"
     first = DirectoryLock(directory, HOLDER)
     with pytest.raises(DirectoryInUseError) as refused:

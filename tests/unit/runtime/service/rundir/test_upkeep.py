@@ -133,7 +133,7 @@ def test_a_restart_counts_from_the_last_one(every_third: Log) -> None:
     assert every_third.snapshots.epochs() == [6, 3]
 
 
-def test_work_that_fails_is_told_once_and_tried_again_at_the_next_look(
+def test_failed_work_is_reported_once_and_retried(
     every_third: Log, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
@@ -212,7 +212,7 @@ def test_after_a_stop_there_are_no_more(every_third: Log) -> None:
     assert every_third.snapshots.epochs() == []
 
 
-def test_a_directory_that_is_full_is_told_and_everything_that_is_not_needed_goes(tmp_path: Path) -> None:
+def test_a_full_directory_is_reported_and_spares_are_removed(tmp_path: Path) -> None:
     log = Log(tmp_path, SnapshotConfig(), RetentionConfig(), limit_megabytes=1)
     ballast = tmp_path / "ballast"
     ballast.write_bytes(bytes(950_000))
@@ -230,7 +230,7 @@ def test_a_directory_that_is_full_is_told_and_everything_that_is_not_needed_goes
     assert (log.log.first(), log.log.latest()) == (63, 63), "the last one is always there"
 
 
-def test_it_looks_now_and_then_and_all_the_time_when_the_directory_is_full(tmp_path: Path) -> None:
+def test_it_looks_at_intervals_and_always_when_full(tmp_path: Path) -> None:
     log = Log(tmp_path, SnapshotConfig(), RetentionConfig(), limit_megabytes=1)
     (tmp_path / "ballast").write_bytes(bytes(2_000_000))
     told = []

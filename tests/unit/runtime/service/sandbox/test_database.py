@@ -76,7 +76,7 @@ def test_an_empty_answer_has_its_columns() -> None:
         "EXPORT DATABASE '{folder}/new'",
     ],
 )
-def test_nothing_of_the_machine_is_reached_though_nothing_was_checked(sql: str, tmp_path: Path) -> None:
+def test_unchecked_sql_reaches_nothing_of_the_machine(sql: str, tmp_path: Path) -> None:
     """The second line of defence alone: the text goes to DuckDB as it is."""
     file = tmp_path / "secret.csv"
     file.write_text("a,b\n1,2\n")

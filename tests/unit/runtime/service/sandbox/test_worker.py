@@ -115,7 +115,7 @@ def test_rows_go_in_and_come_back_in_batches(started: Callable[..., Worker]) -> 
     assert worker.is_ready
 
 
-def test_a_refusal_has_its_type_and_place_and_leaves_the_process(started: Callable[..., Worker]) -> None:
+def test_a_refusal_keeps_its_type_place_and_process(started: Callable[..., Worker]) -> None:
     worker = started(answer_rows=10)
     for sql, kind, text in (
         ("SELECT 1 + FROM x", SqlError, r"question:1:\d+: Parser Error"),
@@ -246,8 +246,8 @@ def test_a_cross_join_without_an_end_is_refused(started: Callable[..., Worker], 
 def test_what_is_cancelled_is_interrupted_and_the_process_stays(started: Callable[..., Worker], sql: str) -> None:
     worker, cancel = started(seconds=600.0), Cancel()
     asking = Asking(worker, sql, cancel)
-    cancel.stop("nobody waits for the answer any more")
-    assert asking.error() == "nobody waits for the answer any more"
+    cancel.stop("no client waits for the answer any more")
+    assert asking.error() == "no client waits for the answer any more"
     assert worker.is_ready
     assert answered(worker, "SELECT 1 AS a").table.to_pylist() == [{"a": 1}]
 

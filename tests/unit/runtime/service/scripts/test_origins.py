@@ -116,7 +116,7 @@ NULLABLE = "1,2\n3,x\ny,4\n5,6\n"
 NUMBERS = "(a INT NOT NULL, b INT) FROM FILE 'x' csv "
 
 
-def test_malformed_values_become_null_and_malformed_tuples_dead_letters(tmp_path: Path) -> None:
+def test_malformed_values_are_null_and_tuples_dead_letters(tmp_path: Path) -> None:
     """Unless something else is said; both are counted."""
     (tmp_path / "x").write_text(NULLABLE)
     read = Read(tmp_path, NUMBERS)

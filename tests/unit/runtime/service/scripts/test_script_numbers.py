@@ -82,7 +82,7 @@ WRITERS: Final[Mapping[str, tuple[str, Callable[[Sequence[str]], bytes]]]] = {
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_formats_judge_decimals_alike(tmp_path: Path, writer: str, kind: str) -> None:
-    """Exact, never rounded: what needs more digits than p before or s behind the point is malformed."""
+    """Exact, never rounded: what needs more digits than p before or s after the point is malformed."""
     format_, write = WRITERS[writer]
     texts = NUMBERS[kind]
     assert read(tmp_path, kind, format_, write(list(texts)), len(texts)) == list(texts.values())

@@ -33,7 +33,7 @@ def held(connection: Connection) -> list[tuple[str, int, int, list[tuple[int, in
     ]
 
 
-def test_changes_of_an_epoch_come_when_it_is_committed_and_not_before(lab: EpochsLab) -> None:
+def test_changes_of_an_epoch_come_with_its_commit(lab: EpochsLab) -> None:
     follower = lab.follow("one")
     assert held(follower) == [("snapshot", 0, 0, [])]
     lab.change("one", 5)
@@ -48,9 +48,7 @@ def test_changes_of_an_epoch_come_when_it_is_committed_and_not_before(lab: Epoch
     assert frame.rows.to_pylist() == [{"a": 6, "weight": 1}]
 
 
-def test_changes_of_an_epoch_are_handed_on_and_not_read_from_the_disk(
-    lab: EpochsLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_of_an_epoch_are_not_read_from_the_disk(lab: EpochsLab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who publishes them is the reactor."""
     follower = lab.follow("one")
     assert held(follower) == [("snapshot", 0, 0, [])]
@@ -66,7 +64,7 @@ def test_changes_of_an_epoch_are_handed_on_and_not_read_from_the_disk(
     assert held(follower) == [("changes", 0, 1, [(5, 1)])]
 
 
-def test_a_snapshot_in_an_open_epoch_waits_for_its_end_and_its_commit(lab: EpochsLab) -> None:
+def test_a_snapshot_in_an_open_epoch_waits_for_its_commit(lab: EpochsLab) -> None:
     lab.epoch_of("one", 1)
     lab.change("one", 2)
     follower = lab.follow("one")
@@ -81,7 +79,7 @@ def test_a_snapshot_in_an_open_epoch_waits_for_its_end_and_its_commit(lab: Epoch
     assert held(follower) == [("changes", 2, 3, [(4, 1)])]
 
 
-def test_a_snapshot_between_the_end_of_an_epoch_and_its_commit_comes_with_the_commit(lab: EpochsLab) -> None:
+def test_a_snapshot_before_a_commit_comes_with_the_commit(lab: EpochsLab) -> None:
     lab.change("one", 2)
     lab.close()
     follower = lab.follow("one")
@@ -91,7 +89,7 @@ def test_a_snapshot_between_the_end_of_an_epoch_and_its_commit_comes_with_the_co
     assert held(follower) == [("snapshot", 0, 1, [(2, 1)])]
 
 
-def test_epochs_without_a_change_are_part_of_a_wider_span_or_told_by_a_heartbeat(lab: EpochsLab) -> None:
+def test_epochs_without_a_change_widen_a_span_or_a_heartbeat(lab: EpochsLab) -> None:
     follower = lab.follow("one")
     follower.frames()
     for _ in range(3):
@@ -183,7 +181,7 @@ def test_a_run_has_one_name_over_restarts_and_retirement(lab: EpochsLab) -> None
     assert again.hub.committed.run == run
 
 
-def test_a_process_that_ended_before_a_commit_told_nothing_of_that_epoch(lab: EpochsLab) -> None:
+def test_a_process_ended_before_a_commit_sent_nothing_of_it(lab: EpochsLab) -> None:
     lab.epoch_of("one", 1)
     follower = lab.follow("one")
     lab.change("one", 2)
@@ -196,7 +194,7 @@ def test_a_process_that_ended_before_a_commit_told_nothing_of_that_epoch(lab: Ep
     assert held(later) == [("changes", 1, 2, [(3, 1)])]
 
 
-def test_a_view_that_comes_later_begins_from_nothing_and_another_one_of_its_name_with_a_snapshot(
+def test_a_later_view_begins_empty_and_a_namesake_anew(
     lab: EpochsLab,
 ) -> None:
     lab.epoch_of("one", 1)
@@ -214,7 +212,7 @@ def test_a_view_that_comes_later_begins_from_nothing_and_another_one_of_its_name
     lab.catalogue(extend_program(lab.program, [select("late")], [RELATION]), {"late": [1]})
     (frame,) = lab.follow("late", start={"late": 3}).frames()
     assert frame.header.kind == "snapshot"
-    assert frame.header.reason == "view late of epoch 3 ended with epoch 3, this is another one"
+    assert frame.header.reason == "view late of epoch 3 ended with epoch 3, another view has its name"
 
 
 def test_a_dropped_view_is_told_to_end_when_that_is_committed(lab: EpochsLab) -> None:
@@ -229,7 +227,7 @@ def test_a_dropped_view_is_told_to_end_when_that_is_committed(lab: EpochsLab) ->
     assert not follower.is_finished
 
 
-def test_a_view_that_was_filled_anew_begins_with_a_snapshot_again(lab: EpochsLab) -> None:
+def test_a_refilled_view_begins_with_a_snapshot(lab: EpochsLab) -> None:
     lab.epoch_of("one", 1)
     follower = lab.follow("one")
     follower.frames()
@@ -237,11 +235,11 @@ def test_a_view_that_was_filled_anew_begins_with_a_snapshot_again(lab: EpochsLab
     lab.close()
     lab.commit(anew=["one"])
     (frame,) = follower.frames()
-    assert (frame.header.kind, frame.header.reason) == ("snapshot", "the view was filled anew at epoch 2")
+    assert (frame.header.kind, frame.header.reason) == ("snapshot", "the view was refilled at epoch 2")
     assert frame.rows is not None
     assert frame.rows.num_rows == 2
     (frame,) = lab.follow("one", start={"one": 0}).frames()
-    assert (frame.header.kind, frame.header.reason) == ("snapshot", "view one was filled anew at epoch 2")
+    assert (frame.header.kind, frame.header.reason) == ("snapshot", "view one was refilled at epoch 2")
 
 
 def test_a_lane_that_failed_is_an_error_and_no_progress(lab: EpochsLab) -> None:
@@ -281,7 +279,7 @@ def test_the_versions_of_the_spark_lane_are_its_epochs(tmp_path: Path) -> None:
     assert frame.header.reason == "epoch 4 is retired, or not the end of one of Spark's batches"
 
 
-def test_a_slow_follower_of_two_views_is_told_one_after_the_other(tmp_path: Path) -> None:
+def test_a_slow_follower_of_two_views_gets_them_in_turn(tmp_path: Path) -> None:
     lab = EpochsLab(tmp_path, [select("one"), select("two")])
     for value in range(1, 5):
         lab.epoch_of("one", value)
@@ -318,7 +316,7 @@ def test_a_follower_has_one_piece_of_the_past_at_a_time(tmp_path: Path) -> None:
     assert held(follower) == [("changes", 0, 2, [(2, 1)])]
 
 
-def test_a_view_that_leaves_while_it_is_read_leaves_the_past_to_the_others(tmp_path: Path) -> None:
+def test_a_view_dropped_while_read_leaves_the_past_of_others(tmp_path: Path) -> None:
     lab = EpochsLab(tmp_path, [select("one"), select("two")])
     lab.epoch_of("one", 1)
     lab.epoch_of("two", 2)

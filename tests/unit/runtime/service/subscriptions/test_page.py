@@ -52,7 +52,7 @@ def changes(events: list[Any]) -> list[StreamChange]:
     return list(frame.changes)
 
 
-def test_a_page_is_greeted_and_gets_a_snapshot_of_each_view_in_one_frame() -> None:
+def test_a_page_is_greeted_and_gets_all_snapshots_in_a_frame() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     assert page.status == 101
@@ -73,7 +73,7 @@ def test_a_page_is_greeted_and_gets_a_snapshot_of_each_view_in_one_frame() -> No
     assert (m.view, m.kind, m.rows) == ("m", "snapshot", ())
 
 
-def test_the_next_frame_comes_when_it_is_asked_for_and_holds_the_sum() -> None:
+def test_the_next_frame_comes_on_request_and_holds_the_sum() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     page.ask(Subscribe("a", ("m",)))
@@ -140,7 +140,7 @@ def test_a_stuck_page_changes_nothing_for_another_one() -> None:
     assert lab.hub.stream("m").kept == 0
 
 
-def test_nothing_is_read_from_a_page_that_does_not_take_what_is_sent() -> None:
+def test_nothing_is_read_from_a_page_that_takes_nothing() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     page.transport.producer.pauseProducing()
@@ -158,7 +158,7 @@ def test_integers_that_a_page_would_round_are_text() -> None:
     assert told.rows == ((2**53 - 1,), (str(2**53),), (str(-(2**53)),))
 
 
-def test_heartbeats_cost_no_credit_and_do_not_come_for_stale_views() -> None:
+def test_heartbeats_cost_no_credit_and_skip_stale_views() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     page.ask(Subscribe("a", ("m",), credit=2))
@@ -204,8 +204,8 @@ def test_a_dropped_view_ends_what_followed_nothing_else() -> None:
         (Subscribe("a", ("nowhere",)), "expected names out of m, plain, was 'nowhere'"),
         (Subscribe("a", ("m",), from_epoch=3), "expected by epoch with from and run, as versions cannot be resumed"),
         (Subscribe("a", ("m",), by="epoch"), "expected a runtime that commits epochs, was one without"),
-        (Next("b"), "expected a subscription that was begun, was 'b'"),
-        (Unsubscribe("b"), "expected a subscription that was begun, was 'b'"),
+        (Next("b"), "expected an id of a subscription, was 'b'"),
+        (Unsubscribe("b"), "expected an id of a subscription, was 'b'"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_the_connection_stays(request_: Any, reason: str) -> None:
@@ -229,7 +229,7 @@ def test_what_is_no_request_is_told_and_ends_the_connection(text: str) -> None:
     assert (page.transport.disconnecting, page.transport.producer) == (True, None), "TLS would wait for the producer"
 
 
-def test_a_message_that_is_too_long_or_binary_ends_the_connection() -> None:
+def test_a_too_long_or_binary_message_ends_the_connection() -> None:
     page = PageEnd(ResultsLab())
     assert page.ask(" " * LONGEST_REQUEST_BYTES)[0].reason.startswith("expected a request as JSON")
     page = PageEnd(ResultsLab())
@@ -257,7 +257,7 @@ def test_a_page_that_answers_a_goodbye_is_not_left_twice() -> None:
     page.raw(page.ws.send(CloseConnection(code=1000)))  # its transport refuses to lose its producer twice
 
 
-def test_too_many_requests_end_the_connection_and_enough_time_lets_more_in() -> None:
+def test_too_many_requests_end_the_connection_over_time() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
     for _ in range(400):
@@ -276,7 +276,7 @@ def test_there_is_a_most_number_of_subscriptions() -> None:
     for number in range(MOST_SUBSCRIPTIONS):
         page.ask(Subscribe(f"s{number}", ("m",)))
     (failed,) = page.ask(Subscribe("another", ("m",)))
-    assert failed == Failed(f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was another one", "another")
+    assert failed == Failed(f"expected at most {MOST_SUBSCRIPTIONS} subscriptions, was one more", "another")
 
 
 def test_a_page_that_answers_no_ping_is_left() -> None:
@@ -288,7 +288,7 @@ def test_a_page_that_answers_no_ping_is_left() -> None:
         page.hear()
     assert (page.closed, page.pings >= 5) == (None, True)
     silent.hear()
-    assert silent.closed == (1001, "nothing was heard for too long")
+    assert silent.closed == (1001, "no message was received for too long")
 
 
 def test_a_lost_or_closed_connection_leaves_nothing_behind() -> None:
@@ -320,4 +320,4 @@ def test_who_may_connect_is_what_the_port_says() -> None:
 def test_a_request_that_asks_for_no_websocket_is_426() -> None:
     answer = ResultsLab().ask("/v1/stream")
     assert (answer.status, answer.headers["upgrade"]) == (426, "websocket")
-    assert answer.text.startswith("expected a request for a WebSocket, was another one: ")
+    assert answer.text.startswith("expected a request for a WebSocket, was another request: ")

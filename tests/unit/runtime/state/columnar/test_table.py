@@ -90,7 +90,7 @@ TestTable.settings = settings(max_examples=60, stateful_step_count=20, deadline=
 
 
 def test_deleting_what_is_not_held_is_an_error() -> None:
-    with pytest.raises(KeyError, match=r"expected keys that are held, was \[\[3\]\]"):
+    with pytest.raises(KeyError, match=r"expected keys that exist, was \[\[3\]\]"):
         KeyedTable(1, ["a"]).delete(np.array([[3]]))
 
 

@@ -296,9 +296,7 @@ def test_values_out_of_range_fail_the_node(expr: Expr, kind: str, kernels: Kerne
         (Call("not", (Call("and", (IS_WRONG, NO)),)), "bool", True),
     ],
 )
-def test_values_out_of_range_are_harmless_where_they_are_not_used(
-    expr: Expr, kind: str, expected: object, kernels: KernelCache
-) -> None:
+def test_unused_values_out_of_range_are_harmless(expr: Expr, kind: str, expected: object, kernels: KernelCache) -> None:
     for tier in (None, kernels):
         assert value_of(expr, kind, tier) == expected
 

@@ -229,7 +229,7 @@ def test_a_sum_past_its_limit_fails_the_view(work: int) -> None:
     assert isinstance(errors["v"], ViewOverflowError)
 
 
-def test_only_joins_whose_groups_are_those_of_the_indexes_are_swept() -> None:
+def test_only_joins_grouped_by_their_indexes_are_swept() -> None:
     def plan_of(sql: str) -> Any:
         body = JoinLab(sql, relations=(R, Q)).view.body
         assert isinstance(body, Joined)

@@ -163,7 +163,7 @@ def test_rows_of_other_relations_are_refused() -> None:
         query("SELECT t FROM trades").add("quotes", pa.RecordBatch.from_pylist([], schema=QUOTES.schema))
 
 
-def test_deletion_of_a_row_that_a_table_does_not_have_is_an_error() -> None:
+def test_deleting_an_absent_row_of_a_table_is_an_error() -> None:
     made = query("SELECT t, name FROM trades JOIN names USING (symbol)")
     gone = pa.RecordBatch.from_pylist([{"symbol": "A", "name": "x", "weight": -1}],
                                       schema=NAMES.schema.append(pa.field("weight", pa.int64())))  # fmt: skip
