@@ -62,7 +62,7 @@ _OPTIONS: Final = (
     click.option(
         "--spark-quiet-ms",
         type=click.IntRange(0, 2000),
-        default=500,
+        default=750,
         help="Shortest time between versions of a local master while they have no subscriber.",
     ),
     click.option("--driver-memory", type=MEMORY, default="1g", help="Java heap of the driver."),

@@ -27,7 +27,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Shards of the view program, fixed per checkpoint; also Spark's shuffle partitions."""
     max_epochs_per_batch: int = 64
     """Most epochs in a micro-batch; 1 publishes every epoch."""
-    quiet_ms: int = 500
+    quiet_ms: int = 750
     """Shortest time between the beginnings of two batches while there are no subscribers; for a local master."""
     niceness: int = 4
     """Difference of priority by which Spark's processes on this machine are below this one, for a local master."""
