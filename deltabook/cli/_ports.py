@@ -65,6 +65,10 @@ class CliPort:
         with _one_line():
             return self._port.ask(method, path, body, wait_s=timeout)[0]
 
+    def get(self, path: str, kind: type[T]) -> T:
+        """Return the answer of a path."""
+        return msgspec.json.decode(self.ask("GET", path), type=kind)
+
     @contextmanager
     def open(
         self, path: str, timeout: float | None, *, method: str = "GET", body: bytes | None = None, accept: str = ""
@@ -104,10 +108,6 @@ class AdminPort(CliPort):
         """``where`` is HOST:PORT; without it, the address of the exchange that runs in ``directory`` is used."""
         where = where if where is not None else _admin_address(directory)
         super().__init__(where, "--admin", "an exchange's admin port", token_file=token_file, ca_file=ca_file)
-
-    def get(self, path: str, kind: type[T]) -> T:
-        """Return the answer of a path."""
-        return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     def change(self, change: admin.Change) -> admin.Done:
         """Make a change."""
@@ -197,10 +197,6 @@ class StatusPort(CliPort):
         """``where`` is HOST:PORT; without it, the address of the strategies that run in ``directory`` is used."""
         where = where if where is not None else _status_address(directory)
         super().__init__(where, "--algo", "a status port of strategies", token_file=token_file, ca_file=ca)
-
-    def get(self, path: str, kind: type[T]) -> T:
-        """Return the answer of a path."""
-        return msgspec.json.decode(self.ask("GET", path), type=kind)
 
     def kill(self, kill: strategies.Kill) -> strategies.Killed:
         """Trigger the kill switch."""
