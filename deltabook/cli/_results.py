@@ -42,10 +42,6 @@ class ResultsPort(CliPort):
             raise OptionError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
         super().__init__(where, "--results", "a runtime's results service", token_file=token_file, ca_file=ca_file)
 
-    def get(self, path: str) -> bytes:
-        """The whole answer to a GET."""
-        return self.ask("GET", path)
-
 
 LazyResults = Callable[[], ResultsPort]
 """The port that a command line names, made when it is asked: what else is wrong with the line is said first."""

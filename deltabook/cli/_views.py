@@ -220,7 +220,7 @@ def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -
 
 def running_views(results: ResultsPort) -> list[dict[str, Any]]:
     """The views of a runtime."""
-    views: list[dict[str, Any]] = msgspec.json.decode(results.get(VIEWS_PATH))
+    views: list[dict[str, Any]] = msgspec.json.decode(results.ask("GET", VIEWS_PATH))
     return views
 
 
@@ -260,7 +260,7 @@ def show_view(results: ResultsPort, name: str, as_json: bool, most: int) -> None
 def _pages(results: ResultsPort, where: str, cursor: Cursor, most: int) -> Iterator[bytes]:
     """The rows as JSON texts of lists, until there are as many as are wanted."""
     for number in range(min(cursor.pages, -(-most // cursor.page_rows))):
-        page = msgspec.json.decode(results.get(f"{where}?page={number}"), type=_Page)
+        page = msgspec.json.decode(results.ask("GET", f"{where}?page={number}"), type=_Page)
         left = most - number * cursor.page_rows
         if left < cursor.page_rows:
             rows = msgspec.json.decode(bytes(page.rows), type=list[msgspec.Raw])

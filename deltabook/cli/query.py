@@ -406,7 +406,9 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
     described = {view["name"]: view for view in running_views(results)}
     for name in names:
         text = (
-            results.get(f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain{query}").decode().rstrip("\n")
+            results.ask("GET", f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain{query}")
+            .decode()
+            .rstrip("\n")
         )
         if as_json:
             view = described[name.lower()]

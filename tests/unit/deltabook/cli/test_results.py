@@ -52,20 +52,20 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 
 def test_who_knows_the_token_and_the_authority_is_let_in(guarded: tuple[str, Path]) -> None:
     where, folder = guarded
-    assert ResultsPort(where, folder / "token", folder / "cert.pem").get("/v1/views") == b"welcome"
+    assert ResultsPort(where, folder / "token", folder / "cert.pem").ask("GET", "/v1/views") == b"welcome"
 
 
 def test_a_missing_token_is_refused_with_the_option_for_it(guarded: tuple[str, Path]) -> None:
     where, folder = guarded
     with pytest.raises(ConfigurationError, match=r"expected the token, was another or none \(--token-file\)"):
-        ResultsPort(where, None, folder / "cert.pem").get("/v1/views")
+        ResultsPort(where, None, folder / "cert.pem").ask("GET", "/v1/views")
 
 
 def test_a_certificate_of_somebody_else_is_not_trusted(guarded: tuple[str, Path], tmp_path: Path) -> None:
     where, folder = guarded
     other, _ = make_certificate(tmp_path)
     with pytest.raises(ConfigurationError, match=r"results service at .*certificate verify failed"):
-        ResultsPort(where, folder / "token", other).get("/v1/views")
+        ResultsPort(where, folder / "token", other).ask("GET", "/v1/views")
 
 
 @pytest.mark.parametrize("name", ["token", "authority"])
