@@ -38,6 +38,10 @@ parameters = { "path.view" = "best_quote" }
 [checks.positive_data_acceptance]
 # SQL is more than a string: what cannot be kept is a 422.
 expected-statuses = ["2xx", "404", "409", "422", "503"]
+
+[checks.negative_data_rejection]
+# The tool's own, and 413 for a body longer than the service reads.
+expected-statuses = ["400", "401", "403", "404", "405", "406", "409", "413", "415", "422", "428", "429", "5xx"]
 """
 
 
