@@ -95,7 +95,7 @@ class Upkeep:
         self._is_full = False
         self._ticks = 0
         self._thread: threading.Thread | None = None
-        self._is_retiring_due = False
+        self._is_retiring_due = True  # the run before may have been killed before its turn
         self._failures: frozenset[str] = frozenset()  # of the last run; retried by ticks, not every epoch
         self._damaged: frozenset[str] = frozenset()
         self._times_failed = 0
@@ -227,7 +227,8 @@ class Upkeep:
         output = self._directory / "spark" / "output.log"
         if output.exists() and output.stat().st_size > _MOST_OUTPUT_BYTES:
             os.truncate(output, 0)  # its writers append
-        self._is_retiring_due, self._has_retired = False, True
+        # A consumer that is behind, such as a Spark that starts, keeps it due until it has passed the newest snapshot.
+        self._is_retiring_due, self._has_retired = passed < self._taken, True
         if freed:
             self._log.debug("{bytes} bytes after epoch {passed} are free again", bytes=freed, passed=passed)
 

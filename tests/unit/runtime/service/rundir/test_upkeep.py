@@ -112,6 +112,26 @@ def test_nothing_that_a_consumer_may_read_again_is_retired(every_third: Log) -> 
     assert (every_third.log.first(), every_third.snapshots.epochs()) == (4, [12, 9, 6, 3])
 
 
+def test_a_consumer_that_catches_up_frees_what_waited(every_third: Log) -> None:
+    every_third.passed = 0
+    for _ in range(11):
+        every_third.seal()
+    assert every_third.log.first() == 0
+    every_third.passed = 10
+    every_third.look()
+    assert (every_third.log.first(), every_third.snapshots.epochs()) == (7, [9, 6]), "no new snapshot is needed"
+
+
+def test_what_a_killed_run_had_not_retired_is_after_a_restart(every_third: Log) -> None:
+    every_third.passed = 0
+    for _ in range(11):
+        every_third.seal()
+    every_third.passed = 11
+    every_third.start()
+    every_third.look()
+    assert every_third.log.first() == 7
+
+
 def test_full_results_come_after_so_many_results(tmp_path: Path) -> None:
     log = Log(tmp_path, SnapshotConfig(epochs=1000, results=4))
     for _ in range(10):
