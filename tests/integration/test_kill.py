@@ -155,12 +155,13 @@ def test_a_runtime_killed_again_and_again(tmp_path: Path) -> None:
     """A tenth of the kills on the trace, the others on the capture of a real market."""
     tell(f"DELTABOOK_TEST_SEED={SEED} DELTABOOK_KILLS={KILLS}")
     chance = random.Random(SEED)
-    lanes = {"spark": VIEWS[:2], "express": VIEWS[2:]}
     few = KILLS // 10
-    torment(tmp_path / "trace", trace_replay(), few, chance, ["--epoch-messages", "5", *SMALL], **lanes)
-    options = ["--epoch-messages", "50", *SMALL]
-    torment(tmp_path / "capture", capture_replay(), KILLS - few, chance, options, **lanes)
-    for place in ("trace", "capture"):
+    for place, replay, kills, messages in (
+        ("trace", trace_replay(), few, 5),
+        ("capture", capture_replay(), KILLS - few, 50),
+    ):
+        options = ["--epoch-messages", str(messages), *SMALL]
+        torment(tmp_path / place, replay, kills, chance, options, spark=VIEWS[:2], express=VIEWS[2:])
         assert used_bytes(tmp_path / place / "runtime") <= MOST_BYTES
 
 
