@@ -15,7 +15,7 @@ from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, TOUCHES, 
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
 from runtime.engine.ingest.deltas import Completed, Deltas, Mark, MarkKind
-from runtime.engine.ingest.eventtimes import EpochTime, EventTimes
+from runtime.engine.ingest.eventtimes import EpochTime, EventTimes, fills_trades
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.turnover import OriginTable, Turnover
 from runtime.engine.plan import Context, Pipeline
@@ -102,7 +102,6 @@ class Applying(Pipeline):
         self._streams = streams
         self._epoch_time = epoch_time
         self._times = EventTimes()
-        self._sealed: dict[str, int] = {}  # watermarks as of the last cut
         self._given: frozenset[str] | None = None
         self._open = OpenEpoch(config.now_s)
         self._work: deque[Iterator[None]] = deque()
@@ -177,8 +176,7 @@ class Applying(Pipeline):
         self._given = reads
         for origin in self._table.origins.values():
             adaptor = origin.adaptor
-            is_market = any(relation.name == "trades" for relation in adaptor.relations)
-            if is_market and adaptor.gives_touches != (_TOUCHES in reads):
+            if fills_trades(origin) and adaptor.gives_touches != (_TOUCHES in reads):
                 adaptor.switch_touches(_TOUCHES in reads)
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
@@ -191,17 +189,12 @@ class Applying(Pipeline):
             self._open.add(adaptor.at_barrier(), 0)
         self._open.add(self._epoch_time.at_cut(), 0)
         deltas = self._open.close(epoch, self._table.cuts())
-        self._sealed = self._sealed_watermarks()
-        deltas = msgspec.structs.replace(deltas, sealed_watermarks=self._sealed)
+        upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
+        deltas = msgspec.structs.replace(deltas, sealed_watermarks=self._times.sealed(origins, upstreams))
         if self._streams is not None and self._streams.times:
-            upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
             marks, ended = self._times.watermarks(origins, upstreams, self._streams.times)
             deltas = msgspec.structs.replace(deltas, watermarks=marks, ended=ended)
         self._emit(deltas, context)
-
-    def _sealed_watermarks(self) -> dict[str, int]:
-        upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
-        return self._times.sealed(self._table.origins.values(), upstreams)
 
     def _turn_over(self, turnover: Turnover) -> None:
         self._given = None
@@ -306,7 +299,7 @@ class Applying(Pipeline):
 
     def _over(self, origin: Origin) -> None:
         origin.ended = True
-        if (self._streams is not None and self._streams.times) or self._sealed_watermarks() != self._sealed:
+        if (self._streams is not None and self._streams.times) or self._may_have_delayed(origin):
             self._open.must_close()  # its watermark lets streams complete what waits, here or where the log is read
         origin.inlet.retire()
         if origin.is_own:
@@ -324,6 +317,13 @@ class Applying(Pipeline):
                     other.inlet.retire()
             for _, upstream in self._table.upstreams.values():
                 upstream.retire()
+
+    def _may_have_delayed(self, origin: Origin) -> bool:
+        """Return True if the sealed watermark of the trades may move because the origin has ended.
+
+        It is not computed, as that visits all origins, and ten thousand of them may end at once.
+        """
+        return fills_trades(origin) and len(self._table.origins) + len(self._table.upstreams) > 1
 
     def _reconnect(self, origin: Origin) -> None:
         if not origin.source.replays:  # what no epoch holds yet would be forgotten

@@ -19,7 +19,7 @@ from runtime.plan import EPOCH_TIME
 from runtime.state import ARROW_TYPES, ObjectSpace, PersistedValue, Schema
 from runtime.upstreams import UpstreamEpoch
 
-__all__ = ["EpochTime", "EventTimes", "largest_integer", "largest_time", "message_time"]
+__all__ = ["EpochTime", "EventTimes", "fills_trades", "largest_integer", "largest_time", "message_time"]
 
 _LATEST: Final = (1 << 63) - 1
 _MESSAGE_TIMES: Final = ("time_ns", "timestamp")
@@ -111,12 +111,17 @@ class EventTimes:
         ended: list[int | None] = []
         others = [self._latest.get((upstream.name, TRADES.name)) for upstream in upstreams]
         for origin in origins:
-            if any(relation.name == TRADES.name for relation in origin.adaptor.relations):
+            if fills_trades(origin):
                 is_over = origin.ended and not origin.failure
                 (ended if is_over else others).append(self._latest.get((origin.name, TRADES.name)))
         if others:
             return {TRADES.name: min(marks)} if (marks := _all_known(others)) else {}
         return {TRADES.name: max(marks)} if (marks := [mark for mark in ended if mark is not None]) else {}
+
+
+def fills_trades(origin: Origin) -> bool:
+    """Return True if the origin is a market's feed, whose rows go into BIDS, ASKS and TRADES."""
+    return any(relation.name == TRADES.name for relation in origin.adaptor.relations)
 
 
 def largest_integer(column: pa.Array) -> int | None:
