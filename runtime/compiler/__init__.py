@@ -24,15 +24,12 @@ the reason in words, which `explain` shows.
 
 from __future__ import annotations
 
-from runtime.compiler.catalogue import extend_program
-from runtime.compiler.compile import compile_program
+from runtime.compiler.compile import compile_program, extend_program, names_read
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
-from runtime.compiler.derived import StreamClauses
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
-from runtime.compiler.order import names_read
 from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, TOUCHES, TRADES
-from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
+from runtime.compiler.script import NamedSelect, Script, StreamClauses, StreamSelect, parse_script, read_script
 from runtime.plan import (
     Branch,
     Call,

@@ -1,4 +1,7 @@
-"""SELECTs to a view program: each view in the best class it has."""
+"""SELECTs to a view program: each view in the best class it has, and after the views that it reads.
+
+Extension of a program by views keeps the compiled bodies of the existing ones, so that no later compiler changes them.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,19 @@ from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.flow import flow_view
-from runtime.compiler.inlining import Definitions
+from runtime.compiler.inlining import Definitions, read_names
 from runtime.compiler.limits import deep_recursion
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet, unique
 from runtime.compiler.operands import Candidate
-from runtime.compiler.order import in_order
 from runtime.compiler.parse import Query, parse_select
-from runtime.compiler.queries import QueryRewriter
-from runtime.compiler.reevaluated import reevaluated_view, verify
+from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.types import Type
-from runtime.plan import EPOCH_TIME, Column, Flow, Program, Relation, View
+from runtime.plan import EPOCH_TIME, Column, Flow, Program, Relation, View, assembled, map_identity
 
-__all__ = ["compile_program"]
+__all__ = ["compile_program", "extend_program", "in_order", "names_read"]
 
 
 def compile_program(
@@ -191,3 +192,86 @@ def _alike(candidate: Candidate, types: Sequence[Type]) -> Candidate:
 
 def _named(kind: Type) -> str:
     return f"{kind} of 128 bits" if kind.wide else str(kind)
+
+
+def names_read(select: NamedSelect) -> tuple[str, ...]:
+    """Return the relations and views that a SELECT names, in the order of its text; raise `SqlError` if invalid."""
+    return tuple(read_names(Query(select).plain))
+
+
+def in_order(selects: Sequence[NamedSelect]) -> list[NamedSelect]:
+    """Return the views, each after those of them that it reads, else in the given order.
+
+    Raise `SqlError` with the place of the name for views that read themselves or each other in a circle.
+    """
+    by_name = {select.name: select for select in selects}
+    done: dict[str, NamedSelect] = {}
+    path: list[str] = []
+
+    def visit(select: NamedSelect) -> None:
+        path.append(select.name)
+        for name, (query, table) in _read(select, by_name).items():
+            if name in path:
+                raise query.error(_circle([*path[path.index(name) :], name]), table)
+            if name not in done:
+                visit(by_name[name])
+        path.pop()
+        done[select.name] = select
+
+    for select in selects:
+        if select.name not in done:
+            visit(select)
+    return list(done.values())
+
+
+def _read(select: NamedSelect, by_name: dict[str, NamedSelect]) -> dict[str, tuple[Query, exp.Table]]:
+    """Return the views among these that a view names; one whose text has none of their names is not parsed."""
+    words = {word.lower() for word in re.findall(r"\w+", select.sql)}
+    if not any(words.issuperset(re.findall(r"\w+", name)) for name in by_name):
+        return {}
+    query = Query(select)
+    return {name: (query, table) for name, table in read_names(query.plain).items() if name in by_name}
+
+
+def _circle(names: Sequence[str]) -> str:
+    if len(names) == 2:
+        return f"expected a view that does not read itself, was {names[0]!r}"
+    return f"expected views that do not read each other in a circle, was {' → '.join(names)}"
+
+
+_replace = msgspec.structs.replace
+
+
+def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
+    """Return the program with these views added; raise `SqlError` for the first that cannot be added.
+
+    The old maps keep their numbers; each new view gets a home of its own, after the existing ones. A new view may
+    read existing ones: their SQL, not their compiled bodies, is put into it.
+    """
+    taken = {view.name for view in program.views}
+    for select in selects:
+        if select.name in taken:
+            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
+                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+    known = tuple(relations)
+    added = compile_program(selects, known, mode=program.mode, standing=program.views)
+    maps = list(program.maps)
+    numbers = {map_identity(map_): map_.id for map_ in maps}
+    for map_ in added.maps:
+        number = numbers.setdefault(map_identity(map_), len(maps))
+        if number == len(maps):
+            maps.append(_replace(map_, id=number))
+    home = max((view.home for view in program.views), default=-1) + 1
+    views = [
+        _replace(view, body=view.body.renumbered(lambda n: numbers[map_identity(added.maps[n])]), home=home + place)
+        for place, view in enumerate(added.views)
+    ]
+    return assembled(program, _together(program, (*known, EPOCH_TIME)), maps, [*program.views, *views])
+
+
+def _together(program: Program, relations: Iterable[Relation]) -> list[Relation]:
+    known = {relation.name: relation for relation in program.relations}
+    for relation in relations:
+        if known.setdefault(relation.name, relation) != relation:
+            raise SqlError(f"expected the relation {relation.name!r} as the standing views know it, was another")
+    return list(known.values())

@@ -13,7 +13,7 @@ from typing import Final
 import sqlglot
 from sqlglot import exp
 
-from runtime.compiler.tokens import Text, tokenise
+from runtime.compiler.declarations import Text, tokenise
 
 __all__ = ["plain_functions", "plain_words"]
 

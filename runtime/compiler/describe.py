@@ -16,7 +16,7 @@ from typing import Final
 
 import duckdb
 
-from runtime.compiler.expansion import GUARDS
+from runtime.compiler.limits import GUARDS
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 

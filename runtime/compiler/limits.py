@@ -1,19 +1,188 @@
-"""Bounds on the size of a query, which is refused beyond them with its place, before anything walks the tree."""
+"""Refusal of queries: those that are too large, those with parts that nothing would read, and calls that expand values.
+
+Sizes are checked before anything walks the tree. A part of a query that the compiler would not read is refused, never
+dropped.
+
+``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
+which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
+multiplied, may be at most `MOST_EXPANDED`. They must be constants; but for ``repeat``, ``lpad`` and ``rpad``, whose
+count is `MOST_COUNT` at most wherever it comes from: `GUARDS` make functions of these names that look at it.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from sqlglot import exp
 
-from runtime.compiler.tokens import Text, tokenise
+from runtime.compiler.declarations import Text, tokenise
 from runtime.plan import Relation
 
-__all__ = ["balance_chains", "check_depth", "check_tokens", "deep_recursion"]
+__all__ = [
+    "GUARDS",
+    "balance_chains",
+    "check_depth",
+    "check_tokens",
+    "deep_recursion",
+    "expansion",
+    "is_expanding",
+    "unread_part",
+]
+
+_QUERY: Final = frozenset({"with_", "order", "limit", "offset"})
+_BINARY: Final = frozenset({"this", "expression"})
+_READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    exp.Select: _QUERY
+    | {"expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct", "windows"},
+    **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), _QUERY | _BINARY | {"distinct", "by_name", "side", "kind"}),
+    exp.Subquery: frozenset({"this", "alias"}),
+    exp.With: frozenset({"expressions", "recursive"}),
+    exp.CTE: frozenset({"this", "alias", "materialized"}),
+    exp.TableAlias: frozenset({"this", "columns"}),
+    exp.Table: frozenset({"this", "db", "catalog", "alias", "joins"}),
+    exp.Join: frozenset({"this", "on", "side", "kind", "using", "method"}),
+    exp.Where: frozenset({"this"}),
+    exp.Having: frozenset({"this"}),
+    exp.Qualify: frozenset({"this"}),
+    exp.Group: frozenset({"expressions", "all", "grouping_sets", "rollup", "cube"}),
+    exp.Order: frozenset({"this", "expressions"}),
+    exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
+    exp.Limit: frozenset({"this", "expression", "expressions", "limit_options"}),
+    exp.Offset: frozenset({"this", "expression", "expressions"}),
+    exp.Fetch: frozenset({"direction", "count", "limit_options"}),
+    exp.Distinct: frozenset({"expressions", "on"}),
+    exp.Star: frozenset({"except_", "replace", "rename"}),
+    exp.Column: frozenset({"this", "table", "db", "catalog"}),
+    exp.Alias: frozenset({"this", "alias"}),
+    exp.Window: frozenset({"this", "partition_by", "order", "spec", "alias", "over", "first"}),
+    exp.WindowSpec: frozenset({"kind", "start", "start_side", "end", "end_side"}),
+    exp.Filter: _BINARY,
+    exp.WithinGroup: _BINARY,
+    exp.Case: frozenset({"this", "ifs", "default"}),
+    exp.If: frozenset({"this", "true", "false"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.In: frozenset({"this", "expressions", "query"}),
+    exp.Cast: frozenset({"this", "to"}),
+    exp.TryCast: frozenset({"this", "to"}),
+    **dict.fromkeys((exp.Sum, exp.Avg, exp.Min, exp.Max, exp.CountIf, exp.First, exp.Last), frozenset({"this"})),
+    exp.Count: frozenset({"this", "expressions"}),
+    **dict.fromkeys((exp.ArgMin, exp.ArgMax), _BINARY),
+}
+"""Parts of each node that the compiler reads. Other functions go to DuckDB whole."""
+_FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
+"""Notes of sqlglot on a dialect, which do not concern the query."""
+_WORDS: Final = {
+    "limit_options": "PERCENT or WITH TIES",
+    "sample": "SAMPLE",
+    "pivots": "PIVOT",
+    "locks": "FOR UPDATE",
+    "when": "AT (…)",
+    "only": "ONLY",
+    "ordinality": "WITH ORDINALITY",
+    "with_fill": "WITH FILL",
+    "count": "a number of rows",
+    "symmetric": "SYMMETRIC",
+    "exclude": "EXCLUDE",
+}
+
+
+def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
+    """Return the first part that the compiler does not read, described, and the node that has it."""
+    for node in tree.walk():
+        read = _READ.get(type(node))
+        if read is None:
+            continue
+        for name, part in node.args.items():
+            if part and name not in read and name not in _FLAGS:
+                word = _WORDS.get(name) or (part.key.upper() if isinstance(part, exp.Expr) else name.upper())
+                return f"{word} in {node.key.upper()}", node
+        options = node.args.get("limit_options")
+        if isinstance(options, exp.Expr) and any(options.args.get(name) for name in ("percent", "with_ties")):
+            return f"{_WORDS['limit_options']} in {node.key.upper()}", node
+    return None
+
+
+MOST_EXPANDED: Final = 100_000
+"""Greatest number of characters or elements that all calls of a query together may make out of one."""
+MOST_COUNT: Final = 1_000
+"""Largest count of ``repeat``, ``lpad`` and ``rpad``."""
+_GUARDED: Final = {"repeat": "value, count", "lpad": "value, count, fill", "rpad": "value, count, fill"}
+GUARDS: Final = tuple(
+    f"CREATE MACRO {name}({parameters}) AS system.main.{name}("
+    + parameters.replace(
+        "count",
+        f"CASE WHEN count > {MOST_COUNT} THEN CAST(error('expected a count of at most {MOST_COUNT} in {name}(), was '"
+        " || count) AS INTEGER) ELSE count END",
+    )
+    + ")"
+    for name, parameters in _GUARDED.items()
+)
+"""Statements that define functions in place of DuckDB's own of these names."""
+_NUMBERS: Final = re.compile(r"\d+")
+
+Argument = int | str | None
+"""Argument of a call: a constant, or None for anything else."""
+
+
+def _second(arguments: Sequence[Argument]) -> Argument:
+    return arguments[1] if len(arguments) > 1 else None
+
+
+def _fourth(arguments: Sequence[Argument]) -> Argument:
+    return arguments[3] if len(arguments) > 3 else 80
+
+
+def _steps(arguments: Sequence[Argument]) -> Argument:
+    numbers = [argument for argument in arguments if isinstance(argument, int)]
+    if len(numbers) < len(arguments) or not 1 <= len(numbers) <= 3:
+        return None
+    start, end, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    return abs(end - start) // max(abs(step), 1) + 1
+
+
+def _widest(arguments: Sequence[Argument]) -> Argument:
+    form = arguments[0] if arguments else None
+    if not isinstance(form, str) or "*" in form or re.search(r"\{[^{}]*\{", form.replace("{{", "")):
+        return None
+    return max([1, *(int(digits[:20]) for digits in _NUMBERS.findall(form))])
+
+
+_COUNTS: Final[dict[str, Callable[[Sequence[Argument]], Argument]]] = {
+    **dict.fromkeys(("repeat", "lpad", "rpad", "bitstring", "list_resize", "array_resize"), _second),
+    **dict.fromkeys(("range", "generate_series"), _steps),
+    **dict.fromkeys(("printf", "format"), _widest),
+    "bar": _fourth,
+}
+
+
+def is_expanding(function: str) -> bool:
+    """Return True if a function of DuckDB, in lower case, expands a value to a length given by an argument."""
+    return function in _COUNTS
+
+
+def expansion(function: str, arguments: Sequence[Argument], before: int) -> int:
+    """Return the elements that a query makes out of one with one call more; ``before`` is the number without it.
+
+    Raise `ValueError` for too many, and for a count that must be a constant and is none.
+    """
+    count = _COUNTS[function](arguments)
+    if function in _GUARDED and not isinstance(count, int):
+        count = MOST_COUNT
+    if not isinstance(count, int):
+        raise ValueError(f"expected constants as the counts and formats of {function}(), which bound its result")
+    total = before * max(count, 1)
+    if total > MOST_EXPANDED:
+        raise ValueError(
+            f"expected a query that makes at most {MOST_EXPANDED} characters or elements out of one, "
+            f"was {total} with {function}()"
+        )
+    return total
+
 
 MOST_BYTES: Final = 1 << 20
 """Longest text of a query."""

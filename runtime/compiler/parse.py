@@ -13,18 +13,16 @@ from sqlglot.dialects.dialect import DialectType
 from sqlglot.errors import ErrorLevel, OptimizeError, ParseError, SqlglotError, UnsupportedError
 from sqlglot.optimizer.qualify import qualify
 
-from runtime.compiler.accounting import unread_part
 from runtime.compiler.dbtoaster import plain_functions, plain_words
+from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside, unstable_functions
 from runtime.compiler.epochtime import is_now, number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
-from runtime.compiler.expansion import expansion, is_expanding
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
-from runtime.compiler.limits import balance_chains, check_depth, check_tokens
+from runtime.compiler.limits import balance_chains, check_depth, check_tokens, expansion, is_expanding, unread_part
 from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_sources
 from runtime.compiler.script import NamedSelect
-from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
 from runtime.plan import EPOCH_TIME, Relation
 

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import NamedSelect, SqlError, StreamSelect
-from runtime.compiler.derived import UNLIMITED_NS
+from runtime.compiler.script import UNLIMITED_NS
 from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
 from runtime.plan import EPOCH_TIME, Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
 from runtime.state import ARROW_TYPES

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltabook.wire.service import AnsweredColumn
 from runtime.compiler.describe import CLOSED_SETTINGS, quoted_name
-from runtime.compiler.expansion import GUARDS
+from runtime.compiler.limits import GUARDS
 from runtime.plan import Column
 from runtime.service.sandbox.errors import AskError, CostlyError
 from runtime.service.sandbox.limits import AskLimits

@@ -14,10 +14,10 @@ import msgspec
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside
 from runtime.compiler.errors import SqlError
-from runtime.compiler.expansion import expansion, is_expanding
-from runtime.compiler.tokens import Text
+from runtime.compiler.limits import expansion, is_expanding
 from runtime.service.sandbox.errors import AskError
 
 if TYPE_CHECKING:

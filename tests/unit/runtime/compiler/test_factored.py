@@ -23,8 +23,7 @@ from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
 from runtime.compiler.parse import parse_select
-from runtime.compiler.queries import QueryRewriter
-from runtime.compiler.reevaluated import reevaluated_view
+from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view
 from runtime.plan import Joined, Selected, decode_program, encode_program
 from runtime.plan.notation import expression
 from tests.generators.factored import FactoredState

@@ -18,7 +18,7 @@ from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
 from runtime.compiler.operands import Candidate
 from runtime.compiler.parse import parse_select
-from runtime.compiler.queries import QueryRewriter
+from runtime.compiler.reevaluated import QueryRewriter
 from runtime.plan import Flow
 from tests.generators.programs import TYPES, fill
 from tests.unit.runtime.compiler._flow_interpreter import run_flow

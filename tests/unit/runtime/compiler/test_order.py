@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.compiler import NamedSelect, SqlError, names_read
-from runtime.compiler.order import in_order
+from runtime.compiler.compile import in_order
 
 
 def select(name: str, *read: str) -> NamedSelect:
