@@ -18,7 +18,7 @@ from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program, encode_program, read_script
 from runtime.epochs import EpochLogReader, Segment
 from runtime.views import deliveries
-from runtime.views.placement import is_spread
+from runtime.views.routing import is_spread
 
 __all__ = ["Parts", "measure_parts"]
 

@@ -40,7 +40,7 @@ def shipped_sources(folder: Path | None = None) -> ShippedSources:
     from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
     from runtime.relations import KERNEL_SOURCE
     from runtime.views.code import sources_of
-    from runtime.views.result_rows import RESULT_KERNEL_SOURCE
+    from runtime.views.materialised import RESULT_KERNEL_SOURCE
 
     programs: list[Program] = []
     selects: dict[str, NamedSelect] = {}

@@ -13,8 +13,7 @@ market.py: what the adaptors of market feeds share
 ```
 """
 
-from runtime.relations.adaptor import Adaptor, Offsets, Prepared
-from runtime.relations.errors import AdaptorError, FeedGapError
+from runtime.relations.adaptor import Adaptor, AdaptorError, FeedGapError, Offsets, Prepared
 from runtime.relations.feed import FeedAdaptor
 from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.relations.orderbook import (
@@ -28,10 +27,9 @@ from runtime.relations.orderbook import (
     Messages,
     OrderBookAdaptor,
 )
-from runtime.relations.recent import RecentRows
 from runtime.relations.retention import Retained, Retention
 from runtime.relations.rowends import RowEnds
-from runtime.relations.table import RowAdaptor, row_schema
+from runtime.relations.table import RecentRows, RowAdaptor, row_schema
 from runtime.relations.touches import TOUCHES_SCHEMA
 from runtime.relations.trace import TRACE_SCHEMA, BookStream, TraceAdaptor
 

@@ -1,4 +1,4 @@
-"""Adaptors: they turn an origin's rows into deltas of relations."""
+"""Adaptors: they turn an origin's rows into deltas of relations; and their errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ import pyarrow as pa
 
 from runtime.formats import FormattedBatch, Schema
 from runtime.plan import Relation
-from runtime.relations.errors import AdaptorError
 from runtime.relations.rowends import RowEnds
 
-__all__ = ["Adaptor", "Offsets", "Prepared"]
+__all__ = ["Adaptor", "AdaptorError", "FeedGapError", "Offsets", "Prepared"]
+
+
+class AdaptorError(ValueError):
+    """An adaptor cannot be made or cannot continue."""
+
+
+class FeedGapError(AdaptorError):
+    """Messages are missing in a sequenced feed."""
+
 
 Offsets = RowEnds | npt.NDArray[np.int64]
 """One byte offset per row; the engine gives a `RowEnds`, which is computed when it is first read."""

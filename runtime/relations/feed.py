@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from runtime.formats import FEED_SCHEMA, Schema
 from runtime.native.tiers import Kernels
-from runtime.relations.adaptor import Offsets, Prepared
-from runtime.relations.errors import FeedGapError
+from runtime.relations.adaptor import FeedGapError, Offsets, Prepared
 from runtime.relations.market import MarketAdaptor, action_codes, without_heartbeats
 from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention

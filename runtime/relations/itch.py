@@ -28,8 +28,7 @@ from deltabook.wire.itch import LARGEST_BROKER, broker_of
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
 from runtime.native.tiers import Kernels
-from runtime.relations.adaptor import Offsets, Prepared
-from runtime.relations.errors import FeedGapError
+from runtime.relations.adaptor import FeedGapError, Offsets, Prepared
 from runtime.relations.market import MarketAdaptor, action_codes, valid_flags, without_heartbeats
 from runtime.relations.orderbook import ITCH, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.plan import Relation
-from runtime.relations.adaptor import Adaptor, Offsets, Prepared
-from runtime.relations.errors import AdaptorError
+from runtime.relations.adaptor import Adaptor, AdaptorError, Offsets, Prepared
 from runtime.relations.orderbook import TRADES_SCHEMA, OrderBookAdaptor
 from runtime.relations.retention import Retained, Retention
 from runtime.state import KeyColumn, ObjectSpace

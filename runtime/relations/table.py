@@ -1,4 +1,7 @@
-"""The adaptor of plain streams and tables: every tuple is an inserted row, or a deleted one if a flag says so."""
+"""Adaptors of plain streams and tables: every tuple is an inserted row, or a deleted one if a flag says so.
+
+`RecentRows` retains rows by number, and by a time of their own.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ import pyarrow as pa
 from runtime.formats import CsvFormat, Field, Pushdown, Schema
 from runtime.formats.format import Format
 from runtime.plan import Column, Relation
-from runtime.relations.adaptor import Adaptor, Offsets, Prepared
-from runtime.relations.errors import AdaptorError
-from runtime.state import ARROW_TYPES, unscaled_as
+from runtime.relations.adaptor import Adaptor, AdaptorError, Offsets, Prepared
+from runtime.relations.retention import Retained, Retention
+from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, unscaled_as
 
-__all__ = ["FLAG", "ORDER", "RowAdaptor", "field_type", "row_schema"]
+__all__ = ["RecentRows", "RowAdaptor", "row_schema"]
 
 FLAG: Final = "_insert"
 """The field in front of the columns, where rows may be deleted: 1 for an insertion, 0 for a deletion."""
@@ -114,3 +117,55 @@ def _of_type(array: pa.Array, column: Column) -> pa.Array:
         array = unscaled_as(array)
     wanted = ARROW_TYPES[column.type]
     return array if array.type == wanted else array.cast(wanted)
+
+
+class RecentRows(Adaptor):
+    """Rows of a `RowAdaptor` without deletions that leave again; they are in the object space as long as they stay.
+
+    ``time`` names the integer column that `Retention.time_ns` counts by, in its own unit; without one, rows stay as
+    long as they are among the last.
+    """
+
+    def __init__(
+        self,
+        space: ObjectSpace,
+        name: str,
+        relation: Relation,
+        schema: Schema,
+        retention: Retention,
+        *,
+        time: str = "",
+    ) -> None:
+        self._rows = RowAdaptor(relation, schema)
+        self._relation = relation
+        columns = [KeyColumn(c.name, c.type, c.nullable) for c in relation.columns]
+        self._retained = Retained(space, name, columns, retention, time=time)
+        self._time = time
+
+    @property
+    def schema(self) -> Schema:
+        return self._rows.schema
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return (self._relation,)
+
+    @property
+    def pushdown(self) -> Pushdown:
+        """Columns that the formatter has to parse."""
+        return self._rows.pushdown
+
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
+        return self._rows.prepare(rows, row_ends)
+
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        deltas = self._rows.apply(prepared)
+        for batch in deltas.values():
+            if self._time and batch.column(self._time).null_count:
+                raise AdaptorError(f"expected a time in {self._time} of every row of {self._relation.name}, was NULL")
+            self._retained.add(batch)
+        return deltas
+
+    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
+        expired = self._retained.expire()
+        return {} if expired is None else {self._relation.name: expired}

@@ -17,8 +17,7 @@ from runtime.compiler.relations import TOUCHES
 from runtime.formats import Field, Schema
 from runtime.native.tiers import Kernels
 from runtime.plan import Relation
-from runtime.relations.adaptor import Offsets, Prepared
-from runtime.relations.errors import AdaptorError
+from runtime.relations.adaptor import AdaptorError, Offsets, Prepared
 from runtime.relations.market import BookAdaptor, action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
 from runtime.state import ObjectSpace

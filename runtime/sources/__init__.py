@@ -12,10 +12,9 @@
 `FeedSource` is what the two feeds of an exchange share: a login at a position, its answer, and silence.
 """
 
-from runtime.sources.base import BufferSink, Position, Source
+from runtime.sources.base import BufferSink, LoginRefusedError, Position, Source, SourceError, SourceStateError
 from runtime.sources.connecting import Backoff, ConnectingSource
 from runtime.sources.connection import Connection, Turn
-from runtime.sources.errors import LoginRefusedError, SourceError, SourceStateError
 from runtime.sources.feed import FeedSource, LoginReply, TextFeedSource
 from runtime.sources.file import FileSource, codec_by_suffix
 from runtime.sources.soupbin import SoupBinFeedSource

@@ -1,4 +1,7 @@
-"""Interfaces of sources and of the sinks to which they offer raw buffers."""
+"""Interfaces of sources and of the sinks to which they offer raw buffers; and the errors of a source before it runs.
+
+Later failures are reported to the source's sink.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,20 @@ import msgspec
 
 from runtime.formats import RawBuffer
 from runtime.formats.codecs import Codec
-from runtime.sources.errors import SourceStateError
 
-__all__ = ["BufferSink", "Position", "Source"]
+__all__ = ["BufferSink", "LoginRefusedError", "Position", "Source", "SourceError", "SourceStateError"]
+
+
+class SourceError(RuntimeError):
+    """Base of all errors of sources."""
+
+
+class SourceStateError(SourceError):
+    """A source was opened twice, or used after it was closed."""
+
+
+class LoginRefusedError(SourceError):
+    """A feed rejected the login, or does not speak its protocol; another attempt would not help."""
 
 
 class Position(msgspec.Struct, frozen=True):

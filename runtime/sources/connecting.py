@@ -9,9 +9,8 @@ import msgspec
 from twisted.internet.protocol import ClientFactory
 from twisted.python.failure import Failure
 
-from runtime.sources.base import BufferSink, Position, Source
+from runtime.sources.base import BufferSink, Position, Source, SourceStateError
 from runtime.sources.connection import Connection
-from runtime.sources.errors import SourceStateError
 from runtime.sources.wake_ups import WakeUps
 
 __all__ = ["Backoff", "ConnectingSource"]

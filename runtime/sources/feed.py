@@ -17,10 +17,9 @@ from deltabook.wire.text import (
     encode_login,
     parse_login_reply,
 )
-from runtime.sources.base import Position
+from runtime.sources.base import LoginRefusedError, Position
 from runtime.sources.connecting import Backoff, ConnectingSource
 from runtime.sources.connection import BUFFER_BYTES, Connection
-from runtime.sources.errors import LoginRefusedError
 
 __all__ = ["FeedConnection", "FeedSource", "LoginReply", "TextFeedSource"]
 

@@ -11,8 +11,7 @@ import msgspec
 from runtime.formats import RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import CodecError
-from runtime.sources.base import BufferSink, Position, Source
-from runtime.sources.errors import SourceStateError
+from runtime.sources.base import BufferSink, Position, Source, SourceStateError
 
 __all__ = ["FileSource", "codec_by_suffix"]
 

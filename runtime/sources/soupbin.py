@@ -21,9 +21,8 @@ from deltabook.wire.soupbin import (
     encode_packet,
     parse_login_reply,
 )
-from runtime.sources.base import Position
+from runtime.sources.base import LoginRefusedError, Position
 from runtime.sources.connection import Connection
-from runtime.sources.errors import LoginRefusedError
 from runtime.sources.feed import FeedConnection, FeedSource, LoginReply
 
 __all__ = ["SoupBinFeedSource"]

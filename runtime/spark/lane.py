@@ -45,7 +45,7 @@ from runtime.spark.planning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
 from runtime.spark.session import SparkConfig
 from runtime.spark.standing import Standing, read_standing
-from runtime.views.encoding import decode_table
+from runtime.views.shardruns import decode_table
 
 __all__ = ["BatchPace", "Published", "SparkLane"]
 

@@ -30,9 +30,9 @@ from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
 from runtime.spark.planning import Span, load_program, shard_ids
 from runtime.spark.reading import TICK, Place
-from runtime.views.encoding import decode_table, encode_table
-from runtime.views.placement import Part
+from runtime.views.routing import Part
 from runtime.views.shard import ShardState, Step
+from runtime.views.shardruns import decode_table, encode_table
 
 __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
 

@@ -22,8 +22,7 @@ reader begins on a log without its beginning     it begins with the rows of the 
 
 from runtime.upstreams.beat import Beat, read_beat, write_beat
 from runtime.upstreams.consumers import Consumer, Consumers
-from runtime.upstreams.epoch import UpstreamEpoch, UpstreamPosition
-from runtime.upstreams.errors import UpstreamError
+from runtime.upstreams.epoch import UpstreamEpoch, UpstreamError, UpstreamPosition
 from runtime.upstreams.following import Follower, FollowerFigures, UpstreamSink
 from runtime.upstreams.log import Symbols, UpstreamLog
 from runtime.upstreams.sessions import SessionClaim, SessionClaims

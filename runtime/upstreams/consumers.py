@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from runtime.epochs import LOCAL_DISK, Disk
-from runtime.upstreams.errors import DamagedConsumerError, UpstreamError
+from runtime.upstreams.epoch import DamagedConsumerError, UpstreamError
 
 __all__ = ["CONSUMERS", "Consumer", "Consumers"]
 

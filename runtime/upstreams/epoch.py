@@ -1,4 +1,4 @@
-"""Epoch of an upstream as it is read here, and the position after it."""
+"""Epoch of an upstream as it is read here, and the position after it; and the errors of upstreams."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
-from runtime.epochs import Cut
+from deltabook.wire.errors import DamageError
+from runtime.epochs import Cut, EpochLogError
 
-__all__ = ["UpstreamEpoch", "UpstreamPosition"]
+__all__ = ["DamagedConsumerError", "UpstreamEpoch", "UpstreamError", "UpstreamPosition"]
+
+
+class UpstreamError(EpochLogError):
+    """An upstream's log is not the one that was read so far, or repeats what another origin has."""
+
+
+class DamagedConsumerError(UpstreamError, DamageError):
+    """The file of a consumer's progress is damaged."""
 
 
 class UpstreamPosition(msgspec.Struct, frozen=True):

@@ -28,8 +28,7 @@ from runtime.epochs import (
     read_segment,
 )
 from runtime.plan import EPOCH_TIME
-from runtime.upstreams.epoch import UpstreamEpoch, UpstreamPosition
-from runtime.upstreams.errors import UpstreamError
+from runtime.upstreams.epoch import UpstreamEpoch, UpstreamError, UpstreamPosition
 
 __all__ = ["EPOCHS", "SNAPSHOTS", "Symbols", "UpstreamLog"]
 

@@ -17,7 +17,7 @@ import msgspec
 
 from deltabook.wire.directories import Claim
 from runtime.epochs import LOCAL_DISK, Disk
-from runtime.upstreams.errors import UpstreamError
+from runtime.upstreams.epoch import UpstreamError
 
 __all__ = ["CLAIMS", "SessionClaim", "SessionClaims"]
 

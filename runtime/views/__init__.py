@@ -12,8 +12,7 @@ ShardState.save ──▶ what was taken in ──▶ the host's store        sa
 """
 
 from runtime.views.errors import ViewError, ViewOverflowError
-from runtime.views.placement import Part
-from runtime.views.routing import Delivery, deliveries
+from runtime.views.routing import Delivery, Part, deliveries
 from runtime.views.shard import ShardState, Step
 
 __all__ = ["Delivery", "Part", "ShardState", "Step", "ViewError", "ViewOverflowError", "deliveries"]

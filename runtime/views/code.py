@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.plan import Program, only_view
-from runtime.views.placement import views_of_shard
-from runtime.views.routing import payload_sources
+from runtime.views.routing import payload_sources, views_of_shard
 from runtime.views.shard import Inputs, ShardState
 
 __all__ = ["kernel_code", "sources_of"]

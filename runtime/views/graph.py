@@ -28,7 +28,7 @@ from runtime.views.feeds import ColumnBatch, ColumnFeed, Feed, MapFeed, key_fiel
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.show import Shape, Show, output_fields, settle_node
 from runtime.views.nodes.totals import Totals, totals_node
-from runtime.views.placement import Part
+from runtime.views.routing import Part
 from runtime.views.rows import changes_as_tuples
 from runtime.views.strings import Strings
 

@@ -24,16 +24,15 @@ from runtime.native.tiers import Kernels, await_kernels
 from runtime.plan import Program, View, only_view
 from runtime.state import CorruptStateError, Run
 from runtime.views.composed import EventLoop
-from runtime.views.encoding import decode_table, decode_words
 from runtime.views.errors import ViewError, reason_of
 from runtime.views.events import Events
 from runtime.views.feeds import ColumnBatch, ColumnFeed
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes.recompute import Recompute
-from runtime.views.placement import Part, part_of, views_of_shard
 from runtime.views.registry import LOWERING
+from runtime.views.routing import Part, part_of, views_of_shard
 from runtime.views.rows import change_schema, changes_of
-from runtime.views.shardruns import Base, ShardRun, TakenIn, decode_shard_run
+from runtime.views.shardruns import Base, ShardRun, TakenIn, decode_shard_run, decode_table, decode_words
 from runtime.views.strings import Strings
 
 __all__ = ["Change", "DrivenGraph", "Kernels", "ShardState", "Step"]

@@ -1,6 +1,9 @@
-"""Runs of a shard in a checkpoint: its whole state, or its input since the run before.
+"""Runs of a shard in a checkpoint: its whole state, or its input since the run before; and their encoding.
 
-The content of a run is taken off at once and encoded later, on any thread, while the shard continues.
+The content of a run is taken off at once and encoded later, on any thread, while the shard continues. Tables and words
+become bytes in Arrow's IPC format with LZ4, between Spark's stages too: a large batch takes a third of its size there,
+and is written and read several times, by the source, by Spark's shuffle, into the store of states, and again by a
+worker that has to catch up with a shard.
 """
 
 from __future__ import annotations
@@ -16,9 +19,63 @@ import pyarrow.compute as pc
 from runtime.epochs.consolidating import consolidate
 from runtime.native.structures import Words
 from runtime.state import CorruptStateError
-from runtime.views.encoding import encode_table, encode_words
 
-__all__ = ["RUN_FORMAT", "Base", "ShardRun", "TakenIn", "decode_shard_run"]
+__all__ = [
+    "RUN_FORMAT",
+    "Base",
+    "ShardRun",
+    "TakenIn",
+    "decode_shard_run",
+    "decode_table",
+    "decode_words",
+    "encode_table",
+    "encode_words",
+]
+
+_CODEC: Final = "lz4"
+_PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
+_PACKED: Final = pa.ipc.IpcWriteOptions(use_threads=False, compression=_CODEC)
+_READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
+_SMALL_BYTES: Final = 16 * 1024
+"""Less is not compressed: it would take longer to write and hardly less room."""
+
+
+def encode_table(table: pa.Table) -> bytes:
+    """Return a table as bytes, the same for equal tables."""
+    sink = pa.BufferOutputStream()
+    options = _PLAIN if table.nbytes < _SMALL_BYTES else _PACKED
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def decode_table(data: bytes) -> pa.Table:
+    """Return the table that `encode_table` was given; raise `CorruptStateError`."""
+    try:
+        return pa.ipc.open_stream(data, options=_READING).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptStateError(f"expected a table, was {data[:16]!r}…: {error}") from None
+
+
+def encode_words(words: Words) -> bytes:
+    """Return words as bytes; fewer than eight a word if they are compressed."""
+    plain = np.ascontiguousarray(words)
+    if plain.nbytes >= _SMALL_BYTES:
+        packed: bytes = pa.compress(plain, codec=_CODEC, asbytes=True)
+        if len(packed) < plain.nbytes:
+            return packed
+    return plain.tobytes()
+
+
+def decode_words(data: bytes, count: int) -> Words:
+    """Return the words that `encode_words` was given, so many; raise `CorruptStateError`."""
+    try:
+        plain = pa.decompress(data, 8 * count, codec=_CODEC, asbytes=True) if len(data) < 8 * count else data
+        return np.frombuffer(plain, np.int64, count)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptStateError(f"expected {count} words, was {data[:16]!r}…: {error}") from None
+
 
 RUN_FORMAT: Final = 4
 """Format of runs."""

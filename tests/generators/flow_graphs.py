@@ -48,7 +48,7 @@ from runtime.plan.flow import RankingKind
 from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import flow_body
-from runtime.views.placement import Part
+from runtime.views.routing import Part
 from runtime.views.rows import change_schema, changes_of
 from runtime.views.strings import Strings
 from tests.generators.batch_rows import tuples_of

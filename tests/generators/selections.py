@@ -20,7 +20,7 @@ from runtime.state import ARROW_TYPES
 from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import threshold
-from runtime.views.placement import Part
+from runtime.views.routing import Part
 from runtime.views.strings import Strings
 from tests.generators.batch_rows import tuples_of
 from tests.generators.factored import FactoredState

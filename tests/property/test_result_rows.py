@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.native.cache import KernelCache
-from runtime.views.result_rows import RESULT_KERNEL_SOURCE, ResultRows
+from runtime.views.materialised import RESULT_KERNEL_SOURCE, ResultRows
 
 Row = tuple[int, ...]
 

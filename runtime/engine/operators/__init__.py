@@ -13,7 +13,7 @@ An operator (`Operator`) takes batches and gives batches; at a barrier it gives 
 it keeps lies in the object space. Its caller is one thread at a time.
 """
 
-from runtime.engine.operators.errors import HeldTooMuchError, OperatorError
+from runtime.engine.operators.operator import HeldTooMuchError, OperatorError
 from runtime.engine.operators.plans import DerivedQuery, StreamInput
 
 __all__ = ["DerivedQuery", "HeldTooMuchError", "OperatorError", "StreamInput"]

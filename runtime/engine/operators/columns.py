@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.types import BOOL, FLOAT, INT, STRING, Type
-from runtime.engine.operators.errors import OperatorError, PlanError
+from runtime.engine.operators.operator import OperatorError, PlanError
 from runtime.state import WIDE, decimals_of_words, unscaled_as, words_of_decimals
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.engine.operators.errors import OperatorError
 from runtime.engine.operators.keys import float_codes
+from runtime.engine.operators.operator import OperatorError
 from runtime.plan import Call, Col, Expr, Lit
 from runtime.state import decimals_of_integers
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.engine.operators.columns import outward, unscaled
-from runtime.engine.operators.errors import PlanError
+from runtime.engine.operators.operator import PlanError
 from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, decode_words, encode_words, width_of
 
 __all__ = ["KeyedRows"]

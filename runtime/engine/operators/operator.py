@@ -1,4 +1,4 @@
-"""Base of operators: batches in, batches out, and an advance of event time at every barrier."""
+"""Base of operators: batches in, batches out, and an advance of event time at every barrier; and their errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,33 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["ENDED", "MOST_HELD", "MOST_ROWS", "Batches", "Operator", "pieces"]
+from runtime.engine.errors import EngineError, PlanError
+
+__all__ = [
+    "ENDED",
+    "MOST_HELD",
+    "MOST_ROWS",
+    "Batches",
+    "HeldTooMuchError",
+    "Operator",
+    "OperatorError",
+    "OtherPlanError",
+    "PlanError",
+    "pieces",
+]
+
+
+class OperatorError(EngineError):
+    """An operator cannot continue; the message has what it expected and what was there."""
+
+
+class HeldTooMuchError(OperatorError):
+    """A query would have to hold more rows than it may: there is no spilling to disk, and it is never silent."""
+
+
+class OtherPlanError(OperatorError):
+    """The state of a query was saved by operators of another plan."""
+
 
 Batches = Iterator[pa.RecordBatch]
 """Output batches of a call: lazily made, each of at most `Operator.most_rows` rows, never empty."""

@@ -12,8 +12,7 @@ from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect, SqlError
 from runtime.engine.operators.columns import outward
-from runtime.engine.operators.errors import OtherPlanError, PlanError
-from runtime.engine.operators.operator import ENDED
+from runtime.engine.operators.operator import ENDED, OtherPlanError, PlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters

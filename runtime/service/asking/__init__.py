@@ -15,6 +15,6 @@ belongs to the reactor's thread.
 """
 
 from runtime.service.asking.asker import Asker
-from runtime.service.asking.errors import GoneError, TooManyError, UnpublishedError
+from runtime.service.asking.relations import GoneError, TooManyError, UnpublishedError
 
 __all__ = ["Asker", "GoneError", "TooManyError", "UnpublishedError"]

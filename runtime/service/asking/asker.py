@@ -14,8 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from runtime.epochs import EpochLogReader
 from runtime.plan import EPOCH_TIME, Column, Relation
-from runtime.service.asking.errors import TooManyError, UnpublishedError
-from runtime.service.asking.relations import RelationsAtEpochs
+from runtime.service.asking.relations import RelationsAtEpochs, TooManyError, UnpublishedError
 from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
 from runtime.service.results.hub import Hub
 from runtime.service.results.materialised import FullRows

@@ -1,4 +1,7 @@
-"""Relations at an epoch: the sum of the log, kept for the next question and brought forward."""
+"""Relations at an epoch: the sum of the log, kept for the next question and brought forward.
+
+The errors here are those of questions that never reach their process.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,23 @@ import pyarrow as pa
 from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, rows_at
 from runtime.epochs.consolidating import consolidate
 from runtime.plan import Relation
-from runtime.service.asking.errors import GoneError
-from runtime.service.sandbox import Cancel
+from runtime.service.sandbox import AskError, Cancel
 from runtime.views.rows import change_schema
 
-__all__ = ["RelationsAtEpochs"]
+__all__ = ["GoneError", "RelationsAtEpochs", "TooManyError", "UnpublishedError"]
+
+
+class GoneError(AskError):
+    """The epoch is retired, or a view is not known at it."""
+
+
+class UnpublishedError(AskError):
+    """A view of the Spark lane has no version yet."""
+
+
+class TooManyError(AskError):
+    """Too many questions are being answered."""
+
 
 _ATTEMPTS: Final = 2
 """Attempts to read a log that is being retired; each begins at a newer snapshot."""

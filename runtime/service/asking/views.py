@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from runtime.epochs import EpochLogError, EpochLogReader
 from runtime.epochs.consolidating import consolidate
 from runtime.plan import View, decode_program, stream_views
-from runtime.service.asking.errors import GoneError
+from runtime.service.asking.relations import GoneError
 from runtime.service.results.hub import Hub
 from runtime.service.sandbox import AskError, Cancel
 from runtime.service.subscriptions import History, Listener, Message, Start

@@ -1,11 +1,12 @@
-# mypy: disable-error-code="no-untyped-call"
-# twisted.web is typed in part only.
-"""Subscriptions over HTTP: an endless answer with snapshots and changes, in frames of `deltabook.wire.results`."""
+"""Subscriptions over HTTP: an endless answer with snapshots and changes, in frames of `deltabook.wire.results`.
+
+Pages have the same over a WebSocket, whose route is here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
 
 from twisted.internet.interfaces import IPushProducer
 from twisted.web.http import Request
@@ -13,11 +14,28 @@ from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
 from deltabook.wire.advice import did_you_mean
+from deltabook.wire.stream import LONGEST_REQUEST_BYTES, STREAM_PATH
 from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
 from runtime.service.results.hub import Hub
-from runtime.service.subscriptions import Listener, Message, Start, Subscription, arrow_frame
+from runtime.service.subscriptions import (
+    Listener,
+    Message,
+    NotUpgradedError,
+    Page,
+    Start,
+    Subscription,
+    arrow_frame,
+    upgraded,
+)
 
-__all__ = ["ChangeRoutes", "parsed_start"]
+__all__ = [
+    "ChangeRoutes",
+    "StreamRoutes",
+]
+
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+
 
 _NEWEST: Final = 2**63 - 1
 
@@ -139,3 +157,35 @@ class ChangeRoutes:
             return Start(parsed_start(names, epoch), run)
         except ValueError as error:
             raise Refusal(400, str(error)) from None
+
+
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+
+
+class StreamRoutes:
+    """``/v1/stream``."""
+
+    def __init__(self, hub: Hub, reactor: Any, now_ns: Callable[[], int]) -> None:
+        self._hub, self._reactor, self._now_ns = hub, reactor, now_ns
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("GET", STREAM_PATH, "stream", "Snapshots and changes as JSON for pages, over a WebSocket.",
+                  (Answer(101, "a WebSocket; see deltabook.wire.stream for its messages", None, ()),
+                   Answer(426, "the request does not ask for a WebSocket")),
+                  self._stream, endless=True),
+        ]  # fmt: skip
+
+    def _stream(self, call: Call) -> Handled:
+        try:
+            return upgraded(
+                call.request,
+                self._reactor,
+                LONGEST_REQUEST_BYTES,
+                lambda socket: Page(socket, self._hub, self._reactor.seconds, self._now_ns),
+            )
+        except NotUpgradedError as error:
+            headers = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
+            raise Refusal(426, f"expected a request for a WebSocket, was another request: {error}", headers) from None

@@ -23,8 +23,8 @@ from deltabook.wire.site import CrowdedConnection, answer_and_close
 from runtime.compiler import SqlError
 from runtime.service.errors import ServiceError
 from runtime.service.http.limits import Connections, Rates, SiteLimits, client_of
-from runtime.service.http.negotiation import chosen
 from runtime.service.http.routes import TEXT, Call, Refusal, Reply, Route, Routes
+from runtime.service.http.rows import chosen
 from runtime.service.http.sending import Sender, refused
 
 __all__ = ["ResultsSite"]

@@ -17,7 +17,7 @@ from runtime.service.asking import Asker
 from runtime.service.catalogue.control import Control
 from runtime.service.health.metrics import RuntimeMetrics
 from runtime.service.http.asking import AskRoutes
-from runtime.service.http.changes import ChangeRoutes
+from runtime.service.http.changes import ChangeRoutes, StreamRoutes
 from runtime.service.http.cursors import CursorRoutes
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.openapi import described
@@ -25,7 +25,6 @@ from runtime.service.http.readers import ReaderControl, ReaderRoutes
 from runtime.service.http.reports import ReportRoutes
 from runtime.service.http.routes import JSON, Answer, Reply, Route, Routes
 from runtime.service.http.site import ResultsSite
-from runtime.service.http.stream import StreamRoutes
 from runtime.service.http.views import ViewRoutes
 from runtime.service.lanes.agreement import LaneAgreement
 from runtime.service.results.cursors import Cursors

@@ -21,11 +21,10 @@ from twisted.internet.defer import Deferred
 from runtime.compiler import SqlError
 from runtime.service.postgres import messages
 from runtime.service.postgres import statements as st
-from runtime.service.postgres.answers import ShownRows
 from runtime.service.postgres.encoding import BINARY_TRAILER
 from runtime.service.postgres.errors import PostgresError, explained
 from runtime.service.postgres.parts import HeldBytes, PostgresCounts, PostgresParts, SharedCatalogue
-from runtime.service.postgres.portals import Prepared
+from runtime.service.postgres.portals import Prepared, ShownRows
 from runtime.service.postgres.rewriting import Rewritten, SessionFacts, inferred_types, is_slow, rewritten
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import CopyOptions, Question, question_of

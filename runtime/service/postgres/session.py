@@ -21,12 +21,11 @@ from twisted.logger import Logger
 from runtime.compiler import SqlError
 from runtime.service.postgres import messages
 from runtime.service.postgres import statements as st
-from runtime.service.postgres.answers import Cursor, ShownRows
 from runtime.service.postgres.errors import FatalError, PostgresError, explained
 from runtime.service.postgres.execution import ANY_ROWS, Execution, Outlet, SharedParts
 from runtime.service.postgres.messages import Fields
 from runtime.service.postgres.parsing import parsed, read_write
-from runtime.service.postgres.portals import Portal, PortalTable, Prepared, PreparedTable
+from runtime.service.postgres.portals import Cursor, Portal, PortalTable, Prepared, PreparedTable, ShownRows
 from runtime.service.postgres.rewriting import with_values
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import Question, Statement

@@ -13,8 +13,7 @@ no secrets in its environment, an end to its address space, and ends with its ru
 each process has to import it.
 """
 
-from runtime.service.sandbox.errors import AskError, CostlyError
-from runtime.service.sandbox.limits import AskLimits
+from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import Beside, Rows
 from runtime.service.sandbox.worker import Cancel, Worker, Workers
 

@@ -15,8 +15,7 @@ from deltabook.wire.service import AnsweredColumn
 from runtime.compiler.describe import CLOSED_SETTINGS, quoted_name
 from runtime.compiler.limits import GUARDS
 from runtime.plan import Column
-from runtime.service.sandbox.errors import AskError, CostlyError
-from runtime.service.sandbox.limits import AskLimits
+from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import Given, GivenTable
 from runtime.service.sandbox.question import located
 

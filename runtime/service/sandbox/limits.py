@@ -1,12 +1,12 @@
-"""Limits of questions."""
+"""Limits of questions, and the errors of their check and their run."""
 
 from __future__ import annotations
 
 import msgspec
 
-from runtime.service.sandbox.errors import CostlyError
+from runtime.service.errors import ServiceError
 
-__all__ = ["AskLimits"]
+__all__ = ["AskError", "AskLimits", "CostlyError"]
 
 
 class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -40,3 +40,11 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return CostlyError(
             f"expected a question for which the process grows by at most {most} MiB, was one that needs more"
         )
+
+
+class AskError(ServiceError):
+    """The question cannot be answered at its epoch, or reads a view that has failed."""
+
+
+class CostlyError(AskError):
+    """The question needs more rows, bytes, memory or time than its limits allow."""

@@ -25,8 +25,7 @@ import pyarrow as pa
 
 from runtime.compiler import SqlError
 from runtime.service.sandbox.database import Answer, Sandbox
-from runtime.service.sandbox.errors import AskError, CostlyError
-from runtime.service.sandbox.limits import AskLimits
+from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import (
     Answered,
     Asked,

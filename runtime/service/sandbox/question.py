@@ -18,7 +18,7 @@ from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside
 from runtime.compiler.errors import SqlError
 from runtime.compiler.limits import expansion, is_expanding
-from runtime.service.sandbox.errors import AskError
+from runtime.service.sandbox.limits import AskError
 
 if TYPE_CHECKING:
     import duckdb

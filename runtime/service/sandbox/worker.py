@@ -17,8 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import SqlError
-from runtime.service.sandbox.errors import AskError, CostlyError
-from runtime.service.sandbox.limits import AskLimits
+from runtime.service.sandbox.limits import AskError, AskLimits, CostlyError
 from runtime.service.sandbox.messages import (
     Answered,
     Asked,

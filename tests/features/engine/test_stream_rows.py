@@ -11,7 +11,7 @@ import pytest
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators import DerivedQuery, HeldTooMuchError, StreamInput
 from runtime.engine.operators.joins.merge import JOIN_KINDS, JoinKind, MergeJoin
-from runtime.engine.operators.unnest import Unnest
+from runtime.engine.operators.rowwise import Unnest
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.derived_lab import ENDED, close
 

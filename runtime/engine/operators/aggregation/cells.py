@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from runtime.engine.operators.aggregation.exactsums import arrow_of, exact_of, fit, largest
 from runtime.engine.operators.columns import inward, outward, take
-from runtime.engine.operators.errors import OperatorError, PlanError
 from runtime.engine.operators.keys import group_codes, order_codes
+from runtime.engine.operators.operator import OperatorError, PlanError
 from runtime.state.errors import StateOverflowError
 
 __all__ = ["Aggregate", "Cells"]

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.engine.operators.columns import matched, take
-from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.joins.tableindex import TableIndex
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
+from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, PlanError, pieces
 
 __all__ = ["LOOKUP_KINDS", "LookupJoin", "LookupKind"]
 

@@ -8,9 +8,8 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from runtime.engine.operators.columns import concat, matched, take
-from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.joins.matching import match
-from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
+from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, PlanError, pieces
 
 __all__ = ["JOIN_KINDS", "JoinKind", "MergeJoin", "join_schema"]
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.engine.operators.columns import concat
-from runtime.engine.operators.errors import OperatorError
 from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes, order_codes
+from runtime.engine.operators.operator import OperatorError
 from runtime.state import ObjectSpace
 
 __all__ = ["TableIndex"]

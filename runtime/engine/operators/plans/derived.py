@@ -26,13 +26,20 @@ from sqlglot import exp
 from runtime.compiler.parse import Query, check_query
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators.columns import as_schema, canonical, ticks_of
-from runtime.engine.operators.errors import HeldTooMuchError, OperatorError, OtherPlanError, PlanError
 from runtime.engine.operators.eventtime import Sequencer
-from runtime.engine.operators.operator import ENDED, MOST_HELD, Batches, Operator
+from runtime.engine.operators.operator import (
+    ENDED,
+    MOST_HELD,
+    Batches,
+    HeldTooMuchError,
+    Operator,
+    OperatorError,
+    OtherPlanError,
+    PlanError,
+)
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.dialect import StreamDialect
 from runtime.engine.operators.plans.drawing import drawn
-from runtime.engine.operators.plans.expressions import column_of
+from runtime.engine.operators.plans.expressions import StreamDialect, column_of
 from runtime.engine.operators.plans.sql import plan_query
 from runtime.engine.operators.plans.steps import Place, Step, earlier, fingerprint, in_order
 from runtime.state import MemoryStore, ObjectSpace, PersistedDictionary, PersistedValue, Schema

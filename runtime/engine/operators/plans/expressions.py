@@ -1,4 +1,4 @@
-"""SQL expressions over the columns of a schema."""
+"""SQL expressions over the columns of a schema. The dialect is that of derived streams: DuckDB with SESSION added."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import TokenType
 
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental
 from runtime.compiler.parse import Query
 from runtime.engine.operators.columns import field_of, type_of
-from runtime.engine.operators.errors import PlanError
+from runtime.engine.operators.operator import PlanError
 from runtime.plan import Col
 
-__all__ = ["about", "column_of", "condition", "first_free", "lowered", "numbered_names", "schema_of"]
+__all__ = ["StreamDialect", "about", "column_of", "condition", "first_free", "lowered", "numbered_names", "schema_of"]
+
+
+class StreamDialect(DuckDB):
+    """DuckDB's SQL, in which SESSION(time, gap) may stand in GROUP BY."""
+
+    class Parser(DuckDBParser):
+        """Reads SESSION( as a call."""
+
+        FUNC_TOKENS = DuckDBParser.FUNC_TOKENS | {TokenType.SESSION}
 
 
 @contextmanager

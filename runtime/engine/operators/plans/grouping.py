@@ -15,7 +15,7 @@ from runtime.compiler.types import INT, NULL
 from runtime.engine.operators.aggregation import Aggregate, WindowSpan
 from runtime.engine.operators.aggregation.cells import Kind
 from runtime.engine.operators.columns import type_of
-from runtime.engine.operators.errors import PlanError
+from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import condition, first_free, lowered, numbered_names
 from runtime.engine.operators.plans.sqlscope import HIDDEN

@@ -14,7 +14,7 @@ from runtime.compiler.lower import conjuncts
 from runtime.compiler.operands import Lowered, NotIncremental, alike
 from runtime.compiler.parse import Query
 from runtime.engine.operators.columns import type_of
-from runtime.engine.operators.errors import PlanError
+from runtime.engine.operators.operator import PlanError
 from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.expressions import (
     about,

@@ -17,7 +17,7 @@ from runtime.upstreams import (
     read_beat,
     write_beat,
 )
-from runtime.upstreams.errors import DamagedConsumerError
+from runtime.upstreams.epoch import DamagedConsumerError
 
 
 def consumer(identity: str, epoch: int) -> Consumer:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from runtime.compiler import Column
 from runtime.plan import Linear, View
 from runtime.views.checksum import MODULUS, changes_checksum
-from runtime.views.encoding import decode_table, encode_table
 from runtime.views.materialised import MaterialisedView
 from runtime.views.rows import change_schema
+from runtime.views.shardruns import decode_table, encode_table
 
 moment = dt.datetime.fromisoformat
 KINDS = ("int64", "int128", "float64", "string", "bool", "date", "timestamp")

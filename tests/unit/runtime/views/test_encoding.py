@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.state import CorruptStateError
-from runtime.views.encoding import decode_table, decode_words, encode_table, encode_words
+from runtime.views.shardruns import decode_table, decode_words, encode_table, encode_words
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50_000])

@@ -17,8 +17,15 @@ from runtime.plan import Col, ColumnType, Key, Map, only_view
 from runtime.spark.beginning import wanted
 from runtime.state import ARROW_TYPES
 from runtime.views import Part, deliveries
-from runtime.views.placement import is_spread, part_of, parts_of_map, views_of_shard
-from runtime.views.routing import deliveries_of, payload_sources, shard_of
+from runtime.views.routing import (
+    deliveries_of,
+    is_spread,
+    part_of,
+    parts_of_map,
+    payload_sources,
+    shard_of,
+    views_of_shard,
+)
 from tests.generators.deltas import Deltas, FakeSegment, Shards, delta_table, market_rows
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))

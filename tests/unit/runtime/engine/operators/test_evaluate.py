@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.compiler import Call, Col, Expr, Lit
-from runtime.engine.operators.errors import OperatorError
 from runtime.engine.operators.evaluate import evaluate, mask, wide_array
+from runtime.engine.operators.operator import OperatorError
 from tests.generators.programs import evaluate as obvious
 
 A, B, P, Q = Col("a"), Col("b"), Col("p"), Col("q")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from runtime.service.http.limits import Connections, Rates, client_of
-from runtime.service.http.negotiation import chosen
 from runtime.service.http.routes import Refusal
+from runtime.service.http.rows import chosen
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 30)), max_size=30))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from deltabook.wire.service import AnsweredColumn
-from runtime.service.postgres.answers import Cursor, ShownRows
+from runtime.service.postgres.portals import Cursor, ShownRows
 from runtime.service.postgres.statements import Fetch
 from runtime.service.sandbox import Rows
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.service.postgres.answers import Cursor, ShownRows
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.parsing import parsed
 from runtime.service.postgres.parts import HeldBytes
-from runtime.service.postgres.portals import Portal, PortalTable, Prepared, PreparedTable
+from runtime.service.postgres.portals import Cursor, Portal, PortalTable, Prepared, PreparedTable, ShownRows
 
 ROWS = ShownRows.of_text(("a",), [("x",), ("y",)])
 

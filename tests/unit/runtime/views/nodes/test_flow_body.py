@@ -15,7 +15,7 @@ from runtime.native.cache import KernelCache
 from runtime.plan import Flow, Program, View
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes import flow_body
-from runtime.views.placement import Part
+from runtime.views.routing import Part
 from runtime.views.strings import Strings
 from tests.generators.batch_rows import tuples_of
 from tests.generators.programs import normal
