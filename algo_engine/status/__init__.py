@@ -7,9 +7,8 @@ engine, hosts, desks ──▶ reports ──▶ http ──▶ dashboard, `delt
 ```
 """
 
-from algo_engine.status.fills import FillLog
 from algo_engine.status.http import status_site
 from algo_engine.status.metrics import AlgoMetrics
-from algo_engine.status.reports import Reports, UnknownStrategyError
+from algo_engine.status.reports import FillLog, Reports, UnknownStrategyError
 
 __all__ = ["AlgoMetrics", "FillLog", "Reports", "UnknownStrategyError", "status_site"]

@@ -13,8 +13,7 @@ What is published between two barriers is ahead of what is committed. After a cr
 epoch, and the feed is read again from its cut, so that the same messages give the same views.
 """
 
-from runtime.engine.express.filling import Filling
 from runtime.engine.express.state import ExpressState
-from runtime.engine.express.views import ANEW, ExpressViews, Update
+from runtime.engine.express.views import ANEW, ExpressViews, Filling, Update
 
 __all__ = ["ANEW", "ExpressState", "ExpressViews", "Filling", "Update"]

@@ -17,10 +17,9 @@ the epoch is committed; the committer requests a barrier, so that it ends at onc
 """
 
 from runtime.engine.ingest.applying import StreamsNode
-from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.deadletters import first_letter
 from runtime.engine.ingest.deltas import Deltas, Sections
-from runtime.engine.ingest.ingest import Ingest
+from runtime.engine.ingest.ingest import Ingest, IngestConfig, IngestListener
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.turnover import AtCut, OnSealed

@@ -1,4 +1,7 @@
-"""The derived streams of a program: their queries, the rows that are still in them, and what an epoch adds to them."""
+"""The derived streams of a program: their queries, the rows that are still in them, and what an epoch adds to them.
+
+Rows that came too late for a stream become dead letters.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from runtime.engine.operators.columns import outward
 from runtime.engine.operators.operator import ENDED, OtherPlanError, PlanError
 from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
-from runtime.engine.streams.late import late_letters
 from runtime.epochs import EpochLogReader, SnapshotDirectory, rows_at
 from runtime.formats import DeadLetter
 from runtime.plan import Column, DerivedInput, DerivedStream, Program, stream_views
@@ -30,7 +32,10 @@ from runtime.state import (
     SchemaVersionError,
 )
 
-__all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
+__all__ = [
+    "DerivedStreams",
+    "StreamFigures",
+]
 
 _NAME: Final = "streams"
 _MOST_PENDING_ROWS: Final = 1 << 14
@@ -433,3 +438,35 @@ def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Re
     rows = pa.concat_batches(batches)
     weight = pa.array(np.ones(rows.num_rows, np.int64))
     return pa.RecordBatch.from_arrays([*rows.columns, weight], names=[*schema.names, "weight"])
+
+
+_MOST_LETTERS: Final = 1_000
+"""Greatest number of letters for one stream and epoch."""
+_LETTER_BYTES: Final = 1_024
+_NO_ORIGIN: Final = -1
+"""A row of a stream has no place in an origin."""
+
+
+def late_letters(stream: str, late: list[tuple[str, pa.RecordBatch]]) -> tuple[DeadLetter, ...]:
+    """Return a letter for each of these rows, the first of them; ``late``: relation and rows.
+
+    Times are written by Arrow, as Python has none outside of the years 1 to 9999.
+    """
+    letters: list[DeadLetter] = []
+    for relation, rows in late:
+        described = rows.slice(0, _MOST_LETTERS - len(letters))
+        columns = [each.cast(pa.string()) if pa.types.is_temporal(each.type) else each for each in described.columns]
+        for row in pa.RecordBatch.from_arrays(columns, names=described.schema.names).to_pylist():
+            letters.append(
+                DeadLetter(
+                    origin_id=_NO_ORIGIN,
+                    sequence_number=0,
+                    byte_offset=0,
+                    row=len(letters),
+                    field="",
+                    expected=f"a row of {relation} that is not behind its watermark",
+                    reason=f"late for stream {stream}",
+                    data=msgspec.json.encode(row)[:_LETTER_BYTES],
+                )
+            )
+    return tuple(letters)

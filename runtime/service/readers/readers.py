@@ -1,4 +1,4 @@
-"""Service that adds and drops readers of a running runtime, each at a cut of all inputs.
+"""Service that adds and drops readers of a running runtime, each at a cut of all inputs; and the status of inputs.
 
 The list of readers is in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins
 or ends the origin: one epoch has both, or neither. A reader is dropped with its rows in two steps. At a first cut it
@@ -10,35 +10,36 @@ resumes at the second step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from deltabook.wire.readers import ChangedReader, NewReader, Readers
+from deltabook.wire.readers import ChangedReader, FileConnection, NewReader, Readers, ReaderStatus, SocketConnection
 from runtime.compiler import MARKET_RELATIONS, TOUCHES
 from runtime.engine.ingest import AtCut, EpochWriter, Ingest, Inlet, OnSealed, Origin
-from runtime.epochs import Cut, SnapshotDirectory
+from runtime.epochs import Cut, EpochLogError, EpochLogReader, SnapshotDirectory, rows_at
 from runtime.plan import EPOCH_TIME
 from runtime.service.catalogue.catalogue import Catalogue
 from runtime.service.catalogue.readers_of_views import needed_by
 from runtime.service.config import LiveConfig
 from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
-from runtime.service.inputs.feed import FEED, FEED_ID
+from runtime.service.inputs.feed import FEED, FEED_ID, Feed
 from runtime.service.inputs.inputs import Inputs
 from runtime.service.readers import kept as keeping
-from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, space_of
+from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, KeptReaders, own_relation, space_of
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
-from runtime.service.readers.leaving import rows_that_leave
-from runtime.service.readers.status import input_status, reader_status
 from runtime.service.waiting import epoch_of, in_time
 
-__all__ = ["ReaderService"]
+__all__ = [
+    "ReaderService",
+]
 
 _ADDED, _DONE, _LATER = 201, 200, 202
 _MOST_LEFT: Final = 1000
@@ -340,3 +341,103 @@ class ReaderService:
         if self._ingest is None or self._catalogue is None:
             raise CatalogueError("expected a runtime that has begun, was one that is starting")
         return self._ingest, self._catalogue
+
+
+_TRIES: Final = 3
+"""Attempts to read the log, whose beginning may be retired meanwhile; a newer snapshot then replaces it."""
+
+
+def rows_that_leave(
+    log: EpochLogReader, snapshots: SnapshotDirectory, relation: str, epoch: int
+) -> list[pa.RecordBatch]:
+    """Return the deltas that empty a relation which has not changed since this epoch. May run on any thread.
+
+    All rows are in memory at once. Raises `EpochLogError` if the log cannot be read.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            rows = rows_at(log, snapshots.newest(epoch), relation, epoch)
+            break
+        except EpochLogError:
+            if not tries_left:
+                raise
+    if rows is None or not rows.num_rows:
+        return []
+    weight = pa.array(-rows.column(rows.num_columns - 1).to_numpy().astype(np.int64))
+    last = rows.num_columns - 1
+    batches: list[pa.RecordBatch] = rows.set_column(last, rows.schema.field(last), weight).to_batches()
+    return batches
+
+
+_MARKET = tuple(relation.name for relation in MARKET_RELATIONS)
+
+
+def input_status(inputs: Inputs, config: LiveConfig) -> list[ReaderStatus]:
+    """Return the status of the inputs that the runtime was started with, its feed first."""
+    own = [] if inputs.feed is None or config.feed is None else [_feed_status(inputs.feed, *config.feed)]
+    return own + [
+        ReaderStatus(
+            name=name,
+            adaptor="upstream",
+            source=line.directory,
+            delivery="exactly-once",
+            relations=_MARKET,
+            since=0,
+            state="reading",
+            reason="" if line.state == "reading" else line.state,
+            sequence=line.epoch,
+        )
+        for name, line in inputs.upstreams.status().items()
+    ]
+
+
+def _feed_status(feed: Feed, host: str, port: int) -> ReaderStatus:
+    cut = feed.origin.cut()
+    return ReaderStatus(
+        name=FEED,
+        adaptor=OWN_ADAPTOR,
+        source=f"{host}:{port}",
+        delivery="exactly-once",
+        relations=_MARKET,
+        since=0,
+        state="failed" if feed.origin.failure else "reading",
+        reason=feed.origin.failure,
+        sequence=cut.sequence,
+        offset=cut.offset,
+        malformed=feed.origin.counters().bad,
+    )
+
+
+def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[str]) -> ReaderStatus:
+    """Return the status of an added reader; without an origin it is leaving."""
+    wanted = reader.wanted
+    own = own_relation(wanted)
+    connection = wanted.connection
+    is_plain = isinstance(connection, SocketConnection) and wanted.adaptor != OWN_ADAPTOR
+    source = connection.path if isinstance(connection, FileConnection) else f"{connection.host}:{connection.port}"
+    status = ReaderStatus(
+        name=wanted.name,
+        adaptor=wanted.adaptor,
+        source=source,
+        delivery="at-most-once" if is_plain else "exactly-once",
+        relations=_MARKET if own is None else (own.name,),
+        since=reader.since,
+        state="leaving",
+        views=tuple(views),
+    )
+    if origin is None:
+        return status
+    cut, counters = origin.cut(), origin.counters()
+    reason = origin.failure
+    if origin.ended and not reason and counters.tuples and counters.bad == counters.tuples:
+        reason = f"expected rows, was none: all {counters.tuples} tuples are malformed; see dead-letters.jsonl"
+    return ReaderStatus(
+        **{
+            **{name: getattr(status, name) for name in ReaderStatus.__struct_fields__},
+            "state": "failed" if reason else "ended" if origin.ended else "reading",
+            "reason": reason,
+            "sequence": cut.sequence,
+            "offset": cut.offset,
+            "malformed": counters.bad,
+        }
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from algo_engine.timers import TIMERS_LIMIT, Timers
+from algo_engine.host import TIMERS_LIMIT, Timers
 
 
 def test_timers_fire_once_repeat_and_are_set_anew() -> None:

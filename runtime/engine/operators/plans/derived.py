@@ -38,13 +38,16 @@ from runtime.engine.operators.operator import (
     PlanError,
 )
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.drawing import drawn
 from runtime.engine.operators.plans.expressions import StreamDialect, column_of
 from runtime.engine.operators.plans.sql import plan_query
+from runtime.engine.operators.plans.sqlscope import HIDDEN
 from runtime.engine.operators.plans.steps import Place, Step, earlier, fingerprint, in_order
 from runtime.state import MemoryStore, ObjectSpace, PersistedDictionary, PersistedValue, Schema
 
-__all__ = ["DerivedQuery", "StreamInput"]
+__all__ = [
+    "DerivedQuery",
+    "StreamInput",
+]
 
 _MOST_LATE = 10_000
 """Late rows that wait to be taken; more of them are only counted."""
@@ -433,3 +436,32 @@ def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
             yield node.name.lower()
         elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             yield "*"
+
+
+def drawn(last: Step) -> str:
+    """Return the plan that ends with this step, a line an operator and another one for what it keeps."""
+    return "\n".join(_lines(last, "", set()))
+
+
+def _lines(step: Step, indent: str, done: set[int]) -> Iterator[str]:
+    title = f"{step.kind} {step.label}" if step.kind in ("stream", "table") else step.label.replace(f'"{HIDDEN}".', "")
+    if id(step) in done and step.inputs:
+        yield f"{indent}{title}, as above"
+        return
+    done.add(id(step))
+    yield f"{indent}{title} → {_columns(step.schema)}"
+    if step.state:
+        yield f"{indent}│ keeps {step.state}"
+    inner = indent + ("  " if len(step.inputs) > 1 else "")
+    for each in step.inputs:
+        yield from _lines(each, inner, done)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {_type(field.type)}" for field in schema)
+
+
+def _type(kind: pa.DataType) -> str:
+    return f"integer with {kind.scale} decimals" if pa.types.is_decimal(kind) and kind.scale else (
+        "int128" if pa.types.is_decimal(kind) else str(kind)
+    )  # fmt: skip

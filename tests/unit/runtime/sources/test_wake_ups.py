@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.sources.wake_ups import WakeUps
+from runtime.sources.connecting import WakeUps
 
 
 class Reactor:

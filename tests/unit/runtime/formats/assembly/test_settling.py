@@ -11,8 +11,8 @@ import random
 import pytest
 
 from runtime.formats import Cut, DuplicateSequenceError, InputFormatter, Run, RunIndex, SequenceGapError
-from runtime.formats.assembly.settling import Settling
 from runtime.formats.assembly.spanning import Unit
+from runtime.formats.assembly.stream import Settling
 from tests.generators.odd_formats import BYTE_PREFIXED, BYTE_PREFIXED_OR_FAIL, prefixed
 from tests.generators.text_buffers import cut, format_all, format_with_threads, in_pieces, rows_of
 

@@ -9,7 +9,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
 from runtime.formats import RawBuffer
-from runtime.service.readers.places import PlainStream
+from runtime.service.readers.kinds import PlainStream
 from runtime.sources import Position
 
 
