@@ -8,8 +8,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.tuples import AtLimit, OverrunError, OwnQueues, QueueEmptyError, QueueFullError, SharedQueue, TupleQueue
-from runtime.tuples.queues import unit_size
+from runtime.tuples import (
+    AtLimit,
+    OverrunError,
+    OwnQueues,
+    QueueEmptyError,
+    QueueFullError,
+    SharedQueue,
+    TupleQueue,
+    unit_size,
+)
 
 QUERIES = st.integers(0, 4)
 
