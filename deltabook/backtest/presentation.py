@@ -15,6 +15,7 @@ import msgspec
 
 from deltabook.backtest.statistics import falls
 from deltabook.vendored import UPLOT
+from deltabook.wire import SHARED_STYLE
 from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def figure(name: str, words: str) -> str:
 def document(title: str, lead: str, body: str, data: Any, script: str, *, has_charts: bool) -> str:
     """The whole page."""
     encoded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
-    style = (_PAGE / "report.css").read_text("utf-8")
+    style = SHARED_STYLE.read_text("utf-8") + (_PAGE / "report.css").read_text("utf-8")
     code = (_PAGE / script).read_text("utf-8")
     if has_charts:
         style = (UPLOT / "uPlot.min.css").read_text("utf-8") + style

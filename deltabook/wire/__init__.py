@@ -13,8 +13,18 @@ who may use a port, and how many of them                             access.py, 
 clients of the HTTP ports, that wait and on a reactor                http/
 every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
 instruments and their scale, the same for all                        symbols.py
+the style that every page begins with                                shared.css
 ```
 
-The only package of `deltabook` that the other packages may import; it imports none of them. Nothing is imported here,
-so that a process loads the messages that it speaks and no others.
+The only package of `deltabook` that the other packages may import; it imports none of them. No message is imported
+here, so that a process loads those that it speaks and no others.
 """
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+__all__ = ["SHARED_STYLE"]
+
+SHARED_STYLE: Final[Traversable] = files(__name__) / "shared.css"
+"""Style sheet of all pages: colours, type and controls; a page's own follows it."""

@@ -18,6 +18,8 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 
+from deltabook.wire import SHARED_STYLE
+
 __all__ = [
     "MOST_BODY_BYTES",
     "PAGE_HEADERS",
@@ -207,10 +209,12 @@ class PageFile(msgspec.Struct, frozen=True):
 
 
 def page_files(package: str) -> dict[str, PageFile]:
-    """Path → file: what lies in a package's folder ``page``; ``page.html`` is ``/``."""
+    """Path → file: those in a package's folder ``page``; ``page.html`` is ``/``, ``page.css`` has the shared style."""
     folder = files(package) / "page"
     by_path = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
     by_path["/"] = by_path.pop("/page.html")
+    own = by_path["/page.css"]
+    by_path["/page.css"] = PageFile(SHARED_STYLE.read_bytes() + own.body, own.content_type)
     return by_path
 
 

@@ -10,7 +10,7 @@ const DRAW_MS = 250;
 const NEAR_PX = 14; // near enough to a mark to be told of it
 const LINES = [
   { name: "Mid", field: "mid", color: "--text", dash: [2, 2], width: 1.25, shown: false, title: "Middle of the best bid and ask" },
-  { name: "VWAP trades", field: "vwap", color: "--vwap", dash: [8, 4], width: 1.75, shown: true, title: "Volume-weighted average price of recent trades" },
+  { name: "VWAP trades", field: "vwap", color: "--third", dash: [8, 4], width: 1.75, shown: true, title: "Volume-weighted average price of recent trades" },
   { name: "VWAP bids", field: "vwap_bid", color: "--bid", dash: [2, 3], width: 1.5, shown: false, title: "Volume-weighted average price of all resting bids" },
   { name: "VWAP asks", field: "vwap_ask", color: "--ask", dash: [2, 3], width: 1.5, shown: false, title: "Volume-weighted average price of all resting asks" },
 ];
