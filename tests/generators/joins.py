@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from unittest.mock import patch
 
-import numpy as np
-import pyarrow as pa
 from hypothesis import strategies as st
 
-from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
-from runtime.engine.operators.evaluate import wide_array
+from runtime.compiler import Column, Relation
 from runtime.native import structures
-from runtime.native.cache import KernelCache
-from runtime.native.structures import RecordStructure
-from runtime.plan import Joined, View
-from runtime.state import ARROW_TYPES
-from runtime.views.feeds import ColumnFeed
+from runtime.plan import Joined
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import join, range_sweep
-from runtime.views.routing import Part
-from runtime.views.strings import Strings
-from tests.generators.batch_rows import tuples_of
-from tests.generators.factored import FactoredState
 from tests.generators.programs import Row
+from tests.generators.view_lab import Deltas, LabOptions, ViewLab
 
 __all__ = ["RELATIONS", "ROW_WORK", "JoinLab", "draw_join", "random_deltas", "row_work", "short_room"]
 
@@ -44,7 +33,6 @@ _INTEGERS: Final = {"r": ("a", "b", "v"), "q": ("d", "e", "w"), "p": ("k", "m")}
 _GROUPS: Final = {"r": ("a", "s", "v"), "q": ("d", "s"), "p": ("k", "t")}
 ROW_WORK: Final = (0, 20, 10**9)
 """Never sweep, sweep where it is quicker, always sweep."""
-Deltas = Mapping[str, Sequence[tuple[Row, int]]]
 
 
 @contextmanager
@@ -63,121 +51,21 @@ def short_room() -> Iterator[None]:
         yield
 
 
-class JoinLab:
+class JoinLab(ViewLab):
     """One joined view in a graph, and the rows that its changes add up to."""
 
+    body = Joined
+
     def __init__(
-        self,
-        sql: str,
-        mode: str = "sql",
-        relations: Sequence[Relation] = RELATIONS,
-        *,
-        program: Program | None = None,
-        kernels: KernelCache | None = None,
-        from_payloads: bool = False,
+        self, sql: str, mode: str = "sql", relations: Sequence[Relation] = RELATIONS, **options: Unpack[LabOptions]
     ) -> None:
-        """``kernels``: where kernels are compiled, None: they are interpreted; ``from_payloads``: deltas are fed as
-        payloads of maps, not as rows of relations; ``program``: with one view, instead of what the query becomes."""
-        made = compile_program([NamedSelect("v", sql)], relations, mode=mode) if program is None else program  # type: ignore[arg-type]
-        self.program: Program = made
-        (self.view,) = self.program.views
-        self.result: Counter[Row] = Counter()
-        self._kernels, self._from_payloads, self._has_begun = kernels, from_payloads, False
-        self._sums = FactoredState(self.program, self.view) if self.is_joined else None
-        if self.is_joined:
-            self._begin({})
+        """See `ViewLab`."""
+        super().__init__(sql, mode, relations, **options)
 
-    @property
-    def is_joined(self) -> bool:
-        """Whether the compiler has made the query a joined view."""
-        return isinstance(self.view.body, Joined)
-
-    def _begin(self, records: Mapping[str, np.ndarray], strings: Sequence[str] = ()) -> None:
-        self.strings = Strings(strings)
-        builder = GraphBuilder(self.program, self.strings, {}, part_of=_part_of, from_payloads=self._from_payloads)
+    def lower(self, builder: GraphBuilder) -> None:
+        """See `ViewLab.lower`."""
         assert isinstance(self.view.body, Joined)
-        with builder.of(self.view):
-            join.lower(self.view, self.view.body, builder)
-        for identity, rows in records.items():
-            builder.structures[identity].load(rows)
-        self.graph = builder.build({})
-        if self._has_begun:
-            for node in self.graph.nodes:
-                node.numbers[1] = 1
-        if self._kernels is not None:
-            self._kernels.compile_now(self.graph.sources())
-            assert self.graph.use(self._kernels.get), self._kernels.failures
-
-    @property
-    def structures(self) -> dict[str, RecordStructure]:
-        """All state by identity."""
-        return self.graph.structures
-
-    def records(self) -> dict[str, int]:
-        """How many records each structure holds."""
-        return {identity: len(held.dump()) for identity, held in self.structures.items()}
-
-    def restart(self) -> None:
-        """Begin again with the records of every structure, in another order."""
-        records = {identity: held.dump()[::-1].copy() for identity, held in self.structures.items()}
-        self._begin(records, self.strings.texts())
-
-    def step(self, deltas: Deltas) -> dict[str, Exception]:
-        """Feed rows with their weights, and add the change to the result; view → why it cannot go on."""
-        for relation in self.program.relations:
-            rows = deltas.get(relation.name, ())
-            if not rows:
-                continue
-            if self._from_payloads:
-                self._put_payloads(relation.name, rows)
-            elif relation.name in self.graph.relations:
-                self.graph.relations[relation.name].fill_arrow(_table(relation, rows), self.strings)
-        self.strings.refresh()
-        errors = self.graph.run()
-        self._has_begun = True
-        output = self.graph.outputs["v"]
-        changes = [] if errors else tuples_of(output.batches, self.strings, is_distinct=output.is_distinct)
-        assert len({row for row, _ in changes}) == len(changes), "a row stands twice in one change"
-        for row, weight in changes:
-            self.result[row] += weight
-            if not self.result[row]:
-                del self.result[row]
-        self.graph.finish()
-        return errors
-
-    def _put_payloads(self, relation: str, rows: Sequence[tuple[Row, int]]) -> None:
-        assert self._sums is not None
-        for part in self.program.maps:
-            feed = self.graph.feeds.get(Part(part.id, True))
-            if part.relation != relation or not isinstance(feed, ColumnFeed):
-                continue
-            added = self._sums._preaggregated(part, rows)
-            keys = [
-                pa.array([key[place] for key in added], ARROW_TYPES[field.type])
-                for place, field in enumerate(part.keys)
-            ]
-            sums = [wide_array([sums[place] for sums in added.values()]) for place in range(1, 1 + len(part.sums))]
-            weight = pa.array([sums[0] for sums in added.values()], pa.int64())
-            names = [*(key.name for key in part.keys), *(total.name for total in part.sums), "weight"]
-            feed.fill([pa.Table.from_arrays([*keys, *sums, weight], names=names)], self.strings)
-
-    def check(self) -> None:
-        """Assert every invariant of the state."""
-        for held in self.structures.values():
-            held._check()  # type: ignore[attr-defined]
-
-
-def _part_of(view: View, number: int) -> Part:
-    return Part(number, True)
-
-
-def _table(relation: Relation, rows: Sequence[tuple[Row, int]]) -> pa.Table:
-    arrays = [
-        pa.array([row[place] for row, _ in rows], ARROW_TYPES[column.type])
-        for place, column in enumerate(relation.columns)
-    ]
-    names = [*(column.name for column in relation.columns), "weight"]
-    return pa.Table.from_arrays([*arrays, pa.array([weight for _, weight in rows], pa.int64())], names=names)
+        join.lower(self.view, self.view.body, builder)
 
 
 def random_deltas(rng: random.Random, held: dict[str, list[Row]], size: int, spread: int, scale: int = 1) -> Deltas:

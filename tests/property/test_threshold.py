@@ -38,7 +38,7 @@ def run(data: st.DataObject) -> None:
     mode = data.draw(st.sampled_from(MODES), "mode")
     sql = draw_selection(data)
     lab = SelectionLab(sql, mode, from_payloads=data.draw(st.booleans(), "payloads"))
-    assume(lab.is_selected)
+    assume(lab.has_body)
     body = lab.view.body
     assert isinstance(body, Selected)
     event(f"monotone: {all(factor.monotone for factor in body.factors)}")

@@ -20,43 +20,12 @@ from runtime.spark.planning import Span, shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.reading import BROKEN, TICK
 from runtime.views import deliveries
+from tests.generators.changeover_lab import Pages, Value
 from tests.generators.deltas import FakeSegment
 from tests.generators.programs import normal
 from tests.unit.runtime.spark.test_source import PROGRAM, Log
 
 SHARDS = 1
-
-
-class Value:
-    """Spark's value state."""
-
-    def __init__(self) -> None:
-        self.row: tuple[Any, ...] | None = None
-
-    def exists(self) -> bool:
-        return self.row is not None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.row
-
-    def update(self, row: tuple[Any, ...]) -> None:
-        self.row = row
-
-
-class Pages:
-    """Spark's map state."""
-
-    def __init__(self) -> None:
-        self.rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-
-    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return self.rows.get(key)
-
-    def updateValue(self, key: tuple[Any, ...], row: tuple[Any, ...]) -> None:
-        self.rows[key] = row
-
-    def removeKey(self, key: tuple[Any, ...]) -> None:
-        del self.rows[key]
 
 
 class Store:
