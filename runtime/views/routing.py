@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -47,15 +47,17 @@ class Memo(Generic[T, R]):
     Objects are looked up by identity, as to hash a map or a program takes longer.
     """
 
-    def __init__(self, function: Callable[[T], R], most: int = 1024) -> None:
-        """``most``: number of results that are kept."""
-        self._function, self._most = function, most
+    _MOST: Final = 16
+    """Number of results that are kept: programs are large, every catalogue change makes some, and few are in use."""
+
+    def __init__(self, function: Callable[[T], R]) -> None:
+        self._function = function
         self._results: dict[int, tuple[T, R]] = {}
 
     def __call__(self, thing: T) -> R:
         entry = self._results.get(id(thing))
         if entry is None:
-            if len(self._results) >= self._most:
+            if len(self._results) >= self._MOST:
                 self._results.clear()
             entry = self._results[id(thing)] = thing, self._function(thing)
         return entry[1]
@@ -204,7 +206,7 @@ class _Routes:
         return self._parts[shards]
 
 
-_routes = Memo(_Routes, most=16)  # few, as tables keep their room; backfills make programs of their own
+_routes = Memo(_Routes)
 
 
 def _of_map(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any, cast
 
@@ -205,3 +206,20 @@ def test_the_kernels_that_fill_a_new_view_are_known_beforehand() -> None:
     for view in both.views:
         alone, _ = only_view(both, view.name)
         assert set(payload_sources(alone)) < set(payload_sources(both))
+
+
+def test_only_a_few_programs_are_kept_alive() -> None:
+    """Every change of the catalogue makes some, for weeks."""
+    gc.collect()
+    before = alive_programs()
+    for number in range(40):
+        one = program(f"SELECT a, SUM(b) AS v{number} FROM r GROUP BY a")
+        assert is_spread(one, one.views[0])
+        assert payload_sources(one)
+    del one
+    gc.collect()
+    assert alive_programs() - before <= 2 * 16
+
+
+def alive_programs() -> int:
+    return sum(isinstance(each, Program) for each in gc.get_objects())
