@@ -100,7 +100,7 @@ class LiveRuntime(PartEvents):
             self._origin_metrics,
             lambda: view_metrics(parts.hub, parts.lanes, parts.agreement.differing()),
             lambda: upstream_metrics(parts.inputs.upstreams.status()),
-            lambda: consumer_metrics(parts.consumers.list()),
+            lambda: consumer_metrics(*parts.consumers.readable()),
         ):
             self._metrics.add(metrics)
         self._watch = Watch(

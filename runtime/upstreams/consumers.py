@@ -9,6 +9,7 @@ A consumer registers before it looks for the first epoch to read, so that every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -71,8 +72,20 @@ class Consumers:
 
     def list(self) -> list[Consumer]:
         """Return all consumers, by identity; raise `UpstreamError` for a damaged file."""
-        names = [name for name in self._disk.names(self._directory) if name[0] != "." and name.endswith(_SUFFIX)]
-        return [consumer for name in names if (consumer := self._read(self._directory / name)) is not None]
+        return [consumer for path in self._files() if (consumer := self._read(path)) is not None]
+
+    def readable(self) -> tuple[Sequence[Consumer], int]:
+        """Return the consumers whose files can be read, by identity, and the number of damaged files."""
+        consumers: list[Consumer] = []
+        damaged = 0
+        for path in self._files():
+            try:
+                consumer = self._read(path)
+            except DamagedConsumerError:
+                damaged += 1
+            else:
+                consumers += [] if consumer is None else [consumer]
+        return consumers, damaged
 
     def forget(self, identity: str) -> bool:
         """Remove a consumer; return False if there was none. It is refused later if epochs are retired by then."""
@@ -86,6 +99,10 @@ class Consumers:
     def passed(self, newest: int) -> int:
         """Return the newest epoch that all consumers have committed; the ``newest`` of the log if there are none."""
         return min([newest, *[consumer.epoch for consumer in self.list()]])
+
+    def _files(self) -> Sequence[Path]:
+        names = [name for name in self._disk.names(self._directory) if name[0] != "." and name.endswith(_SUFFIX)]
+        return [self._directory / name for name in names]
 
     def _path(self, identity: str) -> Path:
         return self._directory / f"{identity}{_SUFFIX}"

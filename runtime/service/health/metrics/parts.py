@@ -97,8 +97,10 @@ def upstream_metrics(upstreams: Mapping[str, UpstreamLine]) -> Iterator[Metric]:
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_upstream_lag_seconds", what, own, lags)
 
 
-def consumer_metrics(consumers: Sequence[Consumer]) -> Iterator[Metric]:
-    """Yield the series of each runtime that reads this one as an upstream."""
+def consumer_metrics(consumers: Sequence[Consumer], damaged: int = 0) -> Iterator[Metric]:
+    """Yield the series of each runtime that reads this one as an upstream; ``damaged`` files cannot be read."""
+    what = "Files of consumers that cannot be read; nothing is retired while there are any."
+    yield gauge(f"{_PREFIX}_consumers_damaged", what, damaged)
     if consumers:
         epochs = [((consumer.identity,), float(consumer.epoch)) for consumer in consumers]
         what = "The epoch up to which a consumer has committed this log; later epochs are retained."

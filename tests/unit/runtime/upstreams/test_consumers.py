@@ -88,3 +88,13 @@ def test_a_beat_is_the_last_one_that_was_written(tmp_path: Path) -> None:
     assert read_beat(tmp_path) == beats[-1]
     (tmp_path / "beat").write_bytes(b"")
     assert read_beat(tmp_path) is None
+
+
+def test_damaged_files_do_not_hide_the_other_consumers(tmp_path: Path) -> None:
+    consumers = Consumers(tmp_path)
+    consumers.put(Consumer("1", "m", "here", "a", epoch=3))
+    (tmp_path / "consumers" / "2.json").write_bytes(b"{")
+    found, damaged = consumers.readable()
+    assert ([consumer.identity for consumer in found], damaged) == (["1"], 1)
+    with pytest.raises(UpstreamError, match="expected a consumer"):
+        consumers.list()
