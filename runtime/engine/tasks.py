@@ -11,8 +11,8 @@
 | stop source | calls `Source.close`; releases the source's references to its successors |
 | fail source | fails the query of a source that has failed |
 
-Workers run them. A wake-up changes no state of a query: it returns a node's delayed inputs to the inbox when they are
-due.
+Workers run them. A wake-up changes no state of a query: it puts a node's delayed inputs back into the inbox when they
+are due.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class WorkTask:
 
 
 class WakeTask:
-    """Returns a node's delayed inputs that are due to its inbox; skipped if the node has ended."""
+    """Puts those of a node's delayed inputs that are due back into its inbox; skipped if the node has ended."""
 
     __slots__ = ("_node",)
 

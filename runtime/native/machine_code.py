@@ -67,7 +67,7 @@ _FILES: Final = 64
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    The source is executed as Python first, which defines its functions; an error of that is raised. Raises
+    The source is first executed as Python, to define its functions, and whatever that raises is passed on. Raises
     `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
     """
     import llvmlite.binding as llvm

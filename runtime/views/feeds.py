@@ -120,7 +120,7 @@ class ColumnBatch(Batch):
         self.views[0][0] = self.views[0][1] = rows.num_rows
 
     def _joined(self, table: pa.Table) -> pa.RecordBatch:
-        """Return a table as one record batch; if it has several chunks, with the columns alone that are read."""
+        """Return a table as one record batch; if it has several chunks, with only those columns that are read."""
         batches = table.to_batches()
         if len(batches) > 1:
             names = [name for name in table.schema.names[:-1] if name in self.read]

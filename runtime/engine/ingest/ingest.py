@@ -77,7 +77,8 @@ class Ingest:
         of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before the
         barrier reaches the views.
 
-        ``times``: relation → its time column, for relations other than a market's whose times advance that of epochs.
+        ``times``: relation → time column. The values of these columns advance the time of epochs, as messages of a
+        market do.
 
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
@@ -239,7 +240,7 @@ class Ingest:
             future.when_done(done)
 
     def hold(self, is_held: bool) -> None:
-        """Admit no input while held, because consumers of the ingest's output are behind; resume with False."""
+        """Admit no input while ``is_held``, because consumers of the ingest's output are behind; else resume."""
         if self._engine is not None:
             self._engine.hold(is_held)
 

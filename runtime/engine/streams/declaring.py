@@ -20,7 +20,7 @@ _TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow i
 _UNITS_NS: Final[Mapping[ColumnType, int]] = {"int64": 1, "timestamp": 1_000, "date": 86_400_000_000_000}
 """Type that a time column may have → its unit in nanoseconds."""
 _MOST_NAMES: Final = 1_000
-"""Greatest number of streams of a program, dropped ones included: a name that is used again must have its columns."""
+"""Greatest number of streams of a program, with dropped ones, whose columns a new stream of the name must have."""
 
 
 def with_streams(

@@ -85,7 +85,7 @@ def _has_only_pairs(text: bytes) -> bool:
 
 
 def _others(text: bytes, delimiter: bytes) -> list[int]:
-    """Return the codes of line feed and carriage return, of those that occur outside of delimiters."""
+    """Return the codes of those of line feed and carriage return that occur outside of delimiters."""
     codes = []
     for code in (10, 13):
         letter = bytes((code,))

@@ -628,7 +628,7 @@ def last_position(t: Any, group: int) -> int:
 
 @jit
 def first_of(t: Any, node: int, levels: int) -> int:
-    """Return the first position under a node, which exists; ``levels`` is the node's height above the leaves."""
+    """Return the first position under a node, which is not empty; ``levels`` is its height above the leaves."""
     for _ in range(levels):
         node = chunk_of(t, node)[(node & CHUNK_MASK) + CHILDREN]
     return node * FAN

@@ -28,7 +28,7 @@ _MOST_OBJECTS: Final = 1_000
 class AdaptorState:
     """Persisted objects of one installed adaptor, of any of the ten types of `runtime.state`.
 
-    Usable within `Adaptor.apply` only, while the object space belongs to the adaptor's thread; elsewhere every method
+    Usable within `Adaptor.apply` only, when the object space belongs to the calling worker; elsewhere every method
     raises `AdaptorError`. The adaptor must get its objects anew in each call and keep no reference to them: between two
     calls a checkpoint may be reading them. There are at most 1,000 objects; the adaptor must bound their size.
     """
