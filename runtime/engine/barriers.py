@@ -1,4 +1,4 @@
-"""Barriers: a consistent cut through a running query, the futures of its requests, and how long it took."""
+"""Barriers, which divide the input of a running query in two; the futures of requests for them, and their durations."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_REQUESTS: Final = 1000
 
 
 class Barrier(msgspec.Struct, frozen=True):
-    """One cut: all input before it is finished and drained before any input behind it is touched."""
+    """One barrier: where it has begun, no later input is touched before all earlier input is executed and drained."""
 
     number: int
     """Number of the barrier in its query, from 1."""
     payload: object = None
-    """Object that the request carries to the pipelines, such as a control record."""
+    """Object that the request passes to the pipelines, such as a control record."""
 
 
 class BarrierOutcome(Enum):
@@ -61,7 +61,7 @@ class BarrierFuture:
         return self._barrier
 
     def wait(self, timeout_s: float) -> BarrierOutcome | None:
-        """Wait for its end, not on a worker; None if that did not come in time."""
+        """Wait for the end of the barrier and return its outcome; None after the timeout. Must not block a worker."""
         with self._changed:
             self._changed.wait_for(lambda: self._outcome is not None, timeout_s)
             return self._outcome
@@ -107,12 +107,12 @@ class BarrierCycle:
                           └──────── stop, failure ────────────────┴──▶ idle
     ```
 
-    Requests without a payload share a barrier: the current one, unless it has begun at a cut point and so may leave
-    out later input; or else the next one. Requests with a payload have one each.
+    Requests without a payload share a barrier. If the current one has begun at a cut point, input that has come since
+    is not before it; such a request then waits for the next one. Requests with a payload have a barrier each.
     """
 
     def __init__(self, now_s: Callable[[], float], *, shares_begun: bool) -> None:
-        """``shares_begun``: no input is taken during a barrier, so that it suits every request made meanwhile."""
+        """``shares_begun``: no input is taken during a barrier, so that requests may share one that has begun."""
         self.current: Barrier | None = None
         self._now_s = now_s
         self._shares_begun = shares_begun

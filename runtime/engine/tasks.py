@@ -1,16 +1,18 @@
-"""The eight tasks of the engine, and the wake-up of a node. Workers run them; each change of a query's state is made by
-one of the eight, a wake-up only has a node look which delayed inputs are due.
+"""The eight kinds of tasks of the engine, by which the state of a query changes, and the wake-up of a node.
 
 | task | what it does |
 |---|---|
 | start query | builds the running query; its pipelines are started by tasks of their own |
-| stop query | a stop from outside |
-| start pipeline | `Pipeline.start`; the last one opens the sources |
-| work | a call of `Pipeline.execute`, `end_of_input` or `start_drain` |
-| pending pipeline stop | holds a node's last reference until nothing waits at the node any more |
-| stop pipeline | `Pipeline.stop`; gives up what the node holds of its successors |
-| stop source | `Source.close`; gives up what the source holds of its successors |
-| fail source | a source has failed: so does its query |
+| stop query | begins a stop that was requested from outside |
+| start pipeline | calls `Pipeline.start`; the last of these tasks opens the sources |
+| work | calls `Pipeline.execute`, `end_of_input` or `start_drain` |
+| pending pipeline stop | holds a node's last reference until no input waits at the node |
+| stop pipeline | calls `Pipeline.stop`; releases the node's references to its successors |
+| stop source | calls `Source.close`; releases the source's references to its successors |
+| fail source | fails the query of a source that has failed |
+
+Workers run them. A wake-up changes no state of a query: it puts a node's delayed inputs back into the inbox when they
+are due.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ __all__ = [
 
 
 class TaskCallbacks:
-    """Callbacks for the end of a task: each of the three is called at most once, and never both of the last two."""
+    """Callbacks for the end of a task: success or failure, then completion; each is called at most once."""
 
     __slots__ = ("_on_complete", "_on_failure", "_on_success")
 
@@ -55,7 +57,7 @@ class TaskCallbacks:
         on_success: Callable[[], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
-        """``on_complete`` comes after the others, and also if the task was skipped."""
+        """``on_complete`` is called last, and also if the task was skipped; the other two are not called then."""
         self._on_complete = on_complete
         self._on_success = on_success
         self._on_failure = on_failure
@@ -90,7 +92,7 @@ class EngineTask(ABC):
         self.callbacks = callbacks or TaskCallbacks()
 
     def __call__(self) -> None:
-        """Run it; what it raises goes to its callbacks, or where there is none, on to the worker."""
+        """Run the task; pass an exception to the callback of failure, or raise it to the worker if there is none."""
         try:
             ran = self.run()
         except Exception as error:
@@ -104,7 +106,7 @@ class EngineTask(ABC):
 
     @abstractmethod
     def run(self) -> bool:
-        """Do it; False if it was skipped, since what it is about has gone."""
+        """Do the task's work; return False if it was skipped, because its node or source has ended."""
 
 
 class StartQueryTask(EngineTask):
@@ -123,7 +125,7 @@ class StartQueryTask(EngineTask):
 
 
 class StopQueryTask(EngineTask):
-    """A stop from outside, of an id that may be unknown."""
+    """Stops a query on request from outside, by its id, which may be unknown."""
 
     __slots__ = ("_stop",)
 
@@ -138,7 +140,7 @@ class StopQueryTask(EngineTask):
 
 
 class StartPipelineTask(EngineTask):
-    """Starts a pipeline; its completion releases a reference of the query's setup callback."""
+    """Starts a pipeline; its end releases a reference to the query's setup. The last release opens the sources."""
 
     __slots__ = ("_node",)
 
@@ -153,10 +155,10 @@ class StartPipelineTask(EngineTask):
 
 
 class WorkTask:
-    """Executes inputs of a pipeline. It takes them when a worker runs it, so that inputs that wait share a call.
+    """Makes one call of a pipeline. It takes inputs only when a worker runs it, so that all that wait share the call.
 
-    It does not keep its node alive, and is skipped if that has gone. One of these is made for every call of a
-    pipeline: it has no callbacks, as the node handles errors itself.
+    It does not keep its node alive, and is skipped if the node has ended. It has no callbacks, because there is one of
+    it for every call, and the node handles errors itself.
     """
 
     __slots__ = ("_call", "_node", "is_prepared")
@@ -167,13 +169,13 @@ class WorkTask:
         self._call: Call | None = None
 
     def prepare(self) -> None:
-        """Take the inputs; the call itself may follow later, as if the worker had been interrupted in between."""
+        """Take the inputs. Tests make the call later, as if the worker had been interrupted in between."""
         self.is_prepared = True
         node = self._node()
         self._call = None if node is None else node.take()
 
     def __call__(self) -> None:
-        """Take the inputs, unless that was done, and make the call."""
+        """Take the inputs, unless `prepare` has, and make the call."""
         call = self._call
         if not self.is_prepared and (node := self._node()) is not None:
             call = node.take()
@@ -182,7 +184,7 @@ class WorkTask:
 
 
 class WakeTask:
-    """Has a node look which of its delayed inputs are due; skipped if the node has gone."""
+    """Puts those of a node's delayed inputs that are due back into its inbox; skipped if the node has ended."""
 
     __slots__ = ("_node",)
 
@@ -197,7 +199,7 @@ class WakeTask:
 
 
 class PendingPipelineStopTask(EngineTask):
-    """Holds a node's last reference until no inputs wait at the node any more; it is parked there meanwhile."""
+    """Holds a node's last reference until no input waits at the node; the reference is parked there meanwhile."""
 
     __slots__ = ("_node", "_reference")
 
@@ -207,13 +209,13 @@ class PendingPipelineStopTask(EngineTask):
         self._reference = reference
 
     def run(self) -> bool:
-        """Give up the reference now or when the node's count falls to 0."""
+        """Have the node release the reference, now or when no input waits there any more."""
         self._node.park(self._reference)
         return True
 
 
 class StopPipelineTask(EngineTask):
-    """Stops a pipeline; it owns the node, which nothing else refers to any more."""
+    """Stops a pipeline; it owns the node, because no producer refers to it any more."""
 
     __slots__ = ("_node",)
 
@@ -227,7 +229,7 @@ class StopPipelineTask(EngineTask):
 
 
 class StopSourceTask(EngineTask):
-    """Closes a source; if there are several for one source, the first one counts."""
+    """Closes a source; of several tasks for one source, the first one does it and the others are skipped."""
 
     __slots__ = ("_source",)
 

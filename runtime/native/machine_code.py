@@ -1,14 +1,16 @@
-"""Compiles kernel source to object code: a translator to LLVM's language, LLVM's optimiser and code generator.
+"""Compiles kernel source to object code: translates it to LLVM's language, which LLVM optimises and compiles.
 
-Kernel source is a small part of Python: functions of integers, floats, truth values and arrays of cells, with
-assignments, `if`, `while`, `for … in range(…)`, and calls of one another and of primitives. The types of parameters are
-those of the arguments, a variable's is that of what is assigned to it, so each function is translated once for each
-combination of types that it is called with (and for each value of a parameter that it gives to `constant`). Everything
-that a kernel calls is one module of LLVM. What is copied into its callers is LLVM's choice, but for functions marked
-`jit_inline`, which always are, and `jit_apart`, which never are.
+Kernel source is a small part of Python: functions of integers, floats, truth values and arrays of cells (integers of 64
+bits), with assignments, `if`, `while`, `for … in range(…)`, and calls of one another and of the primitives of
+`runtime.native.plain`. A parameter has the type of its argument, and a variable the type of the values that are
+assigned to it. So each function is translated once for each combination of types of arguments; if it gives a parameter
+to `constant`, also once for each value of that parameter. A kernel and all functions that it calls are one module of
+LLVM. LLVM chooses which functions it inlines, except that those marked `jit_inline` always are and those marked
+`jit_apart` never are.
 
-numba did this before. Its typing and lowering took 30 s of processor time for the shipped kernels and this takes 2 s;
-it had to be patched not to optimise and link every function by itself, and LLVM had four times as much to do.
+numba was used before: its typing and lowering took 30 s of processor time for the shipped kernels, where this takes
+2 s. It had to be patched not to optimise and link every function by itself, and its output was four times as much work
+for LLVM.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ _MARKS: Final = {
 }
 """Name of a decorator → linkage and attributes of the function.
 
-LLVM copies a private function with one caller into it, however long it is. A tree's whole `add` in the loop over a
-batch costs that loop its registers, 8 % of the time of PSP's index; so functions that are not marked are not private.
+Functions marked `jit` are not private, because LLVM inlines a private function that has one caller, however long it is.
+If a tree's whole `add` is inlined into the loop over a batch, the loop runs out of registers, which costs PSP's index
+8 % of its time.
 """
 _WIDTHS: Final = {BOOL: 0, INT: 1, DOUBLE: 2}
-"""Types of numbers that become one another in an expression or a variable, the narrow ones first."""
+"""Types of numbers → rank: in an expression or a variable, a value of a lower rank is converted to a higher one."""
 _COMPARE: Final = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge"}
 _COMPARE_FLOAT: Final = {ast.Eq: "oeq", ast.NotEq: "une", ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge"}
 _INTEGER: Final = {
@@ -58,13 +61,14 @@ _INTEGER: Final = {
 _FLOAT: Final = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 _BITWISE: Final = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _FILES: Final = 64
-"""Capacity of the memo of parsed files."""
+"""Capacity of the cache of parsed files."""
 
 
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    Raises `SyntaxError` and `KernelSourceError` for a source that cannot be compiled, and whatever executing it raises.
+    The source is first executed as Python, to define its functions, and whatever that raises is passed on. Raises
+    `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
     """
     import llvmlite.binding as llvm
 
@@ -101,7 +105,7 @@ def _mark_of(function: object) -> str | None:
 
 
 def literal_places(function: Any) -> frozenset[int]:
-    """Return the places of the parameters that a function gives to `constant`."""
+    """Return the positions of the parameters that a function gives to `constant`."""
     node = _definition(function)
     given = {
         call.args[0].id
@@ -113,7 +117,7 @@ def literal_places(function: Any) -> frozenset[int]:
 
 
 class _Module:
-    """The functions of a kernel as a module of LLVM."""
+    """Module of LLVM with the functions of one kernel."""
 
     def __init__(self) -> None:
         self.declarations: dict[str, None] = {}
@@ -121,7 +125,7 @@ class _Module:
         self._functions: dict[tuple[Any, ...], tuple[str, str]] = {}
 
     def text(self, step: Any) -> str:
-        """Return the module of a kernel."""
+        """Return the module's text for a kernel whose entry is ``step``."""
         self.function(step, [Operand("", INT)], SYMBOL)
         return "\n".join([*(f"declare {each}" for each in self.declarations), *self._texts])
 
@@ -150,7 +154,7 @@ class _Function:
     """One function, translated for arguments of given types."""
 
     def __init__(self, module: _Module, function: Any, arguments: Sequence[Operand], result: str) -> None:
-        """``result``: the type of the result; nothing if it is that of what is returned."""
+        """``result``: the type of the result; empty if it is to be that of the returned values."""
         self._module, self._node = module, _definition(function)
         self._globals = function.__globals__
         names = [argument.arg for argument in self._node.args.args]
@@ -167,7 +171,7 @@ class _Function:
         self._types = {value.text[1:]: value.type for value in self._arguments}
         self.result = result
         self._is_settled = False
-        # A variable may turn out to be wider than its first value was.
+        # If a variable or the result turns out to be wider than its first value, everything is translated again.
         while not self._is_settled:
             self._is_settled = True
             self._translate()
@@ -213,13 +217,13 @@ class _Function:
         return [f"{name}.{self._labels}" for name in names]
 
     def _begin(self, label: str, end: str = "") -> None:
-        """Begin a block; ``end`` ends the one before, which goes on here if it is not given."""
+        """Begin a block. ``end`` is the last instruction of the block before; by default it continues here."""
         self.put(end or f"br label %{label}")
         self._lines.append(f"{label}:")
         self._block = label
 
     def _end(self, text: str) -> None:
-        """End a block; what follows in it is never reached."""
+        """End a block; later instructions go into a block that is never reached."""
         (label,) = self._new_labels("after")
         self._begin(label, text)
 
@@ -245,7 +249,7 @@ class _Function:
             values = self._values(node.value)
             if len(values) != len(first.elts):
                 raise self._wrong(node, "as many values as variables")
-            # Where they are stored is worked out before, as Python does not; no index depends on another target.
+            # As in Python, all values are computed first; then for each target its index, and the store.
             for target, value in zip(first.elts, values, strict=True):
                 self._store(target, value)
             return
@@ -399,7 +403,7 @@ class _Function:
         return self._converted(self._value(node), type_, node)
 
     def _truth(self, node: ast.expr) -> Operand:
-        """Return whether an expression is true, which may be any number."""
+        """Return the truth of an expression, which may be a number of any type."""
         value = self._value(node)
         if value.type == BOOL:
             return value
@@ -452,7 +456,7 @@ class _Function:
         return self._literal(self._known(node), node)
 
     def _known(self, node: ast.expr) -> Any:
-        """Return what a name stands for that is not a variable."""
+        """Return the value of a name, or of an attribute of a module, that is not a variable."""
         if isinstance(node, ast.Name):
             if node.id in self._globals:
                 return self._globals[node.id]
@@ -490,7 +494,7 @@ class _Function:
         return self.emit(type_, f"{names[kind]} {left.typed}, {right.text}")
 
     def _divided(self, left: Operand, right: Operand, *, is_quotient: bool) -> Operand:
-        """Return quotient or remainder as Python rounds, and 0 for a divisor 0, which no kernel divides by."""
+        """Return the quotient or remainder, rounded as in Python; 0 for a divisor of 0, by which no kernel divides."""
         by = right
         if by.literal in (None, 0, -1):
             plus = self.emit(INT, f"add {right.typed}, 1")
@@ -508,7 +512,7 @@ class _Function:
         floor = self.emit(INT, f"sub {whole.typed}, {self.emit(INT, f'zext {is_past.typed} to i64').text}")
         if by is right:
             return floor
-        # For -1, 0 and 1 the result is that of the divisor 1 times the divisor.
+        # Divisors -1, 0 and 1 were replaced by 1: the quotient is multiplied by the divisor.
         factor = self.emit(INT, f"select {is_special.typed}, {right.typed}, i64 1")
         return self.emit(INT, f"mul {floor.typed}, {factor.text}")
 
@@ -548,11 +552,11 @@ class _Function:
         return self.emit(BOOL, f"icmp {_COMPARE[type(op)]} {left.typed}, {right.text}")
 
     def _logic(self, node: ast.BoolOp) -> Operand:
-        """Return a truth value: in Python the result is an operand, which kernel source takes for its truth only."""
+        """Return `and` or `or` as a truth value: in Python it is an operand, but kernels use only its truth."""
         return self._joined(node, [functools.partial(self._truth, each) for each in node.values])
 
     def _joined(self, node: ast.BoolOp | ast.Compare, parts: Sequence[Callable[[], Operand]]) -> Operand:
-        """Return whether all parts are true, or one of them; what follows the part that decides is not evaluated."""
+        """Return whether all parts (or for `or`, any part) are true; parts after the deciding one are not evaluated."""
         is_all = isinstance(node, ast.Compare) or isinstance(node.op, ast.And)
         (end,) = self._new_labels("decided")
         arrivals = []

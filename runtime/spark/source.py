@@ -1,9 +1,9 @@
-"""The epoch log as a streaming source of Spark: offset = epoch.
+"""The epoch log as a streaming source of Spark, whose offsets are epochs.
 
-A batch covers the epochs ``(start, end]``; its segments are read on the executors, see `runtime.spark.reading`. Every
-shard also gets a tick with the span, so that each of them answers even when nothing changed for it. The first
-batch of a program, or of a checkpoint that is begun after a version, also has the backfill of the views that are
-new in it.
+A batch covers the epochs ``(start, end]``; its segments are read on the executors (`runtime.spark.reading`). Every
+shard also gets a row with the span of the batch, so that each of them answers even if nothing has changed for it. The
+first batch of a program also contains the *backfill* of its new views: the rows that their relations had before. So
+does the first batch of a checkpoint that begins at a later version than 0, for all views.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ __all__ = ["SOURCE_SCHEMA", "EpochReader", "EpochSource"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
 _WAIT_SECONDS: Final = 0.05
+"""Longest wait for a new epoch before Spark is answered that there is none."""
 _LOOK_SECONDS: Final = 0.002
+"""Time between two looks for a new epoch."""
 _SMALL_BYTES: Final = 512 * 1024
+"""Size of segments below which a batch has one partition."""
 
 
 class EpochReader(DataSourceStreamReader):
@@ -44,8 +47,8 @@ class EpochReader(DataSourceStreamReader):
         self._directory = options["path"]
         self._shards = int(options["shards"])
         self._most_epochs = int(options["max_epochs_per_batch"])
-        # Versions published when the query started: such spans are planned again as they were, whatever Spark's own
-        # record of them has lost.
+        # Versions that were published when the query started. Batches that have to be repeated end where they ended
+        # before, at one of these, even if Spark has lost its own record of that.
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
         self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None
@@ -57,7 +60,7 @@ class EpochReader(DataSourceStreamReader):
         self._looked = -1  # newest epoch whose footer was read
 
     def initialOffset(self) -> dict[str, int]:
-        """Return the version after which the checkpoint was begun; epoch 0 has the first program and nothing else."""
+        """Return the version after which the checkpoint begins; epoch 0, the default, only has the first program."""
         return {"epoch": self._base}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -65,15 +68,15 @@ class EpochReader(DataSourceStreamReader):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return the newest epoch that the next batch may cover: one program and a limited number of epochs a batch.
+        """Return the newest epoch that the next batch may cover: it has one program and a limited number of epochs.
 
-        Waits a little for a new epoch, so that an idle stream does not spin.
+        Waits a little for a new epoch, so that an idle stream does not use the processor.
         """
         begin = start["epoch"]
         give_up = time.monotonic() + _WAIT_SECONDS
         while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        # Read once: an epoch that is sealed from here on may have a program that was not read.
+        # The log is not asked again: an epoch that is sealed from here on may have a program that is not known here.
         looked = max(begin, latest)
         self._look(looked)
         published = next((version for version in self._published if version > begin), None)
@@ -82,7 +85,7 @@ class EpochReader(DataSourceStreamReader):
         return {"epoch": min([newest, *stops])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return segments in at most as many groups as there are shards; small batches in one."""
+        """Return partitions of about equal size, at most one a shard (one for a small batch), and the backfill."""
         begin, newest = start["epoch"], end["epoch"]
         if newest <= begin:
             return []
@@ -105,7 +108,11 @@ class EpochReader(DataSourceStreamReader):
         return [*parts, *self._backfill(program, begin + 1)]
 
     def _backfill(self, program: int, first: int) -> list[InputPartition]:
-        """Return the partitions that fill the views that are new in the batch whose first epoch this is."""
+        """Return the partitions that fill new views, for the batch that begins with epoch ``first``.
+
+        These are all views if the checkpoint begins with this batch, and otherwise, if the epoch has a new program,
+        those that the program before lacks.
+        """
         new = load_program(self._directory, program)
         views = [view.name for view in new.views]
         if 0 < self._base == first - 1:
@@ -120,13 +127,13 @@ class EpochReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the payloads of a partition; see `runtime.spark.reading`."""
-        from runtime.spark.reading import read  # 0.4 s, which processes that only plan save
+        from runtime.spark.reading import read  # takes 0.4 s, so processes that only plan do not import it
 
         assert isinstance(partition, EpochPartition | BackfillPartition | FailedPartition)
         yield from read(partition, self._directory, self._shards, compiles=self._compiles)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Unpin the snapshots of a batch that is done. The log keeps its segments."""
+        """Unpin the snapshots that a completed batch needed. Its segments stay until the log is retired."""
         if self._snapshots is not None:
             self._snapshots.unpin(end["epoch"])
 

@@ -1,8 +1,9 @@
-"""Feeds of nodes: changes of rows in one step, as the kernel of a consumer reads them (`Rows`).
+"""Inputs of nodes: the rows that changed in one step, as the kernel of a node reads them (`Rows`).
 
-A map's deltas (`Feed`) are either computed in the kernel from the rows of its relation (in one process), or arrive
-added up by key (on Spark, whose source adds them up). A node is written once for both: `Rows.open` writes the loop over
-the rows and binds keys, weight and weighted sums of each. Operators' changes are `Rows` too, see `nodes.flow`.
+The deltas of a map (`Feed`) come in one of two forms. In one process they are computed in the kernel, from the changed
+rows of the map's relation (`MapFeed`). On Spark the source has added them up by key (`ColumnFeed`). A node's kernel is
+written once for both: `Rows.open` writes the loop over the rows, and binds the keys, the weight and the weighted sums
+of each row to variables. Changes of operators are `Rows`, too; see `nodes.flow`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ Words = npt.NDArray[np.int64]
 
 
 class ColumnBatch(Batch):
-    """A batch whose columns are fields: for each one array of values, and one of NULL flags if it is nullable."""
+    """A batch of rows by column: for each field an array of values, and one of NULL flags if the field is nullable.
+
+    Its arrays are its own, to which `append` adds rows, or those of an Arrow table (`fill_arrow`) or another owner.
+    """
 
     def __init__(self, fields: Sequence[Field], room: int = 64) -> None:
         self.fields = tuple(fields)
@@ -52,18 +56,21 @@ class ColumnBatch(Batch):
         self._write = row_writer(())
         self._written = -1
         self.binding: ColumnBinding | None = None
-        """Binds columns of Arrow tables, once every node of the graph is compiled."""
+        """Binds the columns of Arrow tables to the arrays; None until every node of the graph is compiled."""
 
     def place(self, name: str) -> int:
-        """Return the place of a field's values; that of its NULL flags follows."""
+        """Return the number of the array with a field's values; the next one has its NULL flags."""
         return self._places[name]
 
     def word_place(self, field: Field) -> int | None:
-        """Return the place of a field that is one word a row; None: it is more."""
+        """Return the number of a field's array if it has one word a row and no NULL flags; else None."""
         return None if field.words > 1 else self._places[field.name]
 
     def _value_cells(self, k: KernelSource, field: Field, row: str) -> tuple[str, str, str]:
-        """Return the location of a field of a row: cells, place of the value, and cell of the NULL flag, if any."""
+        """Return, as kernel source, a field's cells, the place of a row's value in them, and the cell of its NULL flag.
+
+        The last is empty if the field is not nullable.
+        """
         place = self._places[field.name]
         flag = f"{k.cells(self, place + 1)}[{row}]" if field.nullable else ""
         return k.cells(self, place), f"2 * {row}" if field.type == "int128" else row, flag
@@ -75,17 +82,20 @@ class ColumnBatch(Batch):
         return load_value(k, field, cells, place, k.assign("n", flag) if flag else None)
 
     def store(self, k: KernelSource, field: Field, value: Value, row: str) -> None:
-        """Lines that write a field of a row; the value is of the field's type. The value of a NULL is written as 0."""
+        """Write the lines that store a value, of the field's type, in a row; for NULL they store 0 and the flag."""
         store_value(k, field, value, self._value_cells(k, field, row))
 
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
-        """Lines that stop the kernel unless there is room for so many rows more; ``stops`` writes those that do."""
+        """Write the lines that check that ``count`` more rows have room; ``stops`` writes those that stop the kernel.
+
+        ``stops`` is given the status with which the kernel ends; the batch is then grown, and the kernel called again.
+        """
         status, meta = k.need(lambda: self.grow(2 * self.room + 2)), k.cells(self, 0)
         with k.block(f"if {meta}[{self.ROWS}] + {count} > {meta}[{self.ROOM}]:"):
             stops(status)
 
     def put_append(self, k: KernelSource, values: Sequence[Value], weight: str) -> None:
-        """Lines that append a row, for which there is room; the values are of the types of the fields."""
+        """Write the lines that append a row, which must have room; the values are of the types of the fields."""
         meta = k.cells(self, 0)
         number = k.assign("o", f"{meta}[{self.ROWS}]")
         for field, value in zip(self.fields, values, strict=True):
@@ -93,9 +103,9 @@ class ColumnBatch(Batch):
         k.put(f"{k.cells(self, 1)}[{number}] = {weight}", f"{meta}[{self.ROWS}] = {number} + 1")
 
     def fill_arrow(self, table: pa.Table | pa.RecordBatch, strings: Strings) -> None:
-        """Make the rows of a table (its last column is the weight) those of the batch; plain columns are not copied.
+        """Set the batch's rows to those of a table, whose last column is the weight; plain columns are not copied.
 
-        Only fields that some kernel reads are looked at; others may be missing.
+        Only fields that some kernel reads are needed; others may be missing.
         """
         self._is_own = False
         rows = table if isinstance(table, pa.RecordBatch) else self._joined(table)
@@ -110,7 +120,7 @@ class ColumnBatch(Batch):
         self.views[0][0] = self.views[0][1] = rows.num_rows
 
     def _joined(self, table: pa.Table) -> pa.RecordBatch:
-        """Return a table as one record batch; of several chunks those columns that are read, joined once."""
+        """Return a table as one record batch; if it has several chunks, with only those columns that are read."""
         batches = table.to_batches()
         if len(batches) > 1:
             names = [name for name in table.schema.names[:-1] if name in self.read]
@@ -121,11 +131,11 @@ class ColumnBatch(Batch):
         return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
     def read_fields(self) -> dict[Field, int]:
-        """Return the fields that some kernel reads, with the place of each."""
+        """Return the fields that some kernel reads, each with the number of its array."""
         return {field: self._places[field.name] for field in self.fields if field.name in self.read}
 
     def read_columns(self) -> list[tuple[int, int]]:
-        """Return the arrays that some kernel reads, the weights among them: place, and words of a row."""
+        """Return the arrays that some kernel reads, the weights included: number, and words for each row."""
         columns = [(1, 1)]
         for field, place in self.read_fields().items():
             columns += [(place, field.value_words), *([(place + 1, 1)] if field.nullable else [])]
@@ -133,15 +143,15 @@ class ColumnBatch(Batch):
 
     @cached_property
     def reader(self) -> RowReader:
-        """Reads its rows as tuples of Python values."""
+        """Reader of its rows as tuples of Python values."""
         return row_reader(columns_of(self.fields))
 
     def lend(self) -> None:
-        """Note that its arrays are another owner's from now on; `append` begins with its own ones, without rows."""
+        """Note that its arrays belong to another owner from now on; `append` first returns to its own, empty ones."""
         self._is_own = False
 
     def forget(self) -> None:
-        """Forget the rows, and let the table go that holds them."""
+        """Drop the rows, and release the table that contains them."""
         if not self._is_own:
             self._put_own()
         self.views[0][0] = 0
@@ -166,7 +176,7 @@ class ColumnBatch(Batch):
         meta[0] = at + 1
 
     def reserve(self, room: int) -> None:
-        """Own arrays with room for so many rows: for another kernel that appends to them."""
+        """Return to own arrays, with room for this many rows, to which another kernel will append."""
         if not self._is_own:
             self._put_own()
         self.grow(room)
@@ -204,12 +214,12 @@ _MISFITS: Final = (TypeError, ValueError, OverflowError, AttributeError, IndexEr
 
 
 def _first_column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """Return the relation's column of this name; the weight, which stands last, may have the same."""
+    """Return the relation's column of this name: the first one, as that of the weight, the last, may have the same."""
     return rows.column(rows.schema.get_all_field_indices(name)[0])
 
 
 def words_of_column(field: Field, column: pa.ChunkedArray | pa.Array, strings: Strings) -> list[Words]:
-    """Return a column's words, and the NULL flags if it is nullable; raise `ViewError` for a NULL where none may be."""
+    """Return a column's words, and its NULL flags if the field is nullable; else raise `ViewError` for a NULL."""
     array = column
     if isinstance(column, pa.ChunkedArray):
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -264,16 +274,16 @@ def _wide_words(array: pa.Array) -> Words:
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Source for one row of `Rows`."""
+    """Kernel source for one row of `Rows`: the variables that its columns and its weight are bound to."""
 
     values: dict[str, Value]
     """The requested columns by name, each in its field's type."""
     weight: str
-    """An identifier, int64; of any sign."""
+    """Identifier of the weight, an int64 of any sign."""
 
 
 class Rows(ABC):
-    """Changes of rows in one step, as the kernel of a consumer reads them."""
+    """Rows that changed in one step, with their weights, as the kernel of a node reads them."""
 
     fields: tuple[Field, ...]
     """Columns; their names do not repeat."""
@@ -282,25 +292,25 @@ class Rows(ABC):
     filters: bool = False
     """True if `row` may skip rows."""
     batches: tuple[ColumnBatch, ...]
-    """Batches that the rows come from."""
+    """Batches that contain the rows."""
 
     @contextmanager
     def open(
         self, k: KernelSource, names: Collection[str] | None = None, *, stays_at_end: bool = False
     ) -> Iterator[Row]:
-        """Write the loop over the rows, whose body is what the caller writes; ``names``: columns to load (all).
+        """Write the loop over the rows; its body is what the caller writes. ``names``: columns to load, by default all.
 
-        The loop begins at the kernel's cursor ``s[0]``; behind the loop the cursor is 0 again, or with ``stays_at_end``
-        the number of rows, so that the kernel may stop again behind the loop and skips it when it resumes; it then sets
-        ``s[0]`` to 0 itself. The number of the row is ``e``. A kernel has one such loop. The body must not contain
-        ``continue``; it may end the kernel with `stop`.
+        The loop begins at the row of the kernel's cursor ``s[0]``; ``e`` is the number of the current row. After the
+        loop the cursor is 0. With ``stays_at_end`` it is the number of rows: a kernel that stops after the loop then
+        skips the loop when it is resumed, and has to set the cursor to 0 itself. A kernel has one such loop. The body
+        must not contain ``continue``; it may end the kernel with `stop`.
         """
         wanted = [field.name for field in self.fields if names is None or field.name in names]
         rows = " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in self.batches)
         k.put("e = s[0]", f"rows = {rows}")
         with k.block("while e < rows:"):
             with self.row(k, wanted, "e") as row:
-                # A value that is loaded when it is first used would be missing behind a condition of the caller.
+                # All values are loaded here: one that is loaded within a condition of the caller has no value after it.
                 yield Row({name: k.emitter.used(row.values[name]) for name in wanted}, row.weight)
             k.put("e += 1")
         k.put("s[0] = e" if stays_at_end else "s[0] = 0")
@@ -308,11 +318,11 @@ class Rows(ABC):
     @abstractmethod
     @contextmanager
     def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
-        """Write the lines that bind some columns of the row with a number (an identifier).
+        """Write the lines that bind some columns of a row to variables; ``number`` is the row's number, an identifier.
 
-        What the caller writes next belongs to the row: it may be skipped because of a condition. Values may be loaded
-        only when they are looked up, which the caller does before it opens a block of its own. Whether they are used
-        (`Emitter.used`) is up to the caller.
+        The lines that the caller writes within the context belong to the row, and are skipped if a condition skips the
+        row. The lines that load a value may be written only when the caller looks the value up, so the caller does that
+        before it opens a block of its own. It also marks the values that it uses (`Emitter.used`).
         """
 
     def field(self, name: str) -> Field:
@@ -320,13 +330,13 @@ class Rows(ABC):
         return next(field for field in self.fields if field.name == name)
 
     def stored(self, names: Sequence[str]) -> ColumnBatch | None:
-        """Return a batch with these columns of all rows; None: only a kernel could fill one."""
+        """Return a batch that contains these columns of all rows; None if they are computed in a kernel alone."""
         del names
         return None
 
 
 def stop(k: KernelSource, status: int) -> None:
-    """Write the lines that end the kernel at the present row of `Rows.open`, of which nothing was applied yet."""
+    """Write the lines that end the kernel before the current row of `Rows.open`, with which it resumes."""
     k.put("s[0] = e", f"return -1 if bad else {status}")
 
 
@@ -355,24 +365,24 @@ class Feed(Rows):
         """Its sums as columns, which have other names than all keys."""
         self.fields = (*self.keys, *self.sum_fields)
         self.batch = batch
-        """The rows that wait."""
+        """Rows of the step: of the map's relation, or added up by key."""
         self.batches = (batch,)
 
     @abstractmethod
     def key_place(self, name: str) -> int | None:
-        """Return the place of the batch's column whose cells are the words of this key; None if there is none."""
+        """Return the number of the batch's array whose cells are the values of this key; None if there is none."""
 
     def sums_of(self, row: Row) -> list[Value]:
         """Return the sums of a row in their order."""
         return [row.values[field.name] for field in self.sum_fields]
 
     def wanted(self, columns: Collection[str], prefix: str) -> list[str]:
-        """Return the names of those columns that a plan calls so, with a prefix."""
+        """Return the names of the fields whose plan's name, with the prefix before it, is among ``columns``."""
         names = zip(self.fields, (*(key.name for key in self.keys), *self.sums), strict=True)
         return [field.name for field, name in names if prefix + name in columns]
 
     def named(self, row: Row, prefix: str = "") -> dict[str, Value]:
-        """Return the columns of a row by the names that the plan has for them, and the weight."""
+        """Return the columns of a row and the weight, by the names in the plan, each with the prefix before it."""
         names = dict(zip((field.name for field in self.sum_fields), self.sums, strict=True))
         values = {prefix + names.get(name, name): value for name, value in row.values.items()}
         return {**values, f"{prefix}weight": Value(row.weight, "int64")}
@@ -383,7 +393,7 @@ def _sum_fields(sums: Sequence[str]) -> tuple[Field, ...]:
 
 
 class MapFeed(Feed):
-    """Rows of the map's relation; condition, keys and sums are computed in the kernel."""
+    """Deltas of a map as changed rows of its relation; the kernel computes the map's condition, keys and sums."""
 
     def __init__(self, map_: Map, relation: Relation, batch: ColumnBatch, strings: Strings) -> None:
         super().__init__(key_fields(map_, relation, strings), [total.name for total in map_.sums], batch)
@@ -427,7 +437,7 @@ def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
 
 
 class ColumnFeed(Feed):
-    """Rows that were added up by key: keys, weight and sums are columns of a batch of its own."""
+    """Deltas of a map, added up by key outside of the kernel: keys, weight and sums are columns of its own batch."""
 
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], room: int = 64) -> None:
         super().__init__(keys, sums, ColumnBatch([*keys, *_sum_fields(sums)], room))
@@ -441,7 +451,7 @@ class ColumnFeed(Feed):
         yield Row(LoadedColumns(k, self.batch, number), weight)
 
     def fill(self, tables: Sequence[pa.Table], strings: Strings) -> None:
-        """Make these payloads together the rows that wait."""
+        """Set the rows of the batch to those of all these payloads."""
         parts: list[list[Words]] = []
         for table in tables:
             columns = [_int64(table.column("weight"))]
@@ -453,7 +463,7 @@ class ColumnFeed(Feed):
 
 
 def key_fields(map_: Map, relation: Relation, strings: Strings) -> tuple[Field, ...]:
-    """Return the map's keys; a trial run of their expressions says which may be NULL."""
+    """Return the map's keys as fields; which may be NULL follows from kernel source that is written for trial."""
     trial = KernelSource("trial", strings)
     trial.begin()
     columns = {

@@ -1,4 +1,4 @@
-"""The step that applies messages: order, adaptor, cut. The barriers of an ingest begin here."""
+"""The applying step: puts messages in order, turns them into deltas and cuts epochs; barriers begin here."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MOST_INPUTS: Final = 256
 _JOINED_TUPLES: Final = 1 << 14
 """Number of tuples up to which batches are joined for an adaptor; it costs more to copy larger ones."""
 _GO_ON: Final = "what an epoch's end has left"
-"""An input that the step gives itself."""
+"""Input that the step gives itself when it begins a barrier in the middle of another one, to continue there later."""
 _DONE: Final = object()
-"""Result of the steps of an input at their end; else they have stopped where the epoch is full."""
+"""Result of the iterator of an input that is applied to its end; any other means that the epoch is full."""
 _TOUCHES: Final = TOUCHES.name
 _SEALED_TIMES: Final = {TRADES.name: MARKET_TIMES[TRADES.name]}
 """Relations whose watermarks are sealed, for runtimes that read the log."""
@@ -44,17 +44,17 @@ _MOST_LETTERS: Final = 10_000
 
 
 class StreamsNode(Pipeline):
-    """The node of the derived streams, and what it needs of what is applied: that changes only while it drains."""
+    """The node of the derived streams, with the relations that it needs, which change only while it drains."""
 
     @property
     @abstractmethod
     def reads(self) -> frozenset[str]:
-        """The relations that they read."""
+        """The relations that the streams read."""
 
     @property
     @abstractmethod
     def times(self) -> Mapping[str, str]:
-        """Relations of which they need watermarks → the column with the time of a row."""
+        """Relations of which the streams need watermarks → the column with the time of a row."""
 
 
 class ApplyingConfig(msgspec.Struct, frozen=True):
@@ -71,23 +71,23 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
 
 
 class Applying(Pipeline):
-    """Puts batches into the order of their streams, has the adaptors make deltas of them, and cuts.
+    """Puts batches into the order of their streams, has the adaptors turn them into deltas, and cuts epochs.
 
-    A barrier that is requested begins at once: between two calls every origin is at a place where it may be cut. A
-    barrier for a number of messages begins in the middle of the result of a formatter; the rest follows when the
-    barrier has completed, and so does all input that came meanwhile.
+    A requested barrier begins at once, because between two calls every origin is at a place where it may be cut. If an
+    epoch is full, the step itself begins a barrier, in the middle of the result of a formatter. The rest of the result,
+    and all input that has come meanwhile, follows when the barrier has completed.
 
-    An origin that fails, because of its source, of bytes that cannot be decoded or of a malformed tuple, fails alone:
-    its earlier input is applied, the others continue to their ends, all of that is sealed, and then the ingest fails
-    with the reasons, as its input is not complete. If no other origin is left it fails at once. An error of an adaptor
-    fails the ingest immediately, as its state may be half changed. The end of an origin that is on its own, see
-    `Origin.is_own`, is not waited for, and its failure is reported to the listener alone; so is its `AdaptorError`,
-    which is raised before anything has changed.
+    An origin can fail because of its source, of bytes that cannot be decoded or of a malformed tuple. Then its earlier
+    input is applied, the other origins continue to their ends, and all of that is sealed; at last the ingest fails with
+    the reasons, because its input is not complete. An error of an adaptor fails the ingest immediately, because the
+    adaptor's state may be half changed. An origin with `Origin.is_own` is independent of the others: the ingest does
+    not wait for its end, and its failure is only reported to the listener. So is its `AdaptorError`, which is raised
+    before anything has changed.
 
-    A `Turnover` is made where its barrier cuts. An upstream brings whole epochs, which are deltas already: there is
-    nothing to put into order or to adapt, and an epoch may end after each.
+    A `Turnover`, a change of origins, is made at the cut of its barrier. An upstream brings whole epochs, which are
+    deltas already: they are neither ordered nor adapted, and an epoch may end after each of them.
 
-    Everything here, origins and adaptors too, belongs to the worker that makes the call; there is one at a time.
+    Everything here, including origins and adaptors, belongs to the worker that makes the call; there is one at a time.
     """
 
     is_cut_point = True
@@ -96,7 +96,7 @@ class Applying(Pipeline):
     def __init__(
         self, config: ApplyingConfig, table: OriginTable, epoch_time: EpochTime, streams: StreamsNode | None = None
     ) -> None:
-        """With ``streams`` the first successor is the node of the derived streams."""
+        """``streams``: the node of the derived streams, if there is one; it must be the first successor."""
         self._config = config
         self._table = table
         self._streams = streams
@@ -111,11 +111,11 @@ class Applying(Pipeline):
 
     @property
     def holds_any(self) -> bool:
-        """True if the open epoch holds anything that a barrier would have to seal; may be looked at by others."""
+        """True if the open epoch has anything that a barrier would have to seal; may be read by any thread."""
         return self._open.holds_any
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Apply what formatters have completed; at the end of an epoch the rest waits."""
+        """Apply results of formatters; if the epoch becomes full, begin a barrier and keep the rest for later."""
         self._switch_touches()
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])
@@ -131,13 +131,13 @@ class Applying(Pipeline):
         self._emit(self._open.take(), context)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Cut here; an epoch that holds nothing is not closed, unless it is to have a control record."""
+        """Cut here; an empty epoch is not closed, unless the barrier has a payload."""
         context.begin_barrier(barrier)
         if self._open.holds_any or barrier.payload is not None:
             self._cut(context, barrier)
 
     def end_of_input(self, port: int, context: Context) -> None:
-        """Every origin is over: what they brought is sealed; a stream without anything has one epoch as well."""
+        """Seal the open epoch, as every origin has ended; a run without any input has one epoch, too."""
         del port
         if self._open.holds_any or (self._config.settle() == 0 and not self._failures):
             self._cut(context, context.begin_barrier())
@@ -149,7 +149,7 @@ class Applying(Pipeline):
             raise EngineError("; ".join(self._failures))
 
     def _emit(self, deltas: Deltas | None, context: Context) -> None:
-        """Give deltas to views and the epoch, and to derived streams what of it concerns them."""
+        """Emit deltas to views and to the epoch sink, and to derived streams those that they may read."""
         if deltas is None:
             return
         if self._streams is None:
@@ -170,7 +170,7 @@ class Applying(Pipeline):
             context.emit(deltas, successor, size=deltas.messages)
 
     def _switch_touches(self) -> None:
-        """Have the adaptors of feeds give TOUCHES from here on, or no more, if that has changed at the last cut."""
+        """Have the adaptors of feeds begin or stop to emit TOUCHES, if what the streams read has changed since."""
         if self._streams is None or self._given is (reads := self._streams.reads):
             return
         self._given = reads
@@ -180,8 +180,11 @@ class Applying(Pipeline):
                 adaptor.switch_touches(_TOUCHES in reads)
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
-        """The epoch ends here, and with it what the barrier brings: one that was requested may be begun unasked."""
-        epoch = self._config.settle() + 1  # first: a turnover looks at the newest epoch, too
+        """End the epoch here, with the change that the barrier's payload asks for.
+
+        A barrier that the step begins itself may be one that was requested, so it may have a payload, too.
+        """
+        epoch = self._config.settle() + 1  # before the turnover, which reads the number of the newest epoch, too
         if isinstance(barrier.payload, Turnover):
             self._turn_over(barrier.payload)
         origins = self._table.origins.values()
@@ -215,7 +218,7 @@ class Applying(Pipeline):
             by_origin.setdefault(batch.origin_id, []).append(batch)
         for origin_id, batches in by_origin.items():
             if (origin := self._table.origins.get(origin_id)) is None:
-                continue  # it was read no more while they were formatted
+                continue  # the origin was removed while its batches were formatted
             try:
                 for part in _parts(origin.in_order(batches)):
                     if origin.ended:
@@ -231,7 +234,7 @@ class Applying(Pipeline):
             if (origin := self._table.origins.get(origin_id)) is not None:
                 origin.failure = reason
                 origin.inlet.close_source()
-                origin.inlet.end(MarkKind.FAILED, reason)  # behind what stands before, under way
+                origin.inlet.end(MarkKind.FAILED, reason)  # comes after the origin's earlier input that is under way
         for mark in completed.marks:
             origin = self._table.origins.get(mark.origin_id)
             if origin is not None and not origin.ended:
@@ -270,7 +273,7 @@ class Applying(Pipeline):
             self._fail_alone(origin, error)
 
     def _fail_alone(self, origin: Origin, error: AdaptorError | EngineError) -> None:
-        """Fail an origin that is on its own for an error; raise the error of another one."""
+        """Fail the origin with this error if it `is_own`; else raise the error, which fails the ingest."""
         if not origin.is_own:
             raise error
         self._fail(origin, f"{type(error).__name__}: {error}")
@@ -310,7 +313,7 @@ class Applying(Pipeline):
             if not self._first_left:
                 for other in self._table.origins.values():
                     other.inlet.release()
-        if not self._left:  # those that are on their own go with the last of the others
+        if not self._left:  # origins with `is_own` end with the last of the others
             for other in self._table.origins.values():
                 if not other.ended:
                     other.forget()
@@ -369,10 +372,10 @@ def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatc
 
 
 class OpenEpoch:
-    """Counts what is in the open epoch, and gathers what has been applied since the last `Deltas`.
+    """Content of the open epoch: counts of all of it, and the deltas that were applied since the last `Deltas`.
 
-    Small batches, such as those of many small origins, are joined, large ones never copied. At most some ten thousand
-    malformed tuples of an epoch are described.
+    Batches of a relation are joined when the deltas are taken. At most 10,000 malformed tuples of an epoch have a
+    description.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -414,11 +417,11 @@ class OpenEpoch:
         self._count += messages
 
     def must_close(self) -> None:
-        """Something has happened that an epoch has to be closed for, though it may bring no row."""
+        """Note that the next barrier has to close the epoch, even if it has no row."""
         self._has_changes = True
 
     def set_aside(self, letters: tuple[DeadLetter, ...], count: int) -> None:
-        """Add malformed tuples: so many, of which these are described."""
+        """Add ``count`` malformed tuples, of which ``letters`` describe some."""
         if count:
             room = max(0, _MOST_LETTERS - self._described)
             self._letters += letters[:room]
@@ -427,7 +430,7 @@ class OpenEpoch:
             self._set_aside += count
 
     def moved(self, origin: str, cut: Cut) -> None:
-        """An origin's input is cut here if the epoch closes now."""
+        """Note where the origin's input is cut if the epoch closes now."""
         self._cuts[origin] = cut
 
     def take(self) -> Deltas | None:

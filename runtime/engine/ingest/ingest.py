@@ -1,13 +1,13 @@
-"""The ingest: raw buffers in from any number of sources, epochs out; one plan of the query engine.
+"""The ingest: a plan of the query engine that turns raw buffers of any number of sources into epochs.
 
 ```
 source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──▶ streams ──▶ view ──▶ EpochSink
-(reactor, file    a source   a formatter,   cut point ─────┴────────▲────────▲
- thread)          an origin  coalescing, ×n    └────────────────────┴────────┘
+(reactor, file    one for    one for each   cut point ─────┴────────▲────────▲
+ thread)          an origin  schema            └────────────────────┴────────┘
 ```
 
-Threads: a source calls the inlet of its origin; the engine's workers run the rest. The docstring of each pipeline names
-the owner of its state.
+A source calls the inlet of its origin on the source's own thread; the engine's workers run the rest. The docstring of
+each pipeline names the owner of its state.
 """
 
 from __future__ import annotations
@@ -93,18 +93,19 @@ class IngestListener:
 
 
 INGEST: Final = "ingest"
-"""The id of the query."""
+"""Id of the query."""
 _APPLY: Final = "apply"
-"""The node where barriers begin, and new origins join in."""
+"""Name of the node at which barriers begin, and to which origins are added while the query runs."""
 _JOIN_SECONDS: Final = 10.0
+"""Longest wait for the workers to end."""
 MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 
 
 class Ingest:
-    """Plan that formats, orders, adapts and cuts the input. Every method may be called from any thread.
+    """Plan that formats the input, puts it in order, applies it to relations and cuts it into epochs.
 
-    `_ended`, `_is_running` and `_early` are accessed with `_lock` held, `_engine` is set by `start`; the rest is never
-    changed.
+    Every method may be called from any thread. `_ended`, `_is_running` and `_early` are accessed with `_lock` held;
+    `_engine` is set by `start`; all other attributes are never changed.
     """
 
     def __init__(
@@ -122,12 +123,14 @@ class Ingest:
         now_s: Callable[[], float] = time.monotonic,
         workers: MakeWorkers | None = None,
     ) -> None:
-        """``upstreams`` follow other runtimes' logs behind their `kept_position`, by numbers that no origin has.
+        """``upstreams`` follow the logs of other runtimes from their `kept_position`; their ids differ from origins'.
 
-        ``views``, by name, take `Deltas` and give `Sections` on the barrier. ``streams`` take what they read and give
-        `Deltas` on the barrier, before the views have it.
+        ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier. ``streams`` is the node
+        of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before the
+        barrier reaches the views.
 
-        ``times``: relation → the time column whose values count for the time of epochs as messages of a market do.
+        ``times``: relation → time column. The values of these columns advance the time of epochs, as messages of a
+        market do.
 
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
@@ -169,7 +172,10 @@ class Ingest:
         self._engine: QueryEngine | None = None
 
     def _build(self, views: Mapping[str, Pipeline], streams: StreamsNode | None) -> None:
-        """Origins of the same schema, as those of a union, share a formatter; not streams compressed as a whole."""
+        """Build the plan. Origins with the same schema and pushdown share a formatter.
+
+        An origin of a stream that is compressed as a whole, and one that `Origin.is_own`, has a formatter of its own.
+        """
         shared: dict[tuple[Schema, Pushdown, int], list[Origin]] = {}
         for number, origin in self._table.origins.items():
             alone = number if origin.is_compressed or origin.is_own else -1
@@ -184,7 +190,7 @@ class Ingest:
         ]
         applied = self.plan.add(_APPLY, self._applying, [*formatted, *followed])
         inputs = [applied]
-        if streams is not None:  # in front of the others: it is the first successor of what applies
+        if streams is not None:  # added before the others, so that it is the first successor of the applying step
             inputs.append(self.plan.add("streams", streams, [applied]))
         kept = [
             self.plan.add(f"view {name}", GuardedView(name, view, self._listener.on_failed_view), inputs)
@@ -202,28 +208,28 @@ class Ingest:
         return plan.add(name, formatting, inputs)
 
     def start(self) -> None:
-        """Start the engine and open every source where its last epoch ended; tables before streams. Once."""
+        """Start the engine, once; open every source at its cut in the last epoch, those of tables before others."""
         self._engine = self._make_engine()
         self._engine.start(self.plan)
 
     def stop(self) -> None:
-        """Close sources and workers; what no epoch holds is discarded and comes again after a restart.
+        """Close sources and end workers; input that is in no epoch is discarded, and read again after a restart.
 
-        Not to be called by a worker, nor by a listener on one. Raises `EngineError` if a worker does not end.
+        Must not be called on a worker, not even by a listener. Raises `EngineError` if a worker does not end.
         """
         self._terminate()
         if self._engine is not None:
             self._engine.shutdown(_JOIN_SECONDS)
 
     def request_barrier(self) -> None:
-        """Close the epoch at the next place where it may be cut; nothing happens while it is empty."""
+        """Close the epoch at the next place where it may be cut; an empty epoch stays open."""
         self._request(None)
 
     def flush(self, on_flushed: Callable[[], None]) -> None:
         """Close the epoch if it holds anything, as `request_barrier` does.
 
-        ``on_flushed`` is called once nothing of it is open any more, on any thread, or the query has ended; the epoch
-        is durable behind the writer's next `settle`.
+        ``on_flushed`` is called once, on any thread, when the epoch is closed or the query has ended. The epoch is
+        durable after the writer's next `settle`.
         """
         future = self._request(None)
         if future is None:
@@ -234,16 +240,16 @@ class Ingest:
     def seal_control(self, record: bytes, on_sealed: OnSealed) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 
-        A record that comes before the ingest runs waits for that.
+        A record that is given before the ingest runs is sealed when it does.
         """
         self._seal(record, on_sealed)
 
     def begin_origin(self, make: Callable[[], Origin], at_cut: AtCut, on_sealed: OnSealed) -> None:
-        """Read one more origin, which `Origin.is_own`: from the next place on where the epoch may be cut.
+        """Add an origin, which must have `Origin.is_own`, at the next place where the epoch may be cut.
 
-        There it is made, so that it may have objects in the space, and ``at_cut`` keeps what a restart has to know of
-        it: both, with its first cut, are of the epoch that closes there. Then it is opened. What ``make`` raises fails
-        the ingest.
+        At the cut ``make`` creates the origin, which may have objects in the object space, and ``at_cut`` saves what a
+        restart has to know of it. Both changes and the origin's first cut are in the epoch that closes there. When that
+        epoch is durable, the origin's source is opened. If ``make`` raises, the ingest fails.
         """
         part = Plan(INGEST)
 
@@ -261,11 +267,11 @@ class Ingest:
         self._seal(Turnover(at_cut, begins), opened)
 
     def end_origin(self, name: str, at_cut: AtCut, on_sealed: OnSealed) -> None:
-        """Read an origin that `Origin.is_own` no more: what is not applied at the next cut is forgotten."""
+        """Remove an origin, which must have `Origin.is_own`, at the next cut; input not applied by then is dropped."""
         self._seal(Turnover(at_cut, ends=name), on_sealed)
 
     def at_cut(self, at_cut: AtCut, on_sealed: OnSealed) -> None:
-        """Close the epoch now, empty or not, with what this changes."""
+        """Close the epoch now, empty or not, with the changes that ``at_cut`` makes."""
         self._seal(Turnover(at_cut), on_sealed)
 
     def _seal(self, payload: object, on_sealed: OnSealed) -> None:
@@ -275,7 +281,7 @@ class Ingest:
                 return
 
         def done(future: BarrierFuture) -> None:
-            # A barrier that was reached without having begun, as every pipeline had ended, has sealed nothing.
+            # A barrier is also reached if it has never begun, because all pipelines have ended; it seals nothing then.
             barrier = future.barrier if future.outcome is BarrierOutcome.REACHED else None
             on_sealed(None if barrier is None else self._sink.numbered(barrier))
 
@@ -286,18 +292,18 @@ class Ingest:
             future.when_done(done)
 
     def hold(self, is_held: bool) -> None:
-        """Take no input while held: what the ingest makes waits for its consumer."""
+        """Admit no input while ``is_held``, because consumers of the ingest's output are behind; else resume."""
         if self._engine is not None:
             self._engine.hold(is_held)
 
     @property
     def holds_any(self) -> bool:
-        """True if anything has been applied that no epoch holds yet."""
+        """True if anything has been applied that is in no closed epoch yet."""
         return self._applying.holds_any
 
     @property
     def backlog(self) -> int:
-        """Raw buffers and marks that were taken and are not executed yet, with all that came of them."""
+        """Number of raw buffers and marks in flight: admitted, and not yet executed with all derived items."""
         return sum([origin.inlet.in_flight for origin in self._table.origins.values()])
 
     @property
@@ -307,13 +313,13 @@ class Ingest:
 
     @property
     def barrier_durations(self) -> Durations:
-        """Durations of barriers of the current query, from request until the content of the epoch is taken off."""
+        """Durations of barriers of the current query, from the request until the content of the epoch is detached."""
         counters = None if self._engine is None else self._engine.counters(INGEST)
         return Durations() if counters is None else counters.barrier_durations
 
     @property
     def commit_durations(self) -> Durations:
-        """Durations of successful commits, from taking the content off until it is durable and visible."""
+        """Durations of successful commits, each until its epoch is visible and the callbacks for it have returned."""
         return self._writer.commit_durations
 
     def counters(self) -> dict[str, OriginCounters]:
@@ -321,7 +327,7 @@ class Ingest:
         return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
-        """Make a call once everything that the origin's source has brought so far is executed."""
+        """Make a call once all input that the origin's source has given so far is executed."""
         self._table.origins[origin_id].inlet.when_drained(call)
 
     # From the engine
@@ -331,11 +337,11 @@ class Ingest:
             return None
         try:
             return self._engine.request_barrier(INGEST, payload)
-        except BarrierError:  # behind the last input there is nothing that the end would not seal
+        except BarrierError:  # refused after the end of all input, at which the last epoch is sealed anyway
             return None
 
     def on_status(self, status: QueryStatus, reason: str) -> None:
-        """Called when the query has this status."""
+        """Handle a change of the query's status; called on a worker."""
         if status is QueryStatus.RUNNING:
             with self._lock:
                 self._is_running = True
@@ -351,7 +357,7 @@ class Ingest:
             self._listener.on_failed(reason)
 
     def _terminate(self) -> bool:
-        """Suppress later notices of the end, and refuse what waits for the start; return True for the first call."""
+        """Note the end, and refuse the requests that wait for the start; return True for the first call."""
         with self._lock:
             ended, self._ended = self._ended, True
             early, self._early = self._early, []

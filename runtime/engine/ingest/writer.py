@@ -1,13 +1,13 @@
 """Closing epochs: the sink of the plan, the writer of epochs, and the thread that makes them durable.
 
-The commit has the order of `runtime.epochs.log`: segment written and synced, one transaction with the operators'
-edits, the cuts and the segment's checksum, then the rename. A crash before the transaction leaves nothing of the
-epoch; a crash after it leaves all of it. Once the sections are made, the edits are encoded while the segment is
-written and synced: they are values of the barrier's moment, which neither depend on the segment nor are stored before
-the transaction.
+The commit has the order of `runtime.epochs.log`: the segment is written and synced; one transaction stores the
+operators' edits, the cuts and the segment's checksum; then the segment is renamed. A crash before the transaction
+leaves nothing of the epoch; a crash after it leaves all of it. The edits are encoded while the segment is written and
+synced, after the sections have been made: they were captured at the barrier, do not depend on the segment, and are
+stored by the transaction only.
 
-Closing takes off the content of the epoch; a committer may make it durable while the next epoch fills. There is at most
-one commit at a time: the next epoch is closed when the one before is durable.
+Closing an epoch detaches its content; a committer may make it durable while the next epoch fills. There is at most one
+commit at a time: an epoch is closed only when the one before is durable.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _JOINED_BATCHES: Final = 64
 """Small batches of a relation become one when there are this many."""
 _SMALL_ROWS: Final = 4_096
 Commit = Callable[[], None]
-"""Makes one epoch durable; it never raises, but keeps its error."""
+"""Makes one epoch durable. It raises no `Exception`: the writer keeps it, and raises it to its owner."""
 T = TypeVar("T")
 
 
@@ -81,7 +81,7 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class _Closed(msgspec.Struct, frozen=True):
-    """Content of a closed epoch; it does not change any more."""
+    """Content of a closed epoch, which never changes."""
 
     footer: Footer
     deltas: Mapping[str, Sequence[pa.RecordBatch]]
@@ -91,7 +91,7 @@ class _Closed(msgspec.Struct, frozen=True):
     edits: Callable[[], list[Edit]]
 
     def made(self) -> tuple[Footer, dict[str, list[pa.RecordBatch]]]:
-        """Make the segment's footer and its rows by name of the section; once, as the sections are."""
+        """Return the segment's footer, and its rows by name of the section; called once, like calls of sections."""
         batches = {name: list(rows) for name, rows in self.deltas.items()}
         for each in self.sections:
             for name, rows in each.batches().items():
@@ -107,8 +107,8 @@ class _Closed(msgspec.Struct, frozen=True):
 class _RelationRows:
     """Rows of one relation in the open epoch.
 
-    With a step for each of a thousand messages a second, an epoch has thousands of small batches. They are joined as
-    they come: at the barrier that would compete for tens of milliseconds with the steps that subscribers wait for.
+    If each message is a step of its own, an epoch has thousands of small batches. They are joined as they come: to join
+    all of them at the barrier would take tens of milliseconds from the steps that subscribers wait for.
     """
 
     def __init__(self) -> None:
@@ -158,10 +158,11 @@ class EpochWriter:
     ) -> None:
         """``now_ns`` is the clock of epochs; ``on_epoch`` is called by the committer with each one after its commit.
 
-        Without a ``committer`` epochs are committed as they are closed. ``now_s`` times commits.
+        Without a ``committer`` epochs are committed by the thread that closes them. ``now_s`` is the clock for the
+        durations of commits.
 
-        Without a ``store`` it is ``state.db`` in the directory; closing the writer closes it in either case. A
-        ``claim`` is begun with the term that the state knows, and asked before each commit.
+        ``store`` is by default ``state.db`` in the directory; closing the writer closes it in either case. A ``claim``
+        begins a term above that in the state, and is checked before each commit.
         """
         disk.make_directory(directory)
         self._store = store or SqliteStore(directory / "state.db")
@@ -213,7 +214,7 @@ class EpochWriter:
 
     @property
     def is_open(self) -> bool:
-        """True if the open epoch holds anything that a barrier would have to seal."""
+        """True if the open epoch has any message, malformed or not."""
         return bool(self._messages or self._malformed)
 
     @property
@@ -243,17 +244,17 @@ class EpochWriter:
         self._messages += messages
 
     def add_sections(self, sections: Sections) -> None:
-        """Put what a view has made of the open epoch next to its deltas."""
+        """Add the sections that a view has made of the open epoch."""
         self._sections.append(sections)
         self._attributes.update(sections.attributes)
 
     def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
-        """Put malformed tuples into the open epoch: the first of them to be written out, all of them counted."""
+        """Add malformed tuples to the open epoch: all are counted, and the first 10,000 of the epoch written out."""
         self._letters += letters[: max(0, _MOST_LETTERS - len(self._letters))]
         self._malformed += messages
 
     def seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:
-        """Close the epoch: durable and visible when this returns. Afterwards the next one is open."""
+        """Close the epoch and open the next one; the closed one is durable and visible when this returns."""
         footer = self.begin_seal(cuts, control)
         self.settle()
         return footer
@@ -261,7 +262,7 @@ class EpochWriter:
     def begin_seal(
         self, cuts: Mapping[str, Cut], control: bytes = b"", watermarks: Mapping[str, int] | None = {}
     ) -> Footer:
-        """Close the epoch: the next one is open, and this one is durable by the next `settle`.
+        """Close the epoch and open the next one; the closed one is durable after the next `settle`.
 
         ``watermarks``: see `Footer.watermarks`.
         """
@@ -288,9 +289,9 @@ class EpochWriter:
         return footer
 
     def settle(self) -> int:
-        """Wait until no commit is under way, and return the newest epoch; raise what a commit has raised.
+        """Wait until no commit is under way, and return the newest epoch; raise the error of a failed commit.
 
-        On any thread that is not the committer's.
+        Not to be called on the committer's thread.
         """
         self._committer.settle()
         self._raise_failure()
@@ -326,7 +327,7 @@ class EpochWriter:
         before, epoch = self.recovered, closed.footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
         footer, batches = closed.made()
-        encoded_edits = self._committer.beside(closed.edits)  # sections and edits may share what they are made of
+        encoded_edits = self._committer.beside(closed.edits)  # after the sections: both may be made of the same objects
         prepared = self.log.prepare(footer, batches)
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0
@@ -342,7 +343,7 @@ class EpochWriter:
         self.on_rows(footer, batches)
 
     def _time_ns(self) -> int:
-        """The clock, or the newest epoch's time for as long as a clock that was set back is behind it."""
+        """Return the clock's time, or that of the newest epoch if the clock was set back before it."""
         return max(self._now_ns(), self.recovered.time_ns if self.recovered else 0)
 
     def _begin_term(self, claim: DirectoryClaim) -> None:
@@ -402,7 +403,10 @@ class EpochSink(Pipeline):
                 self._writer.add_sections(each)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Have the epoch committed if it was closed; a failed commit has begun a barrier to be raised here."""
+        """Begin the commit of the epoch, if it has content; raise the error of a commit that has failed.
+
+        A failed commit requests a barrier, so that its error is raised here soon.
+        """
         del context
         if self._writer.has_failed:
             self._writer.settle()
@@ -426,23 +430,23 @@ class EpochSink(Pipeline):
 
 
 class Committer(Protocol):
-    """Makes one commit after the other; one owner at a time."""
+    """Makes one commit at a time; one owner at a time."""
 
     def begin(self, commit: Commit) -> None:
-        """Have this made, now or later; the one before has ended."""
+        """Make a commit, now or on another thread; the commit before must have ended."""
 
     def settle(self) -> None:
-        """Return once no commit is under way; from any thread but the committer's."""
+        """Wait until no commit is under way. Not to be called on the committer's thread."""
 
     def close(self) -> None:
-        """The same, and no other commit follows."""
+        """Wait until no commit is under way, and release everything; no commit may follow."""
 
     def beside(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Start ``call``, by a commit; the function that waits for its result or raises its exception."""
+        """Start ``call`` within a commit; return a function that waits for its result, or raises its exception."""
 
 
 class InlineCommitter(Committer):
-    """Makes it at once, on the thread that closes the epoch."""
+    """Committer that makes each commit at once, on the thread that closes the epoch."""
 
     def begin(self, commit: Commit) -> None:
         """See `Committer`."""
@@ -462,7 +466,7 @@ class InlineCommitter(Committer):
 class CommitterThread(Committer):
     """Committer with a thread of its own: writing, syncing and SQLite take as long as thousands of messages.
 
-    A second thread makes what a commit can do while it waits for the disk.
+    A second thread does the work of a commit that can be done while the disk is waited for.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Gate of a pipeline for barriers: its producers, and those of them that have passed the barrier on."""
+"""Gate of a pipeline for barriers: knows its producers, and which of them have passed the barrier on."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ class Edge:
         self.port = port
         self.reference = reference or node.referred(port)
         self.passed = 0
-        """The last barrier that the producer passed on."""
+        """Number of the last barrier that the producer passed on."""
 
 
 class Gate:
-    """Belongs to its node, which calls everything with its lock held.
+    """Gate of a node, which calls all methods with its lock held.
 
-    A pipeline drains when every producer that has not ended has passed the barrier on; none of them emits anything
-    before the barrier is over, so what stands in front of it is what waits. A cut point asks no producer: its
-    `start_drain` is called once for each barrier, and it rests from when it begins the barrier until that is over.
+    A pipeline drains when every producer that has not ended has passed the barrier on, and the inbox is empty: as no
+    producer emits anything until the barrier is over, all inputs that wait are before it. A cut point does not wait for
+    producers: its `start_drain` is called once for each barrier. It rests, which means that it takes no input, from
+    when it begins the barrier until that is over.
     """
 
     __slots__ = ("barrier", "is_asked", "is_cut_point", "is_resting", "open", "open_ports", "tokens")
@@ -45,10 +46,10 @@ class Gate:
         self.open = 0
         """Producers that have not ended."""
         self.open_ports: dict[int, int] = {}
-        """The same by port."""
+        """Producers that have not ended, by port."""
         self.barrier: Barrier | None = None
         self.tokens = 0
-        """Open producers that have passed it on."""
+        """Number of open producers that have passed the barrier on."""
         self.is_asked = False
         """True if a cut point's call of `start_drain` was taken."""
         self.is_resting = False
@@ -82,7 +83,7 @@ class Gate:
         self.barrier, self.is_asked = barrier, True
 
     def called(self, barrier: Barrier | None) -> None:
-        """Note that a call has returned that has drained for this barrier, or begun it."""
+        """Note that a call that drained for this barrier, or began it, has returned."""
         if barrier is None or self.barrier is not barrier:
             return
         if self.is_cut_point:

@@ -1,4 +1,4 @@
-"""A program with more derived streams: each SELECT is compiled, which finds errors, columns and what it reads."""
+"""Adds derived streams to a program: compiling each SELECT finds its errors, its columns and the relations it reads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["explain_stream", "lateness_ticks", "query_inputs", "unit_ns", "with_
 
 _TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow in ARROW_TYPES.items()}  # type: ignore[misc]
 _UNITS_NS: Final[Mapping[ColumnType, int]] = {"int64": 1, "timestamp": 1_000, "date": 86_400_000_000_000}
-"""Types that a time column may have."""
-_MOST_DROPPED: Final = 1_000
-"""Names of streams that were dropped, and must keep their columns."""
+"""Type that a time column may have → its unit in nanoseconds."""
+_MOST_NAMES: Final = 1_000
+"""Greatest number of streams of a program, with dropped ones, whose columns a new stream of the name must have."""
 
 
 def with_streams(
@@ -31,12 +31,12 @@ def with_streams(
     taken: Collection[str] = (),
     missing: Mapping[str, str] | None = None,
 ) -> Program:
-    """Return the program with these streams besides its own; raise `SqlError` for the first that cannot be added.
+    """Return the program with the declared streams added; raise `SqlError` for the first that cannot be added.
 
-    A stream of the program with the same name, SELECT and clauses is the same stream.
+    A declaration with the name, SELECT and clauses of a stream of the program adds nothing.
 
-    ``inputs``: the relations that streams may read beside other streams. ``taken``: names that no stream may have.
-    ``missing``: relations among the inputs that would never have rows → the reason, for the error of a stream on one.
+    ``inputs``: the relations that streams may read besides earlier streams. ``taken``: names that no stream may have.
+    ``missing``: inputs that would never have rows → the reason, with which a stream that reads one is refused.
     """
     known = {each.relation.name: each for each in inputs}
     known |= {stream.name: DerivedInput(stream.relation, stream.time) for stream in program.streams}
@@ -67,17 +67,17 @@ def with_streams(
         streams.append(stream)
         standing[each.name] = definition
         known[each.name] = DerivedInput(stream.relation, stream.time)
-    if len(streams) + len(dropped) > _MOST_DROPPED:
+    if len(streams) + len(dropped) > _MOST_NAMES:
         raise _error(
-            declared[-1].select, f"expected at most {_MOST_DROPPED} names of streams, was {len(streams) + len(dropped)}"
+            declared[-1].select, f"expected at most {_MOST_NAMES} names of streams, was {len(streams) + len(dropped)}"
         )
     return msgspec.structs.replace(program, streams=tuple(streams), dropped_streams=tuple(dropped.values()))
 
 
 def explain_stream(stream: DerivedStream) -> str:
-    """Return a derived stream in words: what it reads and keeps, and the operators of its query.
+    """Return a description of a derived stream: what it reads and keeps, and the operators of its query.
 
-    In place of the operators of a SELECT that this release refuses stands the reason.
+    If this release refuses the SELECT, the reason stands in place of the operators.
     """
     try:
         operators = DerivedQuery(
@@ -115,7 +115,7 @@ def unit_ns(source: DerivedInput) -> int:
 
 
 def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:
-    """Return a lateness in the unit of the times of these inputs, the finest of them, rounded up."""
+    """Return a lateness in the finest unit that the times of these inputs have, rounded up."""
     unit = min((unit_ns(each) for each in inputs if each.time), default=1)
     return -(-lateness_ns // unit)
 
@@ -126,7 +126,7 @@ def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
 
 
 def _schema(relation: Relation) -> pa.Schema:
-    """Return the columns as operators have them, where scaled integers are decimals."""
+    """Return a relation's columns as operators read them: scaled integers are decimals."""
     return pa.schema(
         [
             (column.name, pa.decimal128(38, column.scale) if column.scale else ARROW_TYPES[column.type])

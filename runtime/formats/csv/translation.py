@@ -1,4 +1,9 @@
-"""Translation of tuples with other delimiters to lines for Arrow's reader, and back for the values."""
+"""Translation of CSV text with any tuple delimiter to lines, which Arrow reads, and of the values back.
+
+Arrow's reader ends tuples only at line ends. A text with another delimiter is translated: its line feeds and carriage
+returns outside of delimiters are replaced by control characters that do not occur in it, and then the delimiters by
+line feeds. `Translation.restored` undoes this in the parsed values.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +23,19 @@ __all__ = ["Translation", "translate"]
 _FEED: Final = 10
 _RETURN: Final = 13
 _SPARE: Final = (*range(1, 9), 11, 12, *range(14, 32))
+"""Control characters that may stand for others."""
 
 
 class Translation(msgspec.Struct, frozen=True):
-    """Text whose tuples are lines, and the meaning of its characters."""
+    """Text whose tuples are lines, and the replacements that were made in it."""
 
     text: bytes
     """Text that Arrow reads."""
     back: tuple[tuple[str, str], ...] = ()
-    """Replacements that restore a value's characters, in this order."""
+    """Pairs of a replacement and the original, by which values are restored, in this order."""
 
     def restored(self, column: Any) -> Any:
-        """Return texts with their original characters."""
+        """Return the values of a column with their original characters."""
         for stand_in, original in self.back:
             if pa.types.is_binary(column.type):
                 column = pc.replace_substring(column, stand_in.encode(), original.encode())
@@ -39,10 +45,9 @@ class Translation(msgspec.Struct, frozen=True):
 
 
 def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
-    """Translate a text; return None if no characters are left to replace line ends inside the text.
+    """Translate a text; return None if every control character that could replace a line end occurs in it.
 
-    Line ends that are no tuple delimiters become control characters that do not occur; then delimiters become line
-    ends, inside quotes too, where they are put back.
+    Delimiters within quotes become line feeds, too; in values they are restored.
     """
     delimiter = dialect.tuple_delimiter
     if delimiter == b"\n" or (delimiter == b"\r\n" and _has_only_pairs(text)):
@@ -72,7 +77,7 @@ def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
 
 
 def _has_only_pairs(text: bytes) -> bool:
-    """Return True if carriage returns and line feeds are always adjacent, so that Arrow takes them as ends."""
+    """Return True if all carriage returns and line feeds are in pairs, each of which Arrow takes as one end."""
     codes = np.frombuffer(text, np.uint8)
     feeds = codes == _FEED
     returns = codes == _RETURN
@@ -80,7 +85,7 @@ def _has_only_pairs(text: bytes) -> bool:
 
 
 def _others(text: bytes, delimiter: bytes) -> list[int]:
-    """Return which of line feed and carriage return occur outside of delimiters."""
+    """Return the codes of those of line feed and carriage return that occur outside of delimiters."""
     codes = []
     for code in (10, 13):
         letter = bytes((code,))

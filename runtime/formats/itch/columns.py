@@ -1,7 +1,8 @@
-"""Columns of the wide ITCH relation: one gather of records for a block, then strided copies.
+"""Arrow columns of ITCH messages of all types: each field of any type is a column, NULL where a message lacks it.
 
-The messages of a block are put in order of their type, by a ranking in which types that share fields are neighbours,
-and copied side by side; a field is then a strided slice over the neighbours that have it at the same offset.
+The messages of a block are copied side by side, as records of one width, sorted by type. Types that share fields are
+neighbours in this order. So a field is a strided slice (numpy's) over adjacent records that have it at the same offset,
+and there are few slices. They are then scattered back to the order of the messages.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ Integers = npt.NDArray[np.int64]
 MESSAGE_TYPE: Final = "message_type"
 PACKET_TYPE: Final = "packet_type"
 WIDE: Final[dict[str, ItchField]] = {field.name: field for message in MESSAGES.values() for field in message.fields}
-"""Fields of all messages by name; offsets differ by message."""
+"""Fields of messages of all types, by name; their offsets differ by type."""
 
 _NEIGHBOURS: Final = "AFPUECXD"
+"""Types of messages that share fields; neighbours have several of them at the same offset."""
 _LETTERS: Final = [*_NEIGHBOURS, *(letter for letter in MESSAGES if letter not in _NEIGHBOURS)]
 _TYPES: Final = len(_LETTERS)
 _RANKS: Final = np.full(256, _TYPES, np.uint8)
@@ -43,7 +45,7 @@ _CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.strin
 _TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 _FEW: Final = 64
-"""Greatest number of messages that are read one by one: fewer calls of Arrow and numpy."""
+"""Greatest number of messages that are read one by one: for so few, the calls of Arrow and numpy would cost more."""
 _FORMATS: Final = {1: "B", 2: "H", 4: "I", 6: "6s", 8: "Q"}
 """Codes of `struct` for numbers by width."""
 _BLANK: Final = 0x20
@@ -61,13 +63,13 @@ class Wrong(msgspec.Struct, frozen=True, eq=False):
     rows: Integers
     """Rows of the values."""
     expected: str
-    """Expected kind of value."""
+    """Description of the expected values."""
     reason: str
-    """Actual kind of value."""
+    """Description of the malformed values."""
 
 
 class _Column:
-    """Field of the schema, and its offset in messages."""
+    """Field of the schema, and its offset in messages of each type."""
 
     def __init__(self, field: Field, framing_header: int) -> None:
         self.field = field
@@ -113,7 +115,7 @@ class _Layout(msgspec.Struct, frozen=True):
 
 
 class ItchColumns:
-    """Reader of columns of messages at given places; immutable."""
+    """Reader of columns of messages at given places; immutable, except for a cache that any thread may fill."""
 
     def __init__(self, fields: tuple[Field, ...], header: int, midnight_ns: int) -> None:
         """``header`` is the number of bytes before a message's type byte; ``midnight_ns`` is added to timestamps."""
@@ -124,14 +126,13 @@ class ItchColumns:
         offsets = np.array([column.offsets or nowhere for column in self._columns]).reshape(-1, _TYPES + 1)
         widths = np.array([column.source.width if column.source else 0 for column in self._columns]).reshape(-1, 1)
         self._layouts: dict[int, _Layout] = {}
-        self._reach = np.where(
-            offsets >= 0, offsets + widths, 0
-        )  # by column and type: where the field ends, 0 for none
+        self._reach = np.where(offsets >= 0, offsets + widths, 0)
+        """End of each column's field in messages of each type; 0 where the type lacks it."""
 
     def read(self, data: Bytes, at: Integers, kinds: Bytes) -> tuple[list[Any], list[Wrong]]:
-        """Return Arrow arrays of the messages at these places, and the malformed values.
+        """Return the Arrow arrays of the messages at these places, and the malformed values.
 
-        ``kinds`` are the messages' type bytes, 0 for a heartbeat. A malformed value is 0 or blank.
+        ``kinds`` are the messages' type bytes, 0 for a heartbeat. In the arrays a malformed value is 0 or blank.
         """
         if len(kinds) <= _FEW and (few := self._read_few(data, at, kinds)) is not None:
             return few, []
@@ -157,7 +158,7 @@ class ItchColumns:
         return arrays, wrong
 
     def _read_few(self, data: Bytes, at: Integers, kinds: Bytes) -> list[Any] | None:
-        """Return the arrays, message by message; None if a value is malformed."""
+        """Return the arrays, read message by message; None if a value is malformed, for which `read` then looks."""
         count, view, header = len(kinds), memoryview(data), self._header  # type: ignore[arg-type]  # it is a buffer
         cells: list[list[Any] | None] = [None] * len(self._columns)
         for row, (place, kind) in enumerate(zip(at.tolist(), kinds.tolist(), strict=True)):
@@ -199,7 +200,7 @@ class ItchColumns:
         return layout
 
     def _letters(self, column: _Column, data: Bytes, at: Integers, kinds: Bytes) -> Any:
-        """Return the type of each message, or of its packet."""
+        """Return the type of each message, or of the packet that contains it."""
         if column.field.name == MESSAGE_TYPE:
             return characters(kinds, None) if kinds.all() else _TYPE_LETTERS.take(pa.array(kinds))
         if self._header != 3:
@@ -227,7 +228,7 @@ class ItchColumns:
         width = column.source.width
         values = np.zeros(slabs.count, column.dtype)
         for span in spans:
-            if width == 6:  # with the two bytes in front of it
+            if width == 6:  # numpy has no integers of 6 bytes: the two bytes before the field are read too, and masked
                 times = slabs.slice(span, ">u8", -2).astype(np.uint64)
                 times &= _TIMESTAMP_MASK
                 if self._midnight_ns:
@@ -270,7 +271,7 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
 
 
 def _stripped(words: Any, width: int) -> Any:
-    """Return an empty string, followed by the texts of integers, without blanks at the end."""
+    """Return an empty string, followed by the strings whose bytes are these integers, without trailing blanks."""
     data = pa.py_buffer(
         np.append(np.array([_BLANKS], np.uint64).astype(words.type.to_pandas_dtype()), words.to_numpy())
     )
@@ -279,7 +280,7 @@ def _stripped(words: Any, width: int) -> Any:
 
 
 def _nulls(arrow_type: Any, count: int) -> Any:
-    """Return NULLs over bytes that all such columns share."""
+    """Return an array of NULLs; up to 1 MiB all of these arrays share their buffers."""
     zeros = _ZEROS if 8 * (count + 1) <= _ZEROS.size else pa.py_buffer(np.zeros(8 * (count + 1), np.uint8))
     buffers = [zeros, zeros, zeros] if pa.types.is_string(arrow_type) else [zeros, zeros]
     return pa.Array.from_buffers(arrow_type, count, buffers, count)
@@ -297,7 +298,7 @@ class _Span(msgspec.Struct, frozen=True):
 
 
 class _Slabs:
-    """Messages of a block side by side, in order of their types' ranks."""
+    """Messages of a block, copied side by side as records of one width, in order of their types' ranks."""
 
     def __init__(self, kinds: Bytes) -> None:
         self.count = len(kinds)
@@ -310,12 +311,12 @@ class _Slabs:
         self._order = np.argsort(rank, kind="stable") if len(self.present) > 1 else None
 
     def gather(self, data: Bytes, at: Integers, width: int) -> None:
-        """Copy ``width`` bytes of each message, which start at these places."""
+        """Copy the ``width`` bytes of each message that begin at its place."""
         self._width = width
         self._records = _gather(data, at if self._order is None else at.take(self._order), width)
 
     def spans(self, column: _Column) -> list[_Span]:
-        """Return the spans of records with the column's field."""
+        """Return the spans of records that have the column's field."""
         spans: list[_Span] = []
         for rank in self.present:
             offset = column.offsets[rank]
@@ -329,12 +330,12 @@ class _Slabs:
         return spans
 
     def slice(self, span: _Span, dtype: str, shift: int = 0) -> Any:
-        """Return a view of the field."""
+        """Return the field's values in a span as a numpy view; ``shift`` is added to the field's offset."""
         start = span.start * self._width + span.offset + shift
         return np.ndarray((span.stop - span.start,), dtype, self._records, start, (self._width,))
 
     def rows(self, span: _Span) -> Any:
-        """Return the rows of the records."""
+        """Return the row of each record in a span: its message's place in the block."""
         return np.arange(span.start, span.stop) if self._order is None else self._order[span.start : span.stop]
 
     def put(self, column: Any, span: _Span, values: Any) -> None:
@@ -345,7 +346,7 @@ class _Slabs:
             column[self._order[span.start : span.stop]] = values
 
     def validity(self, spans: list[_Span]) -> Any:
-        """Return a bitmap of the rows of some spans; None if these are all."""
+        """Return a bitmap of the rows of some spans; None if these are all rows."""
         key = tuple((span.start, span.stop) for span in spans)
         if key not in self._validity:
             bitmap = None
@@ -359,7 +360,7 @@ class _Slabs:
 
 
 def _gather(data: Bytes, at: Integers, width: int) -> Any:
-    """Return records of this width at any offsets; bytes beyond the data are 0."""
+    """Return the records of this width that begin at these offsets; bytes beyond the data are 0."""
     size = len(data)
     last = size - width
     if not len(at):

@@ -1,14 +1,20 @@
-"""Tree layout of an ordered index: for every group a B+-tree whose inner nodes hold the sums of their children.
+"""Tree layout of an ordered index: for every group a B+-tree whose inner nodes contain the sums of their children.
 
-Nodes are words in chunks of 2^16, addressed by the number of their first word over all chunks; a node never crosses a
-chunk, and the owner adds chunks, so that nothing is ever moved to make room. A leaf holds up to 64 entries by ascending
-key; the only leaf of a group may be one for 4 or 16. An inner node has up to 64 children with their sums, and between
-any two of them a key: the greatest that the left one may hold. Unused keys are the greatest of all, so that a search
-may look at all 64. A node ends with the sums of its octets, of 8 entries or children at a time, so that a prefix sum
-adds at most 8 octets and 7 entries a level, and with an entry that is 0, which `entries.accumulate_few` needs.
+Nodes are words in chunks of 2^16 words, addressed by the number of their first word over all chunks. A node never
+crosses a chunk, and the owner adds chunks, so that no node is ever moved to make room. A leaf has up to 64 entries by
+ascending key; the only leaf of a group may be a smaller one, for 4 or 16. An inner node has up to 64 children with
+their sums, and between any two of them a key: the greatest that the left one may contain. Unused keys are 2^63 - 1, the
+greatest of all, so that a search may always compare all 64. After its entries or children a node has the sums of its
+*octets*, groups of 8 of these, so that a prefix sum adds at most 8 octets and 7 entries in each level. Its last entry
+is always 0, which `entries.accumulate_few` needs.
 
-An entry that holds nothing stays in its leaf, dead, until three quarters of the leaf are; then the leaf is squeezed,
-and merged with a neighbour of the same parent if both fit in three quarters of a leaf. An empty leaf is freed at once.
+An entry whose words have become 0 stays in its leaf; it is *dead*. When three quarters of a leaf are dead, the leaf is
+*squeezed*: the dead entries are removed. It is then merged with a neighbour of the same parent if both together fill at
+most three quarters of a leaf. A leaf whose entries are all dead is freed at once.
+
+In the functions below ``t`` is the index's table (`entries`), ``cells`` the array of a chunk, ``at`` the place of a
+node in its chunk, and ``row`` the place of a group's row. ``PATH`` has for each level above the leaves the inner node
+and the number of the child that a search has descended to; ``PREFIX`` is the entry into which results are written.
 
 See Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11 (2), 1979; the sums are those of an order-statistic tree.
 """
@@ -71,48 +77,49 @@ CHUNK = 1 << CHUNK_SHIFT
 """Words of a chunk."""
 CHUNK_MASK = CHUNK - 1
 FAN = 64
-"""Children of an inner node and entries of a leaf, at most."""
+"""Greatest number of children of an inner node, and of entries of a leaf."""
 LEVELS = 16
-"""Levels of a tree, at most: far more than memory has room for."""
+"""Greatest number of levels of a tree: more than fit into any memory."""
 
 COUNT, DEAD, AFTER, BEFORE, CAPACITY, KEYS = 0, 1, 2, 3, 4, 8
-"""Words of a node: children or entries, dead entries, the next leaf and the one before (+ 1; 0: none), the entries of a
-leaf at most; then the keys. A leaf goes on with its entries, an inner node with its children and their sums; octets
-are last."""
+"""Words at the beginning of a node: number of children or entries, number of dead entries, the next leaf and the leaf
+before (each + 1; 0 for none), capacity; then the keys. In a leaf its entries follow, in an inner node its children and
+then their sums; the octets are last."""
 CHILDREN = KEYS + FAN
 CHILD_SUMS = CHILDREN + FAN
 
 TINY, SMALL, LEAF, INNER = 0, 1, 2, 3
-"""Kinds of nodes: a leaf for 4 entries, for 16 or for 64, an inner node."""
+"""Kinds of nodes: leaves for 4, 16 and 64 entries, and inner nodes."""
 GREATEST = (1 << 63) - 1
 DEAD_LEAST = 8
+"""Number of dead entries below which they are not removed from a leaf, unless it is full or all of them are dead."""
 MERGED = 48
+"""Greatest number of children or entries of a merged node."""
 SPARSE = 16
-"""A leaf is squeezed from so many dead entries on; a merged node has at most so many children or entries; an inner node
-with so many or fewer is merged if it can be."""
+"""Number of children up to which an inner node is merged if possible."""
 
 
 @jit_inline
 def chunk_of(t: Any, node: int) -> Any:
-    """The array that a node stands in."""
+    """Return the array that contains a node."""
     return array(table(t, CHUNKS), node >> CHUNK_SHIFT)
 
 
 @jit_inline
 def entries_of(at: int, capacity: int) -> int:
-    """Where the entries of a leaf begin."""
+    """Return the place at which the entries of a leaf begin."""
     return at + KEYS + capacity
 
 
 @jit_inline
 def octets_of(at: int, capacity: int, width: int) -> int:
-    """Where the octets of a leaf begin, of which there is one at least."""
+    """Return the place at which the octets of a leaf begin; it has at least one."""
     return at + KEYS + capacity * (1 + width)
 
 
 @jit_inline
 def child_octets_of(at: int, width: int) -> int:
-    """Where the octets of an inner node begin."""
+    """Return the place at which the octets of an inner node begin."""
     return at + CHILD_SUMS + FAN * width
 
 
@@ -121,7 +128,7 @@ def child_octets_of(at: int, width: int) -> int:
 
 @jit_apart
 def allocate(t: Any, kind: int, capacity: int) -> int:
-    """A node without children or entries; -1: there is no room."""
+    """Return a new node without children or entries; -1 if there is no room."""
     meta = array(t, META)
     node, size = meta[FREE + kind] - 1, meta[SIZE + kind]
     if node >= 0:
@@ -152,7 +159,7 @@ def release(t: Any, kind: int, node: int) -> None:
 
 @jit_inline
 def kind_of(capacity: int) -> int:
-    """The kind of a leaf with that capacity."""
+    """Return the kind of a leaf with this capacity."""
     if capacity == FAN:
         return LEAF
     return SMALL if capacity == 16 else TINY
@@ -160,7 +167,7 @@ def kind_of(capacity: int) -> int:
 
 @jit_apart
 def squeeze(t: Any, leaf: int) -> None:
-    """Take the dead entries out of a leaf."""
+    """Remove the dead entries of a leaf."""
     cells, at, width = chunk_of(t, leaf), leaf & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
     capacity, count = cells[at + CAPACITY], cells[at + COUNT]
     entries, kept = entries_of(at, capacity), 0
@@ -198,9 +205,9 @@ def sum_node(t: Any, node: int, is_leaf: bool, target: Any, to: int) -> None:
 
 @jit_apart
 def insert_child(t: Any, parent: int, child: int, key: int, node: int, is_leaf: bool) -> None:
-    """Put a node after a child of its parent, which has room; ``key`` becomes the greatest of the child's.
+    """Insert a node into a parent, which has room, after one of its children, from which the node was split off.
 
-    Both were one node: their octets and their sums are made anew."""
+    ``key`` becomes the greatest key of that child. The octets and sums of both are computed again."""
     sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
     width, after = 1 + 2 * sums, cells[at + COUNT] - child - 1
     copy_words(cells, at + KEYS + child + 1, cells, at + KEYS + child, after)
@@ -219,7 +226,7 @@ def insert_child(t: Any, parent: int, child: int, key: int, node: int, is_leaf: 
 
 @jit_apart
 def delete_child(t: Any, parent: int, child: int) -> int:
-    """Take a child out of its parent, whose other children keep their sums; return how many are left."""
+    """Remove a child from its parent, whose other children keep their sums; return how many are left."""
     sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
     width, left = 1 + 2 * sums, cells[at + COUNT] - 1
     after = left - child
@@ -240,7 +247,7 @@ def delete_child(t: Any, parent: int, child: int) -> int:
 
 @jit_apart
 def grow_leaf(t: Any, row: int, leaf: int) -> bool:
-    """Put the entries of a group's only leaf into a larger one; False: there is no room."""
+    """Move the entries of a group's only leaf into a larger leaf; return False if there is no room."""
     sums, rows, source, at = array(t, META)[SUMS], array(t, ROWS), chunk_of(t, leaf), leaf & CHUNK_MASK
     width, capacity, count = 1 + 2 * sums, source[at + CAPACITY], source[at + COUNT]
     larger = allocate(t, kind_of(capacity * 4), capacity * 4)
@@ -259,9 +266,10 @@ def grow_leaf(t: Any, row: int, leaf: int) -> bool:
 
 @jit_apart
 def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
-    """Split a full leaf, whose parent has room, for a key; False: there is no room.
+    """Split a full leaf, whose parent has room, to insert a key; return False if there is no room for a leaf.
 
-    Past the greatest key of all the new leaf is left empty, so that leaves filled in order are full."""
+    If the key is greater than all of the group, no entry moves to the new leaf, so that leaves which are filled in
+    order stay full."""
     width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, leaf), leaf & CHUNK_MASK
     node = allocate(t, LEAF, FAN)
     if node < 0:
@@ -286,7 +294,9 @@ def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
 
 @jit_apart
 def split_inner(t: Any, parent: int, child: int, inner: int, is_last: bool) -> bool:
-    """Split a full inner node, whose parent has room; False: there is no room."""
+    """Split a full inner node, whose parent has room; return False if there is no room for a node.
+
+    ``is_last``: the key to be inserted belongs to the last child; then only this child moves."""
     width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, inner), inner & CHUNK_MASK
     node = allocate(t, INNER, FAN)
     if node < 0:
@@ -307,7 +317,7 @@ def split_inner(t: Any, parent: int, child: int, inner: int, is_last: bool) -> b
 
 @jit_apart
 def grow_root(t: Any, row: int) -> bool:
-    """Put a new root with one child over the root; False: there is no room."""
+    """Add a new root above the root, which becomes its only child; return False if there is no room."""
     rows, meta = array(t, ROWS), array(t, META)
     root = allocate(t, INNER, FAN)
     if root < 0:
@@ -324,9 +334,9 @@ def grow_root(t: Any, row: int) -> bool:
 
 @jit_apart
 def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
-    """Come one step nearer to a place for a key whose leaf is full; False: there is no room for a node.
+    """Do one step towards room for a key in its full leaf, to which ``PATH`` leads; return False if there is no room.
 
-    ``PATH`` leads to the leaf. No step changes an entry."""
+    `add` repeats its search after each step. No step changes an entry."""
     rows, path, cells, at = array(t, ROWS), array(t, PATH), chunk_of(t, leaf), leaf & CHUNK_MASK
     if cells[at + DEAD] >= DEAD_LEAST or (cells[at + DEAD] > 0 and cells[at + CAPACITY] < FAN):
         squeeze(t, leaf)
@@ -335,7 +345,7 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
         return grow_leaf(t, row, leaf)
     if cells[at + DEAD] > 0:
         squeeze(t, leaf)
-    # The lowest inner node with room takes half of its child on the path, a full inner node or the leaf.
+    # The lowest inner node on the path that has room gets another child: half of its child on the path, which is full.
     level, is_last = rows[row + DEPTH] - 2, True
     while level >= 0:
         parent, child = path[2 * level], path[2 * level + 1]
@@ -345,7 +355,7 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
         is_last = is_last and child == count - 1
         level -= 1
     if level < 0:
-        # A leaf that was squeezed has a place now; a new root would be left with one child.
+        # If dead entries were removed, the leaf has room now, and a new root would keep a single child.
         return cells[at + COUNT] < FAN or grow_root(t, row)
     if level == rows[row + DEPTH] - 2:
         return split_leaf(t, parent, child, leaf, key)
@@ -357,7 +367,7 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
 
 @jit_apart
 def merge(t: Any, parent: int, child: int, is_leaf: bool) -> bool:
-    """Merge a child with the next one of the same parent if they are small enough."""
+    """Merge a child with the next one of the same parent if both are small enough; return whether it was done."""
     cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
     if child < 0 or child + 1 >= cells[at + COUNT]:
         return False
@@ -387,7 +397,7 @@ def merge(t: Any, parent: int, child: int, is_leaf: bool) -> bool:
 
 @jit_apart
 def join_children(t: Any, parent: int, child: int) -> None:
-    """Give the sums and the upper key of the next child to a child, and take the next one out."""
+    """Add the sums of the next child to those of a child, give it the next one's upper key, and remove the next one."""
     meta, cells, at = array(t, META), chunk_of(t, parent), parent & CHUNK_MASK
     place = at + CHILD_SUMS + child * (1 + 2 * meta[SUMS])
     cells[at + KEYS + child] = cells[at + KEYS + child + 1]
@@ -398,7 +408,7 @@ def join_children(t: Any, parent: int, child: int) -> None:
 
 @jit_apart
 def unlink(t: Any, leaf: int) -> None:
-    """Free a leaf and take it out of the list of leaves."""
+    """Free a leaf and remove it from the list of leaves."""
     cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
     after, before = cells[at + AFTER], cells[at + BEFORE]
     if after != 0:
@@ -410,7 +420,9 @@ def unlink(t: Any, leaf: int) -> None:
 
 @jit_apart
 def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
-    """Squeeze, merge or free a leaf, to which ``PATH`` leads, and what above it becomes small by that."""
+    """Remove the dead entries of a leaf, to which ``PATH`` leads, and merge it if possible; free it if all are dead.
+
+    Then inner nodes above it that have become small are merged or freed, too."""
     rows, path, cells, at = array(t, ROWS), array(t, PATH), chunk_of(t, leaf), leaf & CHUNK_MASK
     level = rows[row + DEPTH] - 2
     is_empty = cells[at + COUNT] == cells[at + DEAD]
@@ -431,7 +443,7 @@ def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
 
 @jit_apart
 def shrink_inner(t: Any, group: int, row: int) -> None:
-    """Merge or free the inner nodes on ``PATH`` that have become small, from below."""
+    """Merge or free the inner nodes on ``PATH`` that have become small, from the lowest to the root."""
     rows, path = array(t, ROWS), array(t, PATH)
     for level in range(rows[row + DEPTH] - 2, 0, -1):
         inner, parent, child = path[2 * level], path[2 * level - 2], path[2 * level - 1]
@@ -447,7 +459,7 @@ def shrink_inner(t: Any, group: int, row: int) -> None:
         release(t, INNER, root)
         drop_root(t, group, row)
     while count == 1 and rows[row + DEPTH] > 1:
-        # A tree with one child is that child.
+        # A root with one child is replaced by the child.
         rows[row + ROOT] = chunk_of(t, root)[(root & CHUNK_MASK) + CHILDREN]
         rows[row + DEPTH] -= 1
         release(t, INNER, root)
@@ -457,7 +469,7 @@ def shrink_inner(t: Any, group: int, row: int) -> None:
 
 @jit_apart
 def drop_root(t: Any, group: int, row: int) -> None:
-    """Leave a group without a tree."""
+    """Note that a group has no tree any more."""
     rows = array(t, ROWS)
     rows[row + ROOT] = 0
     rows[row + DEPTH] = 0
@@ -469,7 +481,7 @@ def drop_root(t: Any, group: int, row: int) -> None:
 
 @jit_inline
 def insert_entry(cells: Any, at: int, place: int, key: int, sums: int) -> None:
-    """Put an entry that holds nothing into a leaf with room, and the entries after it into their octets."""
+    """Insert an entry of zeros into a leaf with room, and correct the octets, as later entries move by one place."""
     count, capacity, width = cells[at + COUNT], cells[at + CAPACITY], 1 + 2 * sums
     first, octets = entries_of(at, capacity), octets_of(at, capacity, width)
     if place < count:
@@ -486,7 +498,7 @@ def insert_entry(cells: Any, at: int, place: int, key: int, sums: int) -> None:
 
 @jit_inline
 def add_to_ancestors(t: Any, depth: int, sums: int) -> None:
-    """Add the scratch values to the sums of the inner nodes on ``PATH``."""
+    """Add the words in ``VALUES`` to the sums of the inner nodes on ``PATH``."""
     path, values, width = array(t, PATH), array(t, VALUES), 1 + 2 * sums
     for level in range(depth - 1):
         inner, child = path[2 * level], path[2 * level + 1]
@@ -497,7 +509,7 @@ def add_to_ancestors(t: Any, depth: int, sums: int) -> None:
 
 @jit
 def add(t: Any, group: int, key: int, sums: int) -> int:
-    """Add the scratch values to the entry of a key; -1: there is no room for a node."""
+    """Add the words in ``VALUES`` to the entry of a key; return 0, or -1 if there is no room for a node."""
     sums = constant(sums)
     meta, rows, values, path = array(t, META), array(t, ROWS), array(t, VALUES), array(t, PATH)
     width, row = 1 + 2 * sums, row_of(group, sums)
@@ -549,7 +561,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
 
 @jit_apart
 def check_added(t: Any, row: int, leaf: int, entry: int) -> None:
-    """Look at the limits after an addition to an entry of a leaf, to which ``PATH`` leads."""
+    """Check the limits of an entry that was added to, and of all sums above it; ``PATH`` leads to its leaf."""
     meta, rows, path = array(t, META), array(t, ROWS), array(t, PATH)
     width = 1 + 2 * meta[SUMS]
     check_limits(meta, chunk_of(t, leaf), entry)
@@ -593,7 +605,7 @@ def total(t: Any, group: int, sums: int) -> None:
 
 @jit
 def drop_if_empty(t: Any, group: int) -> None:
-    """Take a group out that has no entry."""
+    """Remove a group if it has no entry."""
     if array(t, ROWS)[row_of(group, array(t, META)[SUMS]) + DEPTH] == 0:
         remove_group(t, group)
 
@@ -603,7 +615,7 @@ def drop_if_empty(t: Any, group: int) -> None:
 
 @jit
 def last_position(t: Any, group: int) -> int:
-    """The position of the greatest key; -1: there is none."""
+    """Return the position of the greatest key; -1 if there is none."""
     rows, row = array(t, ROWS), row_of(group, array(t, META)[SUMS])
     depth, node = rows[row + DEPTH], rows[row + ROOT]
     if depth == 0:
@@ -616,7 +628,7 @@ def last_position(t: Any, group: int) -> int:
 
 @jit
 def first_of(t: Any, node: int, levels: int) -> int:
-    """The first position under a node that is so many levels above the leaves; there is one."""
+    """Return the first position under a node, which is not empty; ``levels`` is its height above the leaves."""
     for _ in range(levels):
         node = chunk_of(t, node)[(node & CHUNK_MASK) + CHILDREN]
     return node * FAN
@@ -624,7 +636,7 @@ def first_of(t: Any, node: int, levels: int) -> int:
 
 @jit
 def place_of(t: Any, group: int, key: int) -> int:
-    """The first position whose key is not less; -1: there is none."""
+    """Return the first position whose key is not less than a key; -1 if there is none."""
     rows, row = array(t, ROWS), row_of(group, array(t, META)[SUMS])
     depth, leaf = rows[row + DEPTH], rows[row + ROOT]
     if depth == 0:
@@ -641,7 +653,7 @@ def place_of(t: Any, group: int, key: int) -> int:
 
 @jit_inline
 def next_position(t: Any, position: int) -> int:
-    """The next position; -1: there is none."""
+    """Return the position after a position; -1 if there is none."""
     leaf = position >> 6
     cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
     if (position & (FAN - 1)) + 1 < cells[at + COUNT]:
@@ -651,7 +663,7 @@ def next_position(t: Any, position: int) -> int:
 
 @jit_inline
 def key_at(t: Any, position: int) -> int:
-    """The key of a position."""
+    """Return the key at a position."""
     leaf = position >> 6
     return chunk_of(t, leaf)[(leaf & CHUNK_MASK) + KEYS + (position & (FAN - 1))]
 

@@ -4,9 +4,9 @@
 Adaptor.apply ──get_or_create──▶ AdaptorState ──"reader/3/state/NAME"──▶ ObjectSpace ──edits──▶ the epoch's commit
 ```
 
-A call that raises may have changed some of its objects and not others, and its rows are in no epoch. The state then
-keeps the reason, and every later call raises it, even after a restart: otherwise rows would be applied to state that
-they have changed before.
+A call of `Adaptor.apply` that raises may have changed some objects and not others, and its rows are in no epoch. The
+reason is then kept with the state, and every later call raises it, even after a restart: otherwise the same rows would
+be applied again to state that they have changed in part.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MOST_OBJECTS: Final = 1_000
 
 
 class AdaptorState:
-    """Persisted objects of one installed adaptor: values, lists, queues, sets, dictionaries and the others.
+    """Persisted objects of one installed adaptor, of any of the ten types of `runtime.state`.
 
-    Usable within `Adaptor.apply` only, while the object space belongs to the adaptor; elsewhere every method raises
-    `AdaptorError`. The adaptor must get its objects in each call and keep no reference to them: between two calls an
-    object may be in the middle of a checkpoint. There are at most 1,000 objects; the adaptor must bound their size.
+    Usable within `Adaptor.apply` only, when the object space belongs to the calling worker; elsewhere every method
+    raises `AdaptorError`. The adaptor must get its objects anew in each call and keep no reference to them: between two
+    calls a checkpoint may be reading them. There are at most 1,000 objects; the adaptor must bound their size.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class AdaptorState:
         self._is_touched = False
 
     def bind(self, space: ObjectSpace, reader: str) -> None:
-        """Keep the objects in ``space`` under names that begin with ``reader``, from the next call on."""
+        """Keep the objects in ``space`` from the next call on; their names begin with ``reader``: `reader/3`."""
         self._space, self._prefix, self._failed = space, f"{reader}/state/", f"{reader}/failed"
 
     def during(self, call: Callable[[], T]) -> T:
-        """Make a call of the adaptor that may use the objects; raises `AdaptorError` if an earlier one has failed."""
+        """Make a call of the adaptor that may use the objects; raise `AdaptorError` if an earlier call has failed."""
         if self._space is not None and self._failed in self._space:
             reason = self._space.get(PersistedValue[str], self._failed, Schema(str)).value
             raise AdaptorError(f"expected whole state, was that of a call that failed ({reason}): drop the reader and "
@@ -71,10 +71,10 @@ class AdaptorState:
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = _PLAIN, *, length: int = 0, initial: object = None
     ) -> P:
-        """Return the object of this name, created if it is missing; raises the errors of `ObjectSpace.get_or_create`.
+        """Return the object of this name, created if it is missing; raise the errors of `ObjectSpace.get_or_create`.
 
-        ``kind`` is one of the persisted types of `runtime.state`, ``length`` the length of an array, and ``initial``
-        its items, or the value.
+        ``kind`` is one of the persisted types of `runtime.state`. For a new object, ``length`` is that of an array, and
+        ``initial`` its items, or the value of a `PersistedValue`.
         """
         space = self._usable_space()
         full = f"{self._prefix}{name}"
