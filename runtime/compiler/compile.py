@@ -6,7 +6,7 @@ Extension of a program by views keeps the compiled bodies of the existing ones, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -28,7 +28,7 @@ from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.reevaluated import QueryRewriter, reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.types import Type
-from runtime.plan import EPOCH_TIME, Column, Flow, Program, Relation, View, assembled, map_identity
+from runtime.plan import EPOCH_TIME, Column, Program, Relation, View, assembled, map_identity
 
 __all__ = ["compile_program", "extend_program", "in_order", "names_read"]
 
@@ -114,17 +114,12 @@ class _Compiler:
         names = self._names(query, len(output.names))
         candidate = self._incremental(query, output.types, zero=zero)
         if isinstance(candidate, str):
-            self._refuse_growing(query, rewriter, candidate, self.relations)
             self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
             verify(body, output.types, names, self.maps.maps, self.describer)
             if rewriter.floats:
                 candidate += f"; not exact integers: {', '.join(rewriter.floats)}"
             candidate = Candidate(body, tuple(output.types), "reevaluated", candidate)
-        if candidate.view_class != "linear":
-            windowed = candidate.body.windowed_maps() if isinstance(candidate.body, Flow) else frozenset()
-            unlimited = {self.maps.maps[number].relation for number in candidate.body.maps() - windowed}
-            self._refuse_growing(query, rewriter, candidate.reason, unlimited)
         columns = tuple(kind.column(name) for name, kind in zip(names, candidate.types, strict=True))
         is_ordered = query.plain.args.get("order") is not None
         self._define(query, columns)
@@ -169,16 +164,6 @@ class _Compiler:
             if kind.kind == "other":
                 raise query.error(f"expected a number, string, boolean, date or timestamp as the column {name!r}, "
                                   f"was {kind}; CAST it")  # fmt: skip
-
-    def _refuse_growing(self, query: Query, rewriter: QueryRewriter, reason: str, unlimited: Collection[str]) -> None:
-        """Refuse a view that would keep the rows of ``unlimited`` relations for ever."""
-        for reference in rewriter.references:
-            if reference.relation.grows and reference.relation.name in unlimited:
-                raise query.error(
-                    f"the relation {reference.relation.name!r} only grows, so a view over it must be linear, or over "
-                    f"its newest rows alone, and this one is not ({reason}); declare a retention for the relation, "
-                    "say how old rows may be (t > now() - INTERVAL '10' SECOND), or sum and count over it alone"
-                )
 
 
 def _alike(candidate: Candidate, types: Sequence[Type]) -> Candidate:

@@ -49,8 +49,6 @@ class Relation(msgspec.Struct, frozen=True):
     """Lower case."""
     columns: tuple[Column, ...]
     """In the order of its deltas."""
-    grows: bool = False
-    """True where rows are only added and no retention takes them away again."""
 
 
 EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))

@@ -474,23 +474,6 @@ class Flow(Body, frozen=True, tag="flow"):
         key = self.shard_key(maps)
         return "all of it in one" if key is None else f"spread by {key}"
 
-    def windowed_maps(self) -> frozenset[int]:
-        """Return the base maps of which only rows above bounds that rise are kept."""
-        within: dict[int, frozenset[int]] = {}
-        beyond: set[int] = set()
-        for number, node in enumerate(self.nodes):
-            if isinstance(node, ScanNode):
-                within[number] = frozenset({node.map})
-            elif isinstance(node, SelectNode):
-                within[number] = within[node.input]
-            elif isinstance(node, BoundNode) and node.rises and node.op in ("gt", "ge"):
-                within[number] = frozenset()
-                beyond |= within[node.right]
-            else:
-                within[number] = frozenset()
-                beyond.update(*(within[place] for place in node.reads()))
-        return frozenset(self.maps() - beyond - within[len(self.nodes) - 1])
-
     def extremes(self) -> list[str]:
         """Return MIN, MAX and quantiles, if it keeps them."""
         groups = (node for node in self.nodes if isinstance(node, GroupNode))

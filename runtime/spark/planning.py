@@ -41,7 +41,6 @@ __all__ = [
     "spark_partition",
 ]
 
-_STRETCH_EPOCHS: Final = 1000
 _SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
 
@@ -105,11 +104,6 @@ def plan_backfill(
         if relation.name not in read:
             continue
         use = base is not None and has_snapshot_of(base, relation.name)
-        if relation.grows and not use:
-            starts = range(0, epoch - 1, _STRETCH_EPOCHS)
-            spans = [(begin, min(begin + _STRETCH_EPOCHS, epoch - 1)) for begin in starts]
-            partitions += [BackfillPartition(program, views, relation.name, span) for span in spans]
-            continue
         begin = base.footer.to_epoch if use and base is not None else 0
         partition = BackfillPartition(program, views, relation.name, (begin, epoch - 1))
         partition.snapshot = str(pinned) if use else None

@@ -5,8 +5,7 @@ payloads per shard enter Spark.
 
 For every relation that new views read, the rows that are live before the program's first epoch are summed, from a
 relation snapshot and the segments since, and then used as deltas. They are summed first, because a deleted row must
-not be able to fail a view that is created after it. The whole history of a relation that only grows and is in no
-snapshot, in which little cancels, is read, a stretch in each partition.
+not be able to fail a view that is created after it.
 """
 
 from __future__ import annotations

@@ -80,14 +80,6 @@ def test_a_product_with_the_time_lives_in_one_shard() -> None:
     assert program.views[0].body.shard_keys(program.maps) is None
 
 
-def test_a_relation_that_only_grows_may_be_read_from_now_back() -> None:
-    growing = Relation("rows", ROWS.columns, grows=True)
-    program_of("SELECT s, MAX(t) FROM rows WHERE t > now() - 10 GROUP BY s", growing)
-    for condition in ("t < now()", "t > (SELECT MAX(t) FROM epoch_time WHERE t < 9)", "t > now() OR d > 1"):
-        with pytest.raises(SqlError, match="only grows"):
-            program_of(f"SELECT s, MAX(t) FROM rows WHERE {condition} GROUP BY s", growing)
-
-
 def test_a_view_with_now_may_be_added_to_a_program_without() -> None:
     program = extend_program(
         program_of("SELECT COUNT(*) FROM rows"), [NamedSelect("w", "SELECT t FROM rows WHERE t > now() - 1")], [ROWS]

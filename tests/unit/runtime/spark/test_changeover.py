@@ -168,23 +168,6 @@ def test_a_live_row_that_cannot_be_added_fails_the_new_view(tmp_path: Path) -> N
     assert lab.results["n"][3,] == 1
 
 
-def test_a_view_of_an_append_only_relation_reads_the_whole_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.spark.planning._STRETCH_EPOCHS", 2)
-    relation = Relation("g", (Column("a", "int64"),), grows=True)
-    lab = ChangeoverLab(tmp_path, [relation], [], shards=2)
-    for value in range(7):
-        lab.seal({"g": [((value % 3,), 1)]})
-    lab.snapshots.take(lab.log, 6, without=["g"])
-    lab.add(NamedSelect("v", "SELECT a, COUNT(*) AS n FROM g GROUP BY a"))
-    epoch = lab.seal({"g": [((1,), 1)]}, control=True)
-    while lab.batch():
-        pass
-    assert +lab.results["v"] == {(0, 3): 1, (1, 3): 1, (2, 2): 1}
-    old, new = lab.programs[0], lab.programs[epoch]
-    planned = plan_backfill(epoch, epoch, new, new_views(old, new), lab.snapshots)
-    assert [(p.span, p.snapshot) for p in planned] == [((0, 2), None), ((2, 4), None), ((4, 6), None), ((6, 7), None)]
-
-
 def test_a_backfill_pins_the_newest_snapshot_until_its_commit(tmp_path: Path) -> None:
     lab = ChangeoverLab(tmp_path, BOOKS, [select("sums")], shards=2)
     chance = random.Random(1)
