@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.formats import FormattedBatch, Schema
+from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.plan import Relation
 from runtime.relations.rowends import RowEnds
 
@@ -60,6 +60,11 @@ class Adaptor(ABC):
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
         """The relations that it changes."""
+
+    @property
+    def pushdown(self) -> Pushdown:
+        """Columns and rows of the tuples that it needs, so that the rest is never made; by default all."""
+        return Pushdown()
 
     @property
     def gives_touches(self) -> bool:

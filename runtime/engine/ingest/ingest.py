@@ -179,7 +179,7 @@ class Ingest:
         shared: dict[tuple[Schema, Pushdown, int], list[Origin]] = {}
         for number, origin in self._table.origins.items():
             alone = number if origin.is_compressed or origin.is_own else -1
-            shared.setdefault((origin.adaptor.schema, origin.pushdown, alone), []).append(origin)
+            shared.setdefault((origin.adaptor.schema, origin.adaptor.pushdown, alone), []).append(origin)
         formatted = [
             self._add_formatter(self.plan, f"format {group[0].name if group[0].is_own else place}", group)
             for place, group in enumerate(shared.values())
@@ -200,7 +200,7 @@ class Ingest:
 
     def _add_formatter(self, plan: Plan, name: str, group: Sequence[Origin]) -> Node:
         first = group[0]
-        formatter = InputFormatter(first.adaptor.schema, first.pushdown)
+        formatter = InputFormatter(first.adaptor.schema, first.adaptor.pushdown)
         formatting = Formatting(formatter, self._config.workers, takes_turns=first.is_compressed)
         for origin in group:
             origin.attach(formatting)

@@ -14,7 +14,7 @@ from runtime.engine.ingest.deadletters import MalformedTuples
 from runtime.engine.ingest.formatting import CODEC_WEIGHT, Formatting
 from runtime.engine.ingest.inlet import Inlet
 from runtime.epochs import Cut
-from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
+from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed
 from runtime.relations import Adaptor, Prepared, RowEnds
 from runtime.sources import BufferSink, Position, Source
 
@@ -23,7 +23,6 @@ __all__ = ["IN_ORDER_CAPACITY", "Origin", "OriginCounters"]
 _MOST_WAITING_ROWS: Final = 4_000_000
 IN_ORDER_CAPACITY: Final = 1 << 16
 """Number of batches of one origin may wait for an earlier one."""
-_ALL: Final = Pushdown()
 
 
 class OriginCounters(msgspec.Struct, frozen=True):
@@ -66,19 +65,16 @@ class Origin:
         *,
         first: bool = False,
         is_own: bool = False,
-        pushdown: Pushdown = _ALL,
         defer: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         """``first``: read to its end before others open; ``is_own``: neither its end nor its failure is the
-        ingest's, and its formatter is its own; ``pushdown``: what of its tuples the adaptor needs;
-        ``defer`` runs a call on the source's own thread."""
+        ingest's, and its formatter is its own; ``defer`` runs a call on the source's own thread."""
         self.origin_id = origin_id
         self.name = name
         self.source = source
         self.adaptor = adaptor
         self.first = first
         self.is_own = is_own
-        self.pushdown = pushdown
         self.ended = False
         self.is_forgotten = False
         self.failure = ""

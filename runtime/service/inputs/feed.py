@@ -11,7 +11,7 @@ from runtime.epochs import Cut
 from runtime.formats import RawBuffer
 from runtime.service.config import LiveConfig
 from runtime.service.health.lag import Lags
-from runtime.service.inputs.protocols import columns_read, make_adaptor, make_source
+from runtime.service.inputs.protocols import make_adaptor, make_source
 from runtime.sources import Backoff, Position
 from runtime.upstreams import SessionClaim, SessionClaims, UpstreamError
 
@@ -49,7 +49,6 @@ class Feed:
             self._source,
             self._adaptor,
             Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples),
-            pushdown=columns_read(self._adaptor),
             defer=reactor.callFromThread,
         )
         self.gate = self.origin.inlet

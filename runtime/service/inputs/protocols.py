@@ -10,7 +10,6 @@ import msgspec
 
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
-from runtime.formats import Pushdown
 from runtime.formats.itch import itch_schema
 from runtime.native.cache import default_kernels
 from runtime.relations import Adaptor, FeedAdaptor, Retention
@@ -19,7 +18,7 @@ from runtime.service.errors import ServiceError
 from runtime.sources import Backoff, FeedSource, SoupBinFeedSource, TextFeedSource
 from runtime.state import ObjectSpace, PersistedValue, Schema
 
-__all__ = ["FeedProtocol", "begin_feed", "columns_read", "make_adaptor", "make_source"]
+__all__ = ["FeedProtocol", "begin_feed", "make_adaptor", "make_source"]
 
 
 _KEPT: Final = "feed/protocol"
@@ -92,8 +91,3 @@ def make_adaptor(
         prefix=prefix,
         kernels=default_kernels(),
     )
-
-
-def columns_read(adaptor: Adaptor) -> Pushdown:
-    """Return the columns that an adaptor of a feed reads: few of ITCH's many, all of a text feed's."""
-    return adaptor.pushdown if isinstance(adaptor, ItchAdaptor) else Pushdown()

@@ -80,8 +80,7 @@ class ForeignAdaptor(Adaptor):
             )
             for relation in self._relations
         }
-        self.pushdown: Pushdown = getattr(adaptor, "pushdown", Pushdown())
-        """Columns that the adaptor reads."""
+        self._pushdown: Pushdown = self._guard(lambda: adaptor.pushdown)
 
     def bind(self, space: ObjectSpace, reader: str) -> None:
         """Keep the adaptor's state in ``space`` under names that begin with ``reader``."""
@@ -94,6 +93,10 @@ class ForeignAdaptor(Adaptor):
     @property
     def relations(self) -> tuple[Relation, ...]:
         return self._relations
+
+    @property
+    def pushdown(self) -> Pushdown:
+        return self._pushdown
 
     def opened(self, sequence: int) -> None:
         self._guard(lambda: self._adaptor.opened(sequence))

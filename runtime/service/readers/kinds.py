@@ -18,7 +18,7 @@ from runtime.compiler.declarations import FileSource as DeclaredFile
 from runtime.compiler.declarations import SocketSource as DeclaredSocket
 from runtime.engine.ingest import Inlet, Origin
 from runtime.epochs import Cut
-from runtime.formats import FormatError, InputFormatter, Pushdown
+from runtime.formats import FormatError, InputFormatter
 from runtime.formats.codecs import Codec
 from runtime.plan import Relation
 from runtime.relations import Adaptor, RecentRows, Retention, RowAdaptor
@@ -132,9 +132,8 @@ def make_origin(
         adaptor.bind(space, space_of(number))
     source = _source(wanted, number, around, codec)
     start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
-    pushdown = getattr(adaptor, "pushdown", Pushdown())
     defer = around.reactor.callFromThread
-    origin = Origin(number, wanted.name, source, adaptor, start, is_own=True, pushdown=pushdown, defer=defer)
+    origin = Origin(number, wanted.name, source, adaptor, start, is_own=True, defer=defer)
     return origin, origin.inlet
 
 
@@ -161,7 +160,7 @@ def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
     space = ObjectSpace(MemoryStore())
     origin, _ = make_origin(KeptReader(1, wanted, 0), space, around, Cut("", 0, 0))
     try:
-        InputFormatter(origin.adaptor.schema, origin.pushdown)
+        InputFormatter(origin.adaptor.schema, origin.adaptor.pushdown)
     except FormatError as error:
         raise CatalogueError(f"reader {wanted.name}: {error}") from None
     filled = {each.name for each in origin.adaptor.relations}

@@ -15,7 +15,6 @@ from runtime.compiler import StreamDeclaration
 from runtime.compiler.declarations import FileSource
 from runtime.engine.ingest import EpochWriter, Origin
 from runtime.epochs import Cut
-from runtime.formats import Pushdown
 from runtime.native.cache import default_kernels
 from runtime.plan import DerivedInput
 from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, TraceAdaptor
@@ -57,13 +56,12 @@ def script_origins(
         codec = stream_codec(options, path)
         adaptor: Adaptor
         if first.adaptor == "orderbook":
-            adaptor, pushdown = _book_adaptor(group, options, writer, f"origin/{origin_id}", cut), Pushdown()
+            adaptor = _book_adaptor(group, options, writer, f"origin/{origin_id}", cut)
         else:
-            rows = _row_adaptor(first, options, None if columns is None else columns[first.name], numbered=numbered)
-            adaptor, pushdown = rows, rows.pushdown
+            adaptor = _row_adaptor(first, options, None if columns is None else columns[first.name], numbered=numbered)
         source = FileReader(path, origin_id, codec=codec)
         start = Position(str(path), cut.sequence + 1, cut.offset, cut.tuples)
-        origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table, pushdown=pushdown)
+        origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table)
     return origins
 
 

@@ -13,7 +13,7 @@ from runtime.formats import Pushdown
 from runtime.relations import FeedAdaptor, Retention
 from runtime.relations.itch import ItchAdaptor
 from runtime.service.errors import ServiceError
-from runtime.service.inputs.protocols import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
+from runtime.service.inputs.protocols import FeedProtocol, begin_feed, make_adaptor, make_source
 from runtime.sources import SoupBinFeedSource, TextFeedSource
 
 ITCH = FeedProtocol("itch", midnight_ns=86_400 * 10**9, tick_units=100)
@@ -74,8 +74,8 @@ def test_a_protocol_has_its_source_and_its_adaptor(
 def test_of_wide_rows_only_the_columns_that_count_are_parsed(tmp_path: Path) -> None:
     writer = EpochWriter(tmp_path, lambda: 0, lambda _: None)
     wide = make_adaptor(ITCH, writer.space, "feed", Retention(), Cut("S1", 0, 0))
-    assert "attribution" in (columns_read(wide).columns or ())
-    assert "ipo_price" not in (columns_read(wide).columns or ())
+    assert "attribution" in (wide.pushdown.columns or ())
+    assert "ipo_price" not in (wide.pushdown.columns or ())
     lines = make_adaptor(FeedProtocol(), writer.space, "lines", Retention(), Cut("S1", 0, 0))
-    assert columns_read(lines) == Pushdown()
+    assert lines.pushdown == Pushdown()
     writer.close()
