@@ -92,7 +92,7 @@ class RiskGate:
     def __init__(self, limits: RiskLimits, now_ns: Callable[[], int]) -> None:
         self.limits = limits
         self.now_ns = now_ns
-        """Our clock, nanoseconds since the UTC epoch."""
+        """Clock of the engine, in nanoseconds since the UTC epoch."""
         self._bucket = TokenBucket(limits.orders_per_s, limits.burst_orders, now_ns)
 
     def objection(

@@ -424,18 +424,18 @@ class NativeBook:
 
     @property
     def last_trade_ticks(self) -> int:
-        """The last trade's price, 0 before the first."""
+        """Return the last trade's price, 0 before the first trade."""
         return self._books.last_price(self.locate)
 
     @property
     def bid_edge(self) -> int:
-        """The highest bid."""
+        """Return the highest bid; `NOTHING` without bids."""
         best = self._books.best(2 * self.locate)
         return NOTHING if best is None else best
 
     @property
     def ask_edge(self) -> int:
-        """The lowest ask."""
+        """Return the lowest ask; minus `NOTHING` without asks."""
         best = self._books.best(2 * self.locate + 1)
         return -NOTHING if best is None else -best
 

@@ -52,7 +52,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     """Path below the backup's directory, with slashes."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     sha256: str
     """SHA-256 of the bytes, in hexadecimal."""
 
@@ -76,15 +76,15 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made_ns: int
     """Time of the backup, in nanoseconds since the UTC epoch."""
     parts: list[PartEntry]
-    """In the order in which they were copied."""
+    """Run directories, in the order in which they were copied."""
     files: list[FileEntry]
-    """In the order of their paths."""
+    """All files, in the order of their paths."""
     format: int = _FORMAT
     """Format of this record."""
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(entry.size for entry in self.files)
 
 

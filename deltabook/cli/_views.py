@@ -52,7 +52,7 @@ _MOST_FRESH: Final = 10_000
 _RATE_SPAN_S: Final = 5.0
 """Seconds over which changes per second are averaged."""
 _LEAST_ROWS: Final = 3
-"""Minimum number of rows of a view, for any number of views."""
+"""Least number of rows that are shown of each view, however many views there are."""
 _LINES_AROUND: Final = 5
 """Lines of a table besides its rows: title, heading with a rule, number of omitted rows, and a blank line."""
 

@@ -402,7 +402,7 @@ class ItchEncoder(FeedEncoder):
         self._append(pack_traded(stock.traded, timestamp, _NO_ORDER, letter, shares, stock.name, units, match_id))
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """Q."""
+        """Append Q, the trade of an auction as a whole."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is None or timestamp is None:
             return

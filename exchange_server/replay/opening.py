@@ -43,7 +43,7 @@ SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
 
 
 PRICE_FORMATS: Final[frozenset[RecordingFormat]] = frozenset({"trades", "bars"})
-"""Formats without a book, which only a backtest plays."""
+"""Formats without a book; only backtests can play them."""
 OUTLIER_FACTOR: Final = 10
 """Orders of a Bitstamp recording at more than this many times the mid price are dropped."""
 
