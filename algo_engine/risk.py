@@ -1,4 +1,4 @@
-"""Limits that an order must pass before it is written down or sent."""
+"""Risk limits that an order must pass before it is recorded in the journal or sent."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ _NS: Final = 1_000_000_000
 
 
 class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one strategy; per symbol where a symbol is concerned.
+    """Limits of one strategy.
 
-    Limits in lots can be given per symbol. Where none is given they follow the visible size at the touch, so that the
-    same limits hold for a share and for a coin counted in satoshi.
+    Limits in lots can be set for each symbol. For a symbol without one, the limit is a multiple of the typical visible
+    size at the touch, so that the same settings suit a share and a coin counted in satoshi.
     """
 
     max_order_lots: dict[str, int] = {}
-    """Largest order by symbol, ``*`` for all others."""
+    """Largest order in lots by symbol, ``*`` for all others."""
     max_order_touches: int = 20
-    """Where not given above: so many times the typical size at the touch."""
+    """Largest order, as a multiple of the typical size at the touch, of symbols that `max_order_lots` does not have."""
     max_position_lots: dict[str, int] = {}
     """Largest position, long or short, by symbol, ``*`` for all others; open orders count as if filled."""
     max_position_touches: int = 100
-    """Where not given above: so many times the typical size at the touch."""
+    """Largest position, in the same way, of symbols that `max_position_lots` does not have."""
     max_order_notional: dict[str, int] = {}
-    """Largest order in ticks × lots by symbol, ``*`` for all others; none where not given."""
+    """Largest order in ticks × lots by symbol, ``*`` for all others; other symbols have no limit."""
     max_open_notional: dict[str, int] = {}
-    """All open orders of a symbol together, in ticks × lots, as above."""
+    """Largest sum of all open orders of a symbol in ticks × lots, by symbol as in `max_order_notional`."""
     max_gross_notional: int = 0
-    """Gross exposure in ticks × lots: positions of all symbols without their signs, each valued at its touch, with the
-    open orders of one side counted as filled where that makes it larger; 0 is no limit."""
+    """Largest gross exposure in ticks × lots; 0 is no limit. It is the sum of the absolute positions of all symbols,
+    each valued at its mark, and each with the open orders of that side counted as filled which makes it largest."""
     max_net_notional: int = 0
-    """Net exposure in ticks × lots: the same with signs, all open purchases or all open sales counted as filled; 0 is
-    no limit."""
+    """Largest net exposure in ticks × lots, long or short; 0 is no limit. It is the sum with signs, with either all
+    open purchases or all open sales counted as filled, whichever gives more."""
     max_open_orders: int = 50
-    """Over all symbols."""
+    """Most open orders, over all symbols."""
     orders_per_s: int = 50
-    """New orders and replacements a second, on average."""
+    """Most new orders and replacements per second, on average."""
     burst_orders: int = 50
-    """New orders and replacements at once."""
+    """Most new orders and replacements at one moment."""
     max_orders_per_day: int = 0
-    """New orders and replacements in a UTC day, over restarts; 0 is no limit."""
+    """Most new orders and replacements in a UTC day, restarts included; 0 is no limit."""
     price_band_bps: int = 1000
-    """A limit price may be so many hundredths of a percent away from the middle of the last quote."""
+    """Largest distance of a limit price from the middle of the last quote, in hundredths of a percent of it."""
     max_loss: int = 0
-    """Loss after fees in ticks × lots over all symbols at which the kill switch acts; 0 is none."""
+    """Loss after fees, in ticks × lots over all symbols, that triggers the kill switch; 0 is no limit."""
 
 
 class TokenBucket:
-    """So many events a second on average, so many at once; integers on an injected clock.
+    """Token bucket: `rate_per_s` events per second on average, `burst` at one moment; integers, on an injected clock.
 
     >>> now = [0]
     >>> bucket = TokenBucket(rate_per_s=1, burst=1, now_ns=lambda: now[0])
@@ -75,9 +75,9 @@ class TokenBucket:
         self._at_ns = now_ns()
 
     def take(self) -> bool:
-        """Take one token if there is one."""
+        """Take a token; return False if there is none."""
         now_ns = self._now_ns()
-        # A clock that steps back earns nothing, and the time after the step counts from there.
+        # A clock that is set back adds no tokens; later time counts from its new value.
         self._level = min(self._full, self._level + max(0, now_ns - self._at_ns) * self._rate_per_s)
         self._at_ns = now_ns
         if self._level < _NS:
@@ -87,12 +87,12 @@ class TokenBucket:
 
 
 class RiskGate:
-    """Says why an order may not be sent."""
+    """Check of every order against the limits of one strategy, and the rate of orders so far."""
 
     def __init__(self, limits: RiskLimits, now_ns: Callable[[], int]) -> None:
         self.limits = limits
         self.now_ns = now_ns
-        """Our clock, nanoseconds since the UTC epoch."""
+        """Clock of the engine, in nanoseconds since the UTC epoch."""
         self._bucket = TokenBucket(limits.orders_per_s, limits.burst_orders, now_ns)
 
     def objection(
@@ -107,12 +107,15 @@ class RiskGate:
         is_new: bool = True,
         exposures: Mapping[str, Exposure] = MappingProxyType({}),
     ) -> str:
-        """The reason to refuse this order, empty to let it pass; only an order that passes takes from the rate.
+        """Return the reason to refuse an order; empty if it passes. Only an order that passes takes a token of the
+        rate.
 
-        ``open_orders`` may all trade still. Some of them are being replaced: until the exchange answers they may trade
-        both all that they have and all that was asked for, which is ``replacing``. Not ``is_new``: the order takes the
-        place of one of them, so that there are no more. ``exposures``: what is held of each symbol; needed where gross
-        or net exposure has a limit.
+        * ``open_orders``: all orders of the strategy that may still trade.
+        * ``replacing``: the requested replacements of some of them. Until the exchange answers, both the old lots and
+          the requested lots may trade, so both are counted.
+        * ``sent_today``: new orders and replacements sent in this UTC day.
+        * ``is_new``: False if the order replaces one of ``open_orders``, so that their number does not grow.
+        * ``exposures``: position and mark of each symbol; required if gross or net exposure has a limit.
         """
         if order.volume_lots <= 0:
             return f"volume: expected 1 lot or more, was {order.volume_lots}"
@@ -145,7 +148,7 @@ class RiskGate:
         most = _limit(limits.max_position_lots, symbol, limits.max_position_touches * quote.typical_lots)
         same = sum(o.remaining_lots for o in orders if o.symbol == symbol and o.side is side)
         worst = side.sign * position_lots + same + order.volume_lots
-        # Orders that only close what is held pass even where a limit has shrunk below the position.
+        # An order that only closes the position passes, even if the limit has become smaller than the position.
         if worst <= max(0, most):
             return ""
         return f"position: expected at most {most} lots with all open orders filled, was {worst}"
@@ -177,12 +180,12 @@ class RiskGate:
         return ""
 
     def _exposure(self, order: Order, quote: Quote, orders: Sequence[Order], exposures: Mapping[str, Exposure]) -> str:
-        """Orders that bring the worst case of an exposure no nearer to its limit pass also beyond the limit."""
+        """Refuse an order that makes the worst case of an exposure larger, and larger than its limit."""
         limits = self.limits
         if not (limits.max_gross_notional or limits.max_net_notional):
             return ""
         before, after = _Worst(), _Worst()
-        # A symbol without a position of its own may have open orders all the same.
+        # A symbol without a position may still have open orders.
         symbols = dict.fromkeys([order.symbol, *exposures, *(each.symbol for each in orders)])
         for symbol in symbols:
             exposure = exposures.get(symbol, Exposure(0, quote.mark_ticks(0) if symbol == order.symbol else None))
@@ -202,11 +205,11 @@ class Exposure(NamedTuple):
     position_lots: int
     """Positive long, negative short."""
     mark_ticks: int | None
-    """Price of a lot; None where there has been no quote."""
+    """Price at which the position is valued; None before the first quote."""
 
 
 class _Worst:
-    """The largest exposures that open orders can lead to, whichever of them trade."""
+    """Largest gross and net exposure that positions can reach if any of the open orders trade."""
 
     def __init__(self) -> None:
         self.gross = 0
@@ -214,11 +217,11 @@ class _Worst:
 
     @property
     def net(self) -> int:
-        """The larger one of all purchases and all sales filled."""
+        """Absolute net exposure with either all purchases or all sales filled, whichever is larger."""
         return max(self._long, -self._short)
 
     def add(self, exposure: Exposure, orders: Sequence[Order]) -> None:
-        """One symbol, with all orders of it; every lot is worth the mark."""
+        """Add a symbol with all of its open orders; each lot is valued at the mark."""
         position, mark = exposure.position_lots, exposure.mark_ticks or 0
         long = position + sum(order.remaining_lots for order in orders if order.side is Side.BUY)
         short = position - sum(order.remaining_lots for order in orders if order.side is Side.SELL)
@@ -228,8 +231,11 @@ class _Worst:
 
 
 def _worth_ticks(order: Order, quote: Quote) -> int:
-    """What a lot of it may be worth: its limit, or of a market order its stop or the price that it would find; a sale
-    finds the best bid, however low its limit is."""
+    """Return the price at which a lot of an order is valued.
+
+    A purchase is valued at its limit; without one at its stop price, else at the best ask. A sale is valued at the
+    higher one of its limit (or stop price) and the best bid, at which it would execute however low its limit is.
+    """
     limit_ticks = order.price_ticks or order.options.stop_ticks or 0
     if order.side is Side.BUY:
         return limit_ticks or quote.ask_price_ticks or 0

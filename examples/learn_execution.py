@@ -3,9 +3,10 @@
     pip install 'deltabook[gym]'
     python examples/learn_execution.py                     some minutes; --generations 3 for a look
 
-The policy is linear in the observation. CMA-ES (the library `cma`) searches its numbers: in each generation every
-candidate sells in the same few markets, and the best shape the next generation. Markets that were not seen in training
-then say whether the policy gets more than selling evenly at the market does.
+The policy's pace and urgency are the tanh of linear functions of the observation. CMA-ES (the library `cma`) searches
+for the coefficients: in each generation every candidate sells in the same few markets, and the best candidates shape
+the next generation. At the end the policy is compared with TWAP, selling evenly at the market, in markets that training
+never used.
 """
 
 from __future__ import annotations
@@ -37,13 +38,17 @@ def make_environment() -> gymnasium.Env:  # type: ignore[type-arg, unused-ignore
 
 
 def act(weights: Numbers, seen: Numbers) -> Numbers:
-    """The policy: pace and urgency as squashed sums of what is seen, and of a constant."""
+    """Return the policy's action: pace and urgency, each the tanh of a weighted sum of the observation and a
+    constant."""
     action: Numbers = np.tanh(weights.reshape(2, -1) @ np.append(seen, 1.0))
     return action
 
 
 def total_reward(environment: gymnasium.Env, seed: int, weights: Numbers | None) -> float:  # type: ignore[type-arg, unused-ignore]
-    """What an episode gives: minus the implementation shortfall in hundredths of a percent. None is TWAP."""
+    """Return the reward of an episode: minus the implementation shortfall, in hundredths of a percent.
+
+    Without ``weights`` the episode is played with TWAP.
+    """
     seen, _ = environment.reset(seed=seed)
     total, is_over = 0.0, False
     while not is_over:
@@ -54,12 +59,12 @@ def total_reward(environment: gymnasium.Env, seed: int, weights: Numbers | None)
 
 
 def mean_reward(environment: gymnasium.Env, seeds: range, weights: Numbers | None) -> float:  # type: ignore[type-arg, unused-ignore]
-    """Over these markets."""
+    """Return the mean reward over the markets with these seeds."""
     return float(np.mean([total_reward(environment, seed, weights) for seed in seeds]))
 
 
 def learn(generations: int, seed: int = 1) -> tuple[Numbers, list[tuple[int, float, float]]]:
-    """The weights found, and the curve: generation, mean and best reward of its candidates."""
+    """Return the best weights, and the learning curve: generation, mean and best reward of its candidates."""
     environment = make_environment()
     (numbers,) = environment.observation_space.shape or (0,)
     search = cma.CMAEvolutionStrategy(

@@ -1,4 +1,4 @@
-"""A resting order that keeps its distance to the touch."""
+"""Pegged order: a resting order that follows the touch at a fixed distance."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class Peg(StrEnum):
     MARKET = "market"
     """The best price of the other side."""
     MIDPOINT = "midpoint"
-    """The middle of both, rounded away from the other side."""
+    """The middle of the two, rounded towards the order's own side."""
 
 
 class PeggedOrder(Composite):
-    """A limit order that is moved when the touch moves; a moved order goes to the end of its new queue.
+    """A limit order that is moved when the touch moves; a moved order goes to the end of the queue at its new price.
 
-    Where the order is all that stands at the best price of its side, the price behind it is not in ``best_quote``, so a
-    primary peg stays until another order comes before it.
+    An order that is alone at the best price of its side is itself the touch, and ``best_quote`` does not contain the
+    next price behind it. A primary or midpoint peg then stays where it is until another order joins or betters its
+    price.
     """
 
     memory_fields = MappingProxyType(
@@ -52,8 +53,12 @@ class PeggedOrder(Composite):
         step_ticks: int = 1,
         options: OrderOptions = PLAIN,
     ) -> None:
-        """``offset_ticks`` above 0 is farther from the other side; the price is never beyond ``limit_ticks`` (0: any);
-        a move of less than ``step_ticks`` is not made. Raises `ValueError`."""
+        """Raise `ValueError` for a step below 1 tick or a negative limit.
+
+        * ``offset_ticks``: distance from the reference; above 0 is farther from the other side.
+        * ``limit_ticks``: worst price, which a purchase never exceeds and a sale never falls below; 0 for none.
+        * ``step_ticks``: smallest move that is made.
+        """
         if step_ticks < 1 or limit_ticks < 0:
             raise ValueError(
                 f"expected a step of 1 tick or more and a limit of 0 or more, was {step_ticks}, {limit_ticks}"
@@ -62,7 +67,7 @@ class PeggedOrder(Composite):
         self._peg, self._offset_ticks, self._limit_ticks = peg, offset_ticks, limit_ticks
         self._step_ticks, self._options = step_ticks, options
         self.price_ticks = 0
-        """Limit that it has, or would have; 0 before the first quote."""
+        """Price of the child order, or of the next one if there is none now; 0 before the first quote."""
 
     def _quoted(self, quote: Quote) -> None:
         price = self._reference(quote)

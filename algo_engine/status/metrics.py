@@ -72,9 +72,9 @@ class AlgoMetrics:
         stages = self._stages
         what = "Time from reading a frame's last bytes until strategies are called with its change."
         yield histogram(f"{_PREFIX}_frame_seconds", what, stages.frame)
-        what = "Time from that call, or from another cause of a request, until the turn's requests are journalled."
+        what = "Time from the call of strategies, or from another cause of a request, until requests are journalled."
         yield histogram(f"{_PREFIX}_journal_seconds", what, stages.journal)
-        what = "Time from then until the requests are handed to the exchange's socket."
+        what = "Time from the end of journal until the requests are handed to the exchange's socket."
         yield histogram(f"{_PREFIX}_wire_seconds", what, stages.wire)
         what = "Duration of each fsync of a journal of orders, before or after the sending."
         yield histogram(f"{_PREFIX}_fsync_seconds", what, stages.fsync)

@@ -1,6 +1,7 @@
-"""Base of the strategies that lean against the shape of the book.
+"""Base of the strategies that trade on the shape of the book.
 
-How far the volume-weighted prices of both books are from the last price: exact, as integers over one scale.
+They compare the distances of the volume-weighted prices of both sides from the last price, which are exact: integers
+over a common denominator.
 """
 
 from __future__ import annotations

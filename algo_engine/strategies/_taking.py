@@ -1,4 +1,4 @@
-"""Base of the strategies that take at the touch: when they look, how much they take, and when they rest."""
+"""Base of the strategies that take at the touch: the symbols they evaluate, the size they take, and their pauses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from algo_engine.strategy import Strategy
 __all__ = ["Factor", "Taker", "TakerParameters", "thousandths"]
 
 Factor = Annotated[float, msgspec.Meta(ge=1, le=1_000_000)]
-"""So many times as much; read as thousandths."""
+"""Ratio of two quantities; read as thousandths."""
 
 
 class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,13 +27,13 @@ class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size_lots: dict[str, AtLeastOne] = {}
     """Size of an order by symbol, ``*`` for all others."""
     size_touch_percent: AtLeastOne = 25
-    """If not given: a part of the typical size at the touch."""
+    """Size of an order for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 10
     """Position limit, in orders."""
     cooldown_ms: AtLeastZero = 500
-    """Between two orders of a symbol."""
+    """Least time between two orders of a symbol."""
     order_life_ms: AtLeastOne = 2_000
-    """After which the rest of an order is cancelled."""
+    """Time after which the rest of an order is cancelled."""
 
 
 P = TypeVar("P", bound=TakerParameters)

@@ -1,10 +1,10 @@
-"""Market players: finds a broker that only pretends, and steps in front of it.
+"""Market players: finds a broker that hides its intention, and places orders in front of the broker's.
 
 A broker that at once sells a little just above the market and bids much below it wants to buy: its small offer is there
 to keep the price down while its bids wait. They support the price for orders in front of them, whose owner can sell to
-the broker again. So: bid one tick above the largest of its bids; offer the lots bought one tick below its small offer,
-that is in front of it again. When the broker has gone, nothing supports the price any more: sell at the market. And the
-reverse for a broker that bids a little and offers much.
+the broker again. So the strategy bids one tick above the largest of its bids, and offers the lots that it bought one
+tick below the small offer. When the broker has gone, nothing supports the price any more, and the strategy sells at the
+market. It does the reverse for a broker that bids a little and offers much.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
     far_bps: AtLeastOne = 100
     """Largest distance from the touch of orders that are considered."""
     factor: Factor = 5.0
-    """He wants so many times as much as he shows on the other side; read as thousandths."""
+    """A player wants at least this many times the lots that it displays on the other side; read as thousandths."""
     least_touches: AtLeastZero = 3
-    """He wants so many times the typical size at the touch."""
+    """A player wants at least this many times the typical size at the touch."""
     size_lots: dict[str, AtLeastOne] = {}
     """Size of an order by symbol, ``*`` for all others."""
     size_touch_percent: AtLeastOne = 25
-    """If not given: a part of the typical size at the touch."""
+    """Size of an order for other symbols, in percent of the typical size at the touch."""
     position_orders: AtLeastOne = 4
     """Position limit, in orders."""
     interval_ms: AtLeastOne = 200
-    """Between two looks at a symbol."""
+    """Least time between two evaluations of a symbol."""
 
 
 class Player(msgspec.Struct, frozen=True, gc=False):
-    """A broker who wants one thing and shows another."""
+    """A broker that wants to trade on one side and displays a small order on the other."""
 
     broker_id: int
     wanted_lots: int
-    """That he has waiting behind the touch."""
+    """Lots of its orders behind the touch, on the side on which it wants to trade."""
     wall_ticks: int
-    """Price at which most of it stands."""
+    """Price with the most of these lots."""
     shown_ticks: int
-    """His best price on the other side."""
+    """Its best price on the other side."""
 
 
 class MarketPlayers(Strategy[MarketPlayersParameters]):
-    """Stands in front of those who hide what they want."""
+    """Places orders in front of players, which hide what they want."""
 
     queries = MappingProxyType({LEVELS_VIEW: query_text(LEVELS_VIEW)})
     parameters_type = MarketPlayersParameters
@@ -82,7 +82,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         """The last order at the market, by the side that it undoes."""
 
     def on_start(self, context: Context) -> None:
-        """Learn who stands where; what an earlier run left in the market goes."""
+        """Read the levels of all brokers, and cancel the orders of an earlier run."""
         self._ladders.add(context.view(LEVELS_VIEW).rows())
         context.cancel_all()
         for symbol in context.symbols():
@@ -96,7 +96,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             self._look(symbol)
 
     def on_order_event(self, event: OrderEvent) -> None:
-        """An order has gone or was executed: what should stand now may be something else."""
+        """Evaluate the symbol again when an order has ended or was executed."""
         if not event.order.is_open:
             self._orders.ended(event.order)
         if event.is_fill or not event.order.is_open:
@@ -119,7 +119,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             self._leave(quote, side)
 
     def _enter(self, quote: Quote, side: Side) -> None:
-        """One tick in front of what a player wants behind the touch, or nowhere."""
+        """Keep an order one tick in front of a player's wall; without a player, none."""
         p, symbol = self.parameters, quote.symbol
         player = self._player(quote, side, behind_ticks=1)
         size_lots = order_lots(p.size_lots, p.size_touch_percent, quote)
@@ -131,9 +131,10 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         self._orders.bring(self.context, (symbol, side, "enter"), target)
 
     def _leave(self, quote: Quote, side: Side) -> None:
-        """What was traded on this side goes one tick in front of what a player shows, or at the market.
+        """Close the position of this side: one tick in front of the player's small order, or without a player at the
+        market.
 
-        His wall may be the touch itself by now: it still holds the price.
+        Here a wall that has become the touch itself counts too, as it still supports the price.
         """
         symbol, back = quote.symbol, Side.SELL if side is Side.BUY else Side.BUY
         held_lots = max(0, side.sign * self.context.position_lots(symbol))
@@ -167,7 +168,7 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
 
     def _judged(self, quote: Quote, side: Side, behind_ticks: int, broker_id: int) -> Player | None:
-        """One broker: a player, or not."""
+        """Return the broker as a player, or None if it is none."""
         p, back = self.parameters, Side.SELL if side is Side.BUY else Side.BUY
         touch, other = _touch(quote, side), _touch(quote, back)
         shown = self._levels(quote.symbol, broker_id, back, other, p.far_bps)

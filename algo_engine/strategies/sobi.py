@@ -1,8 +1,9 @@
 """Simple static order book imbalance (SOBI).
 
-The volume-weighted price of all bids and that of all asks each stand at some distance from the last price. Where the
-asks stand ``factor`` times as far away as the bids, the buyers mean it more: buy at the current price; and the
-reverse. After Kearns and Ortiz, *The Penn-Lehman Automated Trading Project* (2003).
+The volume-weighted mean price of all bids, and that of all asks, each have a distance from the last price. If the
+distance of the asks is at least ``factor`` times that of the bids, the buyers are taken to be more serious, and the
+strategy buys at the current price; in the reverse case it sells. After Kearns and Ortiz, *The Penn-Lehman Automated
+Trading Project* (2003).
 
 All comparisons are exact: with last price L and sums PV and V, a distance is ``(PV - L·V) / V``, and two fractions are
 compared by cross multiplication.
@@ -21,11 +22,11 @@ class SobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
     """Parameters, set with ``--param sobi.NAME=value``."""
 
     factor: Factor = 4.0
-    """So many times farther must one side stand; read as thousandths."""
+    """Least ratio of the two distances for an order; read as thousandths."""
 
 
 class SimpleSobi(ShapeTaker[SobiParameters]):
-    """Buys or sells a fixed size at the current price when one book leans."""
+    """Buys or sells a fixed size at the current price when the book is one-sided."""
 
     parameters_type = SobiParameters
 
@@ -34,7 +35,7 @@ class SimpleSobi(ShapeTaker[SobiParameters]):
         self._factor_thousandths = thousandths(parameters.factor)
 
     def leaning(self, symbol: str, distances: Distances) -> Side | None:
-        """The side whose volume stands so much nearer to the last price, if one does."""
+        """Return the side to trade on: that of the mean price that is nearer by `factor`; None if neither is."""
         del symbol
         below, above = distances.below, distances.above
         if above > below and above * 1000 >= self._factor_thousandths * below:

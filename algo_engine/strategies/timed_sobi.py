@@ -1,13 +1,13 @@
-"""Timed static order book imbalance: which side of the touch is fresher.
+"""Timed static order book imbalance: which side's best orders are newer.
 
-Compares how old, on average, the best orders of both books are. Young orders at the top of the bids have just
-improved or joined the price; old ones at the top of the asks are what was left when those before them had been taken.
-Both say that buyers press: where the best asks are ``factor`` times as old as the best bids, buy at the current price;
-and the reverse.
+The strategy compares the mean age of the best bids with that of the best asks. New orders among the best bids have just
+improved the best price or joined it; old orders among the best asks are left over from those that buyers have taken.
+Both are signs of pressure from buyers: if the best asks are at least ``factor`` times as old as the best bids, it buys
+at the current price; in the reverse case it sells.
 
-The time is that of the market, so that a recording played at any speed gives the same ages: the latest mean time of
-arrival that any price level ever had. Of a level with one order that is when it came; it is never later than the newest
-order. Averages are compared exactly, by cross multiplication.
+Ages are measured from the latest mean time of arrival that any price level has had so far. This is a time of the
+market, so that a recording gives the same ages at any speed. It is never later than the newest order, and is that
+order's time if the order was alone at its price. Means are compared exactly, by cross multiplication.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Volatile static order book imbalance: SOBI with the market's own restlessness as its measure.
+"""Volatile static order book imbalance: SOBI with a threshold in units of the volatility.
 
-Like `algo_engine.strategies.sobi`, but what must be large is not the ratio of the two distances from the last price:
-the asks must stand farther away than the bids by more than ``deviations`` standard deviations of the price (of the
-trades that ``trades`` holds, the last five minutes at most); and the reverse. In a calm market little leaning is
-enough, in a restless one it takes much.
+The strategy is like `algo_engine.strategies.sobi`, but compares the difference of the two distances from the last
+price: it buys if the asks are farther away than the bids by more than ``deviations`` standard deviations of the price,
+and sells in the reverse case. The deviation is that of the trades in ``trades``, which has the last five minutes at
+most.
 
-Exact, by squares: with distances b/s and a/s, n trades, and sums Σp and Σp² of their prices, it is
-``(a - b)² · n² > deviations² · (n·Σp² - (Σp)²) · s²``.
+The comparison is exact, by squares. With distances b/s of the bids and a/s of the asks, n trades, and the sums Σp and
+Σp² over their prices, the strategy buys if a > b and ``(a - b)² · n² > deviations² · (n·Σp² - (Σp)²) · s²``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class VolatileSobi(ShapeTaker[VolatileSobiParameters]):
         self._deviations_thousandths = thousandths(parameters.deviations)
 
     def leaning(self, symbol: str, distances: Distances) -> Side | None:
-        """The side whose volume stands nearer by more than the deviation."""
+        """Return the side to trade on: that of the mean price that is nearer by more than the threshold, else None."""
         row = self.context.view(MOMENTS_VIEW).find(symbol=symbol)
         if row is None or row["trades"] < self.parameters.least_trades:
             return None

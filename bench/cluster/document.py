@@ -167,7 +167,7 @@ def _errors(off: Sequence[Error]) -> str:
             seen = statistics.fmean(abs(error.percent) for error in mine)
             unseen = statistics.fmean(abs(error.percent_without) for error in mine)
             rows.append(["mean of the magnitudes", title, "", "", f"{seen:.0f} %", f"{unseen:.0f} %"])
-    return _table(("point", "figure", "measured", "model", "off", "off, not seen"), rows)
+    return _table(("point", "figure", "measured", "model", "error", "error, point left out"), rows)
 
 
 def _scenarios(costs: Costs, one_shard_us: float) -> str:
@@ -186,7 +186,7 @@ def _scenarios(costs: Costs, one_shard_us: float) -> str:
                 _short(said.at_rate.p99_ms),
             ]
         )
-    head = ("cluster", "upstreams, shards", "most messages/s", "what is at its end then", "at messages/s", "p50, ms",
+    head = ("cluster", "upstreams, shards", "most messages/s", "limited by", "ages at messages/s", "p50, ms",
             "p99, ms")  # fmt: skip
     return _table(head, rows)
 
@@ -197,7 +197,7 @@ def _sensitivity(costs: Costs) -> str:
         [f"`{s.cost}`", *(_short(v) for v in s.rate), *(_short(v) for v in s.p50_ms)]
         for s in sensitivity(costs, scenario)
     ]
-    half, twice = "with half of it", "with twice of it"
+    half, twice = "at half the cost", "at twice the cost"
     return _table(
-        ("cost", f"most messages/s {half}", twice, f"p50 at {RATE:,}/s or what it can, ms, {half}", twice), rows
+        ("cost", f"most messages/s {half}", twice, f"p50 at {RATE:,}/s or the most possible, ms, {half}", twice), rows
     )

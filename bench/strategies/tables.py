@@ -1,4 +1,4 @@
-"""What came of the cases, as rows of a page."""
+"""Results of the cases, as the rows of a table in Markdown."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ COLUMNS: Final = (
     "strategy",
     "orders",
     "executions",
-    "of those, resting",
+    "of these, as maker",
     "traded, $",
     "largest position",
     "at the end",
     "profit, $",
-    "largest fall, $",
-    "free at, bps",
+    "drawdown, $",
+    "break-even fee, bps",
 )
-"""``free at``: with fees of so many hundredths of a percent of what it traded the profit would be zero."""
+"""Headings of the columns. The break-even fee is the fee, in hundredths of a percent of what was traded, at which the
+profit would be zero."""
 
 
 def markdown(played: Sequence[tuple[Case, Result]]) -> str:

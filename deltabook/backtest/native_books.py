@@ -1,4 +1,4 @@
-"""The books of a backtest as flat arrays, and one of them as the market's own code sees it."""
+"""Order books of a backtest as flat arrays for the compiled kernel, and an adapter with the interface of `Book`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Books"]
 Words = npt.NDArray[np.int64]
 
 _ROOM: Final = 1024
-"""Orders, levels, matches and retained trades that there is room for at first."""
+"""Initial capacity of the arrays of orders, of levels, of matches and of retained trades."""
 _INT64_MAX: Final = 2**63 - 1
 _LEAST_RANK: Final = -(2**63)
 _RELATIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -44,14 +44,15 @@ _COUNTERS: Final = {
     "without_effect": m.WITHOUT_EFFECT,
     "dropped_prices": m.DROPPED,
 }
-"""Name in `Market.replay_counts` → number of the kernel."""
+"""Name in `Market.replay_counts` → place of the counter in the kernel's numbers."""
 
 
 class Books(Structure):
-    """The arrays that `runtime.native.library.matching` works on: orders, price levels, retained trades, numbers.
+    """Arrays that the kernel `runtime.native.library.matching` works on: orders, price levels, retained trades,
+    numbers.
 
-    While they are in use, the market's books are `NativeBook`s over them. `hand_over` gives the market books of its own
-    again, with the same orders in the same queues.
+    While the kernel is used, the books of the market are `NativeBook`s over these arrays. `hand_over` replaces them by
+    ordinary books with the same orders in the same queues.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class Books(Structure):
         *,
         is_compiled: bool,
     ) -> None:
-        """``market`` is one that has taken no orders; ``graph`` gets the rows that records and requests change."""
+        """``market`` must be empty; ``graph`` maintains the views and gets each row that a record or a request
+        changes."""
         super().__init__(13)
         self._market, self._encoder, self._graph = market, encoder, graph
         self.put(m.NUMBERS, np.zeros(m.NUMBERS_SIZE, np.int64))
         self.numbers: Any = self.views[m.NUMBERS]
-        """The kernel's numbers, by their places."""
+        """The kernel's scalar state (counters, capacities, arguments), indexed by the constants of the kernel's
+        module."""
         self._run, self._argument = kernel, self.address if is_compiled else self.views
         self._make_arrays(len(market.rules.instruments) + 1)
         self._make_relations()
@@ -138,7 +141,7 @@ class Books(Structure):
         self.link(m.BATCHES, batches)
 
     def _make_room(self) -> None:
-        """Double whatever is full, and have room for the matches that the stopped operation needs."""
+        """Double each array that is full, and make room for the matches that the interrupted operation needs."""
         n = self.numbers
         need = n[m.NEED]
         if n[m.ORDER_FREE] == 0 and n[m.ORDER_USED] == n[m.ORDER_ROOM]:
@@ -196,11 +199,11 @@ class Books(Structure):
         return np.flatnonzero(self.array(m.ORDERS)[: used * m.STRIDE].reshape(-1, m.STRIDE)[:, m.O_ID])
 
     def _live(self) -> Words:
-        """Live orders, one a row."""
+        """Return the live orders, a row each."""
         return self.array(m.ORDERS).reshape(-1, m.STRIDE)[self._live_slots]
 
     def _trades(self) -> Words:
-        """Retained trades, one a row, oldest first."""
+        """Return the retained trades, a row each, oldest first."""
         n = self.numbers
         places: Words = (n[m.FIRST_TRADE] + np.arange(n[m.KEPT])) & n[m.TRADE_MASK]
         trades: Words = self.array(m.TRADES).reshape(-1, m.T_STRIDE)[places]
@@ -209,16 +212,17 @@ class Books(Structure):
     # ---- operations --------------------------------------------------------------------------------------------------
 
     def set_records(self, columns: list[Words]) -> None:
-        """Play these records from now on."""
+        """Set the records, as columns, that `play` reads next."""
         self.update_market()
         for place, words in enumerate(columns):
             self._columns.put(place, words)
         self.numbers[m.RECORD] = self._counted = 0
 
     def play(self, last: int, next_ns: int, last_ns: int) -> int:
-        """Play records up to a number of them, a time, or something for Python to do; return the status.
+        """Play records until there is something for Python to do; return the kernel's status.
 
-        ``last_ns`` is the time that was given to the last input.
+        Playing stops before record number ``last``, and before a record at or after ``next_ns``. ``last_ns`` is the
+        market time of the latest input.
         """
         n = self.numbers
         n[m.LAST], n[m.NEXT_NS], n[m.TIME] = last, next_ns, last_ns
@@ -227,7 +231,7 @@ class Books(Structure):
         return self._operate(m.PLAY)
 
     def update_market(self) -> None:
-        """Bring the numbers and the time of the market up to date, which the kernel has counted."""
+        """Copy the kernel's ids, counts and time to the market."""
         n, shared = self.numbers, self._market.shared
         if not self._is_behind:
             shared.next_order_id = n[m.NEXT_ORDER]
@@ -238,12 +242,12 @@ class Books(Structure):
         shared.now.time_ns = max(shared.now.time_ns, n[m.TIME])
 
     def run_graph(self) -> int:
-        """Run the graph over the rows that wait; return the status."""
+        """Run the graph of the views over its pending rows; return the kernel's status."""
         self.numbers[m.TIME] = self._market.now.time_ns
         return self._operate(m.VIEWS)
 
     def note_request(self) -> None:
-        """Note that the market has given ids to an order of a strategy."""
+        """Note that the market has assigned an id to a strategy's order, so that the kernel's next id is stale."""
         self._is_behind = True
 
     def request(self, operation: int, side: int, slot: int = 0, volume: int = 0) -> None:
@@ -260,21 +264,25 @@ class Books(Structure):
         return status
 
     def matches(self) -> list[tuple[int, int, int, int]]:
-        """Return the matches of own orders since the last call: order id or 0, volume, price, number of the match."""
+        """Return the matches of the strategies' orders since the last call, as (resting order's id, volume, price,
+        match id).
+
+        The resting order's id is 0 if that order belongs to the recording.
+        """
         n = self.numbers
         cells = self.array(m.MATCHES)[: n[m.MATCHED] * m.M_STRIDE].tolist()
         n[m.MATCHED] = 0
         return list(zip(*[iter(cells)] * m.M_STRIDE, strict=True))
 
     def report_executions(self) -> None:
-        """Let the accounts know of own orders that recorded ones have executed."""
+        """Notify the accounts of the strategies' orders that recorded orders have executed."""
         self.update_market()
         for order_id, volume, price, match_id in self.matches():
             book = next(book for book in self._books if dict.__contains__(book.orders, order_id))
             book.executed(book.orders[order_id], volume, price, match_id)
 
     def counters(self) -> None:
-        """Bring the counters of market and encoder up to date."""
+        """Copy the kernel's counters to the market and to the encoder."""
         self.update_market()
         n, encoder = self.numbers, self._encoder
         encoder.messages, encoder.trades = n[m.MESSAGES], n[m.TRADED]
@@ -283,7 +291,7 @@ class Books(Structure):
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def order_in_slot(self, slot: int) -> Order:
-        """Return the order of a recording in a slot."""
+        """Return the recorded order in a slot."""
         cells = self.array(m.ORDERS)[slot * m.STRIDE : (slot + 1) * m.STRIDE].tolist()
         side: Side = "S" if cells[m.O_SIDE] & 1 else "B"
         number = cells[m.O_ID]
@@ -293,13 +301,13 @@ class Books(Structure):
         )  # fmt: skip
 
     def slot_of(self, order_id: int, locate: int) -> int:
-        """Return the slot of an order in a book by its id, or -1. Looks at all orders."""
+        """Return the slot of an order of a book by its id, or -1; the search is linear in the number of orders."""
         orders = self.array(m.ORDERS).reshape(-1, m.STRIDE)
         slots = np.flatnonzero((orders[:, m.O_ID] == order_id) & (orders[:, m.O_SIDE] >> 1 == locate))
         return int(slots[0]) if len(slots) else -1
 
     def live_orders(self, locate: int) -> int:
-        """Return how many orders a book has."""
+        """Return the number of live orders of a book."""
         return int(np.count_nonzero(self._live()[:, m.O_SIDE] >> 1 == locate))
 
     def last_price(self, locate: int) -> int:
@@ -307,12 +315,13 @@ class Books(Structure):
         return int(self.views[m.BOOKS][locate * m.B_STRIDE + m.B_LAST])
 
     def best(self, side: int) -> int | None:
-        """Return the best rank of a side."""
+        """Return the best rank of a side (the price of a bid, the negative price of an ask); None if the side is
+        empty."""
         count = self.views[m.COUNTS][2 * side]
         return self._sides.views[side][2 * count - 2] if count else None
 
     def _queues(self, side: int) -> Iterator[int]:
-        """The slots of a side's orders, the worst price first and in a queue the oldest first."""
+        """Yield the slots of a side's orders: the worst price first, and at one price the oldest order first."""
         levels, orders, cells = self.views[m.LEVELS], self.views[m.ORDERS], self._sides.views[side]
         for place in range(self.views[m.COUNTS][2 * side]):
             slot = levels[cells[2 * place + 1] * m.L_STRIDE + m.L_HEAD]
@@ -321,8 +330,9 @@ class Books(Structure):
                 slot = orders[slot * m.STRIDE + m.O_NEXT]
 
     def hand_over(self) -> None:
-        """Give the market and the encoder the state that they would have without these books."""
-        assert not self.numbers[m.PENDING], "expected no rows that wait"
+        """Return matching to the Python market: give it and the encoder the state that they would have without the
+        kernel."""
+        assert not self.numbers[m.PENDING], "expected no pending rows"
         market, orders = self._market, self.views[m.ORDERS]
         for native in self._books:
             book = market.empty_book(native.locate)
@@ -343,7 +353,8 @@ class Books(Structure):
         self._encoder.resume(self.rows(), epoch_ns if epoch_ns >= 0 else None)
 
     def rows(self) -> list[Delta]:
-        """Return the rows of BIDS, ASKS and TRADES, in the order in which they came."""
+        """Return the rows of BIDS, ASKS and TRADES: all live orders in order of id, then the retained trades, oldest
+        first."""
         symbols = ["", *(instrument.symbol for instrument in self._market.rules.instruments)]
         live = self._live()
         deltas: list[Delta] = []
@@ -361,7 +372,8 @@ class Books(Structure):
 
 
 class _LiveOrders(dict[int, Order]):
-    """The orders of a book by id: own orders as they are, recorded ones made when they are looked at."""
+    """Orders of a book by id. It stores the strategies' orders; a recorded order is built from the arrays on each
+    access."""
 
     def __init__(self, books: Books, locate: int) -> None:
         super().__init__()
@@ -386,10 +398,11 @@ class _LiveOrders(dict[int, Order]):
 
 
 class NativeBook:
-    """A book of `Books` as the code of `exchange_server.matching` sees it that carries out requests of strategies.
+    """Adapter with the interface of `exchange_server.matching.book.Book` over one book of `Books`.
 
-    It takes limit, market and immediate orders, reductions, cancellations and replacements, without stops, auctions,
-    collars and what else a `Book` knows: `NativeLoop` hands over before such a request is applied.
+    The market applies the strategies' requests to it: limit, market and immediate orders, reductions, cancellations and
+    replacements. It has no stops, auctions, collars or other special orders: before such a request, `NativeLoop` calls
+    `Books.hand_over`.
     """
 
     is_special = is_followed = False
@@ -407,42 +420,43 @@ class NativeBook:
         self.bids, self.asks = Levels(1), Levels(-1)
         self._slots: dict[int, int] = {}
 
-    # ---- what the market looks at ------------------------------------------------------------------------------------
+    # ---- properties that the market reads ----------------------------------------------------------------------------
 
     @property
     def last_trade_ticks(self) -> int:
-        """The last trade's price, 0 before the first."""
+        """Return the last trade's price, 0 before the first trade."""
         return self._books.last_price(self.locate)
 
     @property
     def bid_edge(self) -> int:
-        """The highest bid."""
+        """Return the highest bid; `NOTHING` without bids."""
         best = self._books.best(2 * self.locate)
         return NOTHING if best is None else best
 
     @property
     def ask_edge(self) -> int:
-        """The lowest ask."""
+        """Return the lowest ask; minus `NOTHING` without asks."""
         best = self._books.best(2 * self.locate + 1)
         return -NOTHING if best is None else -best
 
     def reference(self) -> int:
-        """The last trade's price, the instrument's own before there is one."""
+        """Return the last trade's price, or the instrument's reference price before the first trade."""
         return self.last_trade_ticks or self.reference_ticks
 
     def levels_of(self, order: Order) -> Levels:
-        """The side of an order, for its sign alone."""
+        """Return an empty `Levels` of the order's side: the market reads its sign only."""
         return self.bids if order.side == "B" else self.asks
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order that has its ids, and rest what is left of it."""
+        """Match an order whose ids are assigned; the rest of it rests in the book."""
         self._match(order, rests=True)
 
     def enter_special(self, order: Order) -> None:
-        """The same for a market order, an immediate one, and one that replaces another."""
-        # A replacement that executes is announced before it does, and nothing happens between the two otherwise.
+        """Match a market or immediate order, whose rest is cancelled, or an order that replaces another."""
+        # The old order must be gone before the replacement executes. If the replacement does not execute, nothing
+        # happens between the two, so removing the old order first is right in both cases.
         self.settle_replaced()
         flags = order.flags
         self._match(order, rests=not flags & (MARKET | IOC))
@@ -451,14 +465,14 @@ class NativeBook:
             end(cast("Book", self), order, reason)
 
     def cancel(self, order_id: int) -> int:
-        """End an order for everybody but its owner, and return the lots that it had."""
+        """Remove an order from the book and the feed, and return its open lots; the caller notifies the owner."""
         order = self.orders[order_id]
         self._books.request(m.DELETE, self._side(order), self._slots[order_id])
         self._forget(order)
         return order.volume
 
     def reduce(self, order: Order, volume: int) -> None:
-        """Take lots, fewer than it has, off an order."""
+        """Remove ``volume`` lots, fewer than all, from an order."""
         self._books.request(m.REDUCE, self._side(order), self._slots[order.order_id], volume)
         account = self.shared.accounts[order.account]
         if account.open_notional:
@@ -466,14 +480,14 @@ class NativeBook:
         order.volume -= volume
 
     def remove(self, order: Order) -> None:
-        """Take an order out that is about to be replaced; the feed is not notified."""
+        """Unlink an order that is about to be replaced; `settle_replaced` notifies the feed later."""
         slot = self._slots[order.order_id]
         self._books.request(m.UNLINK, self._side(order), slot)
         self._forget(order)
         self._slots[order.order_id] = slot
 
     def settle_replaced(self) -> None:
-        """Notify the feed that the order which is being replaced is gone."""
+        """Notify the feed that the order that is being replaced is gone, if there is one."""
         old = self.replacing
         if old is not None:
             self.replacing = None
@@ -481,7 +495,7 @@ class NativeBook:
             old.volume = 0
 
     def executed(self, order: Order, volume: int, price: int, match_id: int) -> None:
-        """Let an own order's account know that it was executed while it rested."""
+        """Apply an execution to a strategy's resting order, and notify its account."""
         order.volume -= volume
         order.executed += volume
         account = self.shared.accounts[order.account]
@@ -519,7 +533,7 @@ class NativeBook:
         return 2 * self.locate + (order.side == "S")
 
     def _forget(self, order: Order) -> None:
-        """Take an own order out of the books of its account, with the volume that it still has."""
+        """Remove a strategy's order from its account, and its remaining volume from the account's open notional."""
         del self.orders[order.order_id], self._slots[order.order_id]
         account = self.shared.accounts[order.account]
         del account.orders[order.ref]

@@ -1,7 +1,8 @@
-"""What a backup holds: its parts, which are run directories, and every file with its size and checksum.
+"""Manifest of a backup: its parts, which are run directories, and every file with its size and checksum.
 
-Each part goes before those whose words it depends on: strategies before the exchange that has their orders, a runtime
-before its upstreams and its feed. So whatever a copy speaks of is in the copies that follow.
+A part is copied before the parts that it refers to: strategies before the exchange that has their orders, a runtime
+before its upstreams and before the exchange whose feed it reads. So everything that a copy refers to (an order, an
+epoch, a feed message) had been written before the copy that should have it was made.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ __all__ = [
 
 
 class BackupError(RuntimeError):
-    """A backup cannot be made, or put back; the message says what was expected."""
+    """A backup cannot be made or restored; the message says what was expected."""
 
 
 class MovedError(Exception):
-    """What was being copied has moved on meanwhile, and has to be copied again."""
+    """The copied files changed while they were copied, so that they have to be copied again."""
 
 
 MANIFEST: Final = "backup.json"
-"""Its file, the first one of an archive."""
+"""Name of the manifest's file, which is the first one of an archive."""
 _FORMAT: Final = 1
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -49,9 +50,9 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of a backup."""
 
     path: str
-    """Below the backup's directory, with slashes."""
+    """Path below the backup's directory, with slashes."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     sha256: str
     """SHA-256 of the bytes, in hexadecimal."""
 
@@ -60,30 +61,30 @@ class PartEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A run directory in a backup."""
 
     kind: Kind
-    """Whose it is."""
+    """Kind of process that wrote it."""
     path: str
-    """Below the backup's directory; empty: the backup is this directory."""
+    """Path below the backup's directory; empty if the backup is this run directory alone."""
     position: dict[str, str | int]
-    """How far it had come, in words of its kind."""
+    """Position of the process, such as its latest epoch; the keys depend on the kind."""
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything in a backup but itself."""
+    """List of everything in a backup except the manifest."""
 
     version: str
     """Version of the program that made the backup."""
     made_ns: int
-    """When, nanoseconds since the UTC epoch."""
+    """Time of the backup, in nanoseconds since the UTC epoch."""
     parts: list[PartEntry]
-    """In the order in which they were copied."""
+    """Run directories, in the order in which they were copied."""
     files: list[FileEntry]
-    """In the order of their paths."""
+    """All files, in the order of their paths."""
     format: int = _FORMAT
     """Format of this record."""
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(entry.size for entry in self.files)
 
 
@@ -92,7 +93,7 @@ class _Format(msgspec.Struct):
 
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
-    """A manifest that can be trusted to name only files below it; raises `BackupError`."""
+    """Decode a manifest, and check that all of its paths are below the backup's directory; raises `BackupError`."""
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version != _FORMAT:
@@ -108,7 +109,7 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
 
 
 def digest(file: IO[bytes]) -> tuple[int, str]:
-    """Size and SHA-256 of what is left of a file."""
+    """Return the size and the SHA-256 of a file from its current position on."""
     sha256, size = hashlib.sha256(), 0
     while chunk := file.read(_CHUNK_BYTES):
         sha256.update(chunk)
@@ -117,7 +118,7 @@ def digest(file: IO[bytes]) -> tuple[int, str]:
 
 
 def files_below(directory: Path) -> Iterator[Path]:
-    """Every file below a directory in the order of their paths; links are not followed."""
+    """Yield every file below a directory in order of path; symbolic links are not followed."""
     yield from sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
 
 
@@ -130,11 +131,11 @@ class Part(msgspec.Struct, frozen=True):
     """A run directory."""
 
     kind: Kind
-    """Whose."""
+    """Kind of process that writes it."""
     directory: Path
-    """Where it is."""
+    """Its directory."""
     path: str
-    """What it is called in a backup; empty if it is all of it."""
+    """Path in the backup; empty if the backup is this run directory alone."""
 
 
 class _Consumer(msgspec.Struct):
@@ -142,7 +143,7 @@ class _Consumer(msgspec.Struct):
 
 
 def kind_of(directory: Path) -> Kind | None:
-    """Whose run directory this is; None if it is nobody's."""
+    """Return the kind of process that a directory is the run directory of; None if it is no run directory."""
     if (directory / "inputs").is_dir():
         return "exchange"
     if (directory / "epochs").is_dir():
@@ -155,7 +156,8 @@ def kind_of(directory: Path) -> Kind | None:
 
 
 def find_parts(directory: Path) -> list[Part]:
-    """The run directory itself, or those right below, in the order of copying; raises `BackupError` for none."""
+    """Return the run directory itself, or those directly below, in the order of copying; raises `BackupError` for
+    none."""
     if not directory.is_dir():
         raise BackupError(f"expected a run directory, was {directory}, which is no directory")
     if (kind := kind_of(directory)) is not None:
@@ -172,7 +174,8 @@ def find_parts(directory: Path) -> list[Part]:
 
 
 def _consumers_first(parts: list[Part]) -> list[Part]:
-    """A runtime before its upstreams; where they read each other in a circle, by name."""
+    """Sort each runtime before its upstreams; runtimes that read each other in a circle are in the order of their
+    names."""
     left, ordered = {part.directory.resolve(): part for part in parts}, list[Part]()
     readers = {place: _readers(place) for place in left}
     while left:
@@ -182,7 +185,7 @@ def _consumers_first(parts: list[Part]) -> list[Part]:
 
 
 def _readers(directory: Path) -> set[Path]:
-    """The run directories that read the log of this one."""
+    """Return the run directories of the runtimes that read the epoch log of this one."""
     readers: set[Path] = set()
     for path in (directory / _CONSUMERS).glob("*.json"):
         try:

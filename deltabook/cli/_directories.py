@@ -92,11 +92,12 @@ def inspect_command(path: Path, as_json: bool) -> None:
 @click.option("--dry-run", "is_dry", is_flag=True, help="Change nothing; print what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def repair_command(directory: Path, is_dry: bool, as_json: bool) -> None:
-    """Check every file of the run directory DIR, or of those directly below DIR, and make damaged ones again.
+    """Check every file of the run directory DIR, or of those directly below DIR, and rebuild damaged ones.
 
-    The processes must have ended. A file that follows from others is made again from them: the snapshots and streams of
-    an exchange, the list of trades of a strategy, the relation snapshots and results of a runtime. A damaged file is
-    kept beside the new one, as NAME.damaged-1. For each other file, what to do is printed, and the exit code is 1.
+    The processes must have ended. A file that can be computed from others is written again: the snapshots and streams
+    of an exchange, the list of trades of a strategy, the relation snapshots and results of a runtime. The damaged file
+    is kept beside the new one, as NAME.damaged-1. For any other damaged file, the command prints what to do and exits
+    with 1.
     """
     from deltabook.repair import repair
 

@@ -202,8 +202,10 @@ def _to_phase(name: str, phase: Any, line: str) -> click.Command:
     return click.command(name)(decorated)
 
 
-halt = _to_phase("halt", "halted", "Halt trading of SYMBOL: no orders are taken, cancels are.")
-pause = _to_phase("pause", "paused", "Pause trading of SYMBOL: limit orders are taken, and executed when it resumes.")
+halt = _to_phase("halt", "halted", "Halt trading of SYMBOL: orders are refused, cancellations accepted.")
+pause = _to_phase(
+    "pause", "paused", "Pause trading of SYMBOL: limit orders are accepted, and executed when it resumes."
+)
 resume = _to_phase("resume", "continuous", "Trade SYMBOL again; an auction is uncrossed first.")
 close = _to_phase("close", "closed", "End the day of SYMBOL; an auction is uncrossed first.")
 

@@ -1,4 +1,4 @@
-"""Rows of a running runtime, for people, as JSON or as Arrow: of views, redrawn as changes come, and of answers."""
+"""Output of `query show`, `query watch` and `query ask`: rows of a running runtime as tables, JSON or Arrow."""
 
 from __future__ import annotations
 
@@ -44,20 +44,21 @@ __all__ = [
 ]
 
 _FRESH_S: Final = 1.0
-"""Rows that are new are marked for so long."""
+"""Seconds for which a new row is marked."""
 _SILENT_S: Final = 3.0
-"""The service sends a heartbeat every second."""
+"""Seconds without a message after which the screen warns; the service sends a heartbeat every second."""
 _MOST_FRESH: Final = 10_000
-"""Rows of a view that may be marked at once."""
+"""Maximum number of marked rows of a view."""
 _RATE_SPAN_S: Final = 5.0
+"""Seconds over which changes per second are averaged."""
 _LEAST_ROWS: Final = 3
-"""Minimum number of rows of a view, for any number of views."""
+"""Least number of rows that are shown of each view, however many views there are."""
 _LINES_AROUND: Final = 5
 """Lines of a table besides its rows: title, heading with a rule, number of omitted rows, and a blank line."""
 
 
 def shown(value: Any, scale: int = 0) -> str:
-    """A value of a row as a person reads it; an integer that has a scale is an exact decimal."""
+    """Return a value of a row as text; an integer with a scale becomes an exact decimal."""
     if value is None:
         return "NULL"
     if scale and isinstance(value, int):
@@ -67,24 +68,25 @@ def shown(value: Any, scale: int = 0) -> str:
 
 
 class _Watched:
-    """What the screen knows of one view beside its rows."""
+    """State of one view on the screen, apart from its rows."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self.about = about
         self.state = "waiting for its rows"
         self.time_ns = 0
         self.changes: deque[float] = deque(maxlen=10_000)
-        """When its newest changes came."""
+        """Times of its newest changes."""
         self.last = ""
-        """What the newest of them was."""
+        """Text of the newest change, such as ``+3 −1``."""
         self.fresh: dict[tuple[Any, ...], float] = {}
-        """Rows that are new, and since when."""
+        """New row → time at which it came."""
         self.order: list[tuple[Any, ...]] | None = None
-        """Its rows as they are shown; None when they have changed."""
+        """Its rows, sorted for display; None if they have changed since they were sorted."""
 
 
 class WatchScreen:
-    """Something that rich draws again and again, on a thread of its own, while frames are entered on another."""
+    """Screen of `query watch`: a renderable that rich redraws on a thread of its own while another thread enters
+    frames."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class WatchScreen:
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """``views`` are described as the service describes them."""
+        """``views`` are the descriptions that the results service returns."""
         self._clock = clock
         self._now_ns = now_ns
         self._lock = threading.Lock()
@@ -101,7 +103,7 @@ class WatchScreen:
         self._heard_at = clock()
 
     def enter(self, frame: Frame) -> None:
-        """Take in a frame of the change stream."""
+        """Apply a frame of the change stream."""
         with self._lock:
             self._heard_at = self._clock()
             watched = self._watched.get(frame.header.view)
@@ -157,7 +159,7 @@ class WatchScreen:
         age = watched.state or f"{max(0, self._now_ns() - watched.time_ns) / 1e6:,.0f} ms ago"
         rate = f"{len(watched.changes) / _RATE_SPAN_S:.1f} changes/s  {watched.last}"
         version = f"epoch {contents.epoch}{step}  {rows:,} row{'s' * (rows != 1)}"
-        # What does not fit goes from the end, and in one line: a second one would push the last table out of sight.
+        # The title is cut to one line: a second line would push the last table off the screen.
         details = f"  {version}  {age}" + ("" if watched.state else f"  {rate}  {kind}")
         yield Text.assemble(title, details, no_wrap=not watched.state, overflow="fold" if watched.state else "ellipsis")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -179,7 +181,7 @@ class WatchScreen:
 
 
 def _order(row: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """By the columns from the left, NULL first."""
+    """Return a sort key: by the columns from the left, NULL first."""
     return tuple((value is not None, value if value is not None else 0) for value in row)
 
 
@@ -193,16 +195,16 @@ _WITHOUT_ROWS: Final = frozenset({"heartbeat", "progress"})
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """Some of a cursor's rows."""
+    """One page of a cursor's rows."""
 
     rows: msgspec.Raw
-    """As they came: their numbers may be longer than any type here."""
+    """Undecoded JSON: its numbers may exceed every integer type of msgspec."""
 
 
 def print_rows(
     name: str, columns: Sequence[Column], rows: list[list[Any]], epoch: int, view_class: str, *, as_json: bool
 ) -> None:
-    """A result, as a table or as one JSON object."""
+    """Print a result as a table or as one JSON object."""
     names = [c.name for c in columns]
     if as_json:
         line = {"query": name, "columns": names, "rows": rows, "epoch": epoch, "class": view_class}
@@ -219,13 +221,13 @@ def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -
 
 
 def running_views(results: ResultsPort) -> list[dict[str, Any]]:
-    """The views of a runtime."""
+    """Return the descriptions of a runtime's views."""
     views: list[dict[str, Any]] = msgspec.json.decode(results.ask("GET", VIEWS_PATH))
     return views
 
 
 def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:
-    """These views; raises `ConfigurationError` for one that is not there."""
+    """Return the descriptions of the named views; raises `ConfigurationError` for an unknown name."""
     views = {view["name"]: view for view in running_views(results)}
     for name in names:
         if name.lower() not in views:
@@ -240,7 +242,7 @@ def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:
 def show_view(results: ResultsPort, name: str, as_json: bool, most: int) -> None:
     """Print the rows of a view once, at its newest version: the first ``most`` of them, 0 for all.
 
-    They are fetched page by page, all of one version, whatever is published meanwhile.
+    The rows are fetched page by page, and are all of one version even if others are published meanwhile.
     """
     (view,) = _known(results, [name])
     wanted = msgspec.json.encode(NewCursor(min(most, _PAGE_ROWS) or _PAGE_ROWS))
@@ -258,7 +260,7 @@ def show_view(results: ResultsPort, name: str, as_json: bool, most: int) -> None
 
 
 def _pages(results: ResultsPort, where: str, cursor: Cursor, most: int) -> Iterator[bytes]:
-    """The rows as JSON texts of lists, until there are as many as are wanted."""
+    """Yield pages of rows, each a JSON list, with ``most`` rows in total at most."""
     for number in range(min(cursor.pages, -(-most // cursor.page_rows))):
         page = msgspec.json.decode(results.ask("GET", f"{where}?page={number}"), type=_Page)
         left = most - number * cursor.page_rows
@@ -270,7 +272,7 @@ def _pages(results: ResultsPort, where: str, cursor: Cursor, most: int) -> Itera
 
 
 def _write_json(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) -> None:
-    """One object, written as its rows come: a view may be larger than what one would like to hold."""
+    """Write one JSON object page by page, so that a large view is never in memory as a whole."""
     before = {"query": view["name"], "columns": [column.name for column in cursor.columns]}
     after = {"epoch": cursor.epoch, "step": cursor.step, "class": view["class"], "lane": view["lane"]}
     write = sys.stdout.write
@@ -297,7 +299,7 @@ def _write_table(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) -
 def watch_views(results: ResultsPort, names: Sequence[str], as_json: bool, versions: int) -> None:
     """Show views as they change; stop after this number of ``versions``, 0 for no end.
 
-    On a terminal that is a screen with their rows; elsewhere, and as JSON, each change is printed.
+    On a terminal their rows are redrawn in place; elsewhere, and with ``as_json``, each change is printed.
     """
     views = _known(results, names)
     wanted = ",".join(urllib.parse.quote(view["name"], safe="") for view in views)
@@ -323,7 +325,7 @@ def _follow(frames: Iterator[Frame], versions: int, take: Callable[[Frame], None
 
 
 def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) -> Iterator[Frame]:
-    """The frames until every view has ended; raises `ConfigurationError` if the runtime ends before."""
+    """Yield frames until every view has ended; raises `ConfigurationError` if the runtime ends before that."""
     left = set(names)
     for frame in frames:
         yield frame
@@ -379,20 +381,20 @@ _ARROW: Final = "application/vnd.apache.arrow.stream"
 _PIECE_BYTES: Final = 256 * 1024
 _TEXTS: Final = ("VARCHAR", "DATE", "TIMESTAMP", "BLOB", "UUID")
 _SECONDS: Final = 600.0
-"""Longer than the runtime's own limit of a question, which it reports itself."""
+"""Timeout of a question: the longest limit that a runtime can have, whose own message then comes first."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
     epoch: int
     columns: tuple[AnsweredColumn, ...]
     rows: msgspec.Raw
-    """As they came: their numbers may be longer than any type here."""
+    """Undecoded JSON: its numbers may exceed every integer type of msgspec."""
 
 
 def ask_question(
     results: ResultsPort, sql: str, epoch: int | None, form: Literal["table", "json", "arrow"], most: int
 ) -> None:
-    """Ask a question and print the answer; of a table the first ``most`` rows."""
+    """Run an ad-hoc SELECT and print the answer; a table shows its first ``most`` rows."""
     body = msgspec.json.encode(Question(sql, epoch))
     accept = _ARROW if form == "arrow" else "application/json"
     with results.open(ASK_PATH, _SECONDS, method="POST", body=body, accept=accept) as response:

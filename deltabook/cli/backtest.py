@@ -65,7 +65,8 @@ _OPTIONS: Final = (
         "max_crossed_percent",
         type=click.FloatRange(0, 100),
         metavar="PERCENT",
-        help="Fail if a recording's own book is crossed after more of its records.  [default: 5 for LOBSTER and ITCH]",
+        help="Fail if a recording's own book is crossed after more than PERCENT of its records.  [default: 5 for "
+        "LOBSTER and ITCH]",
     ),
     click.option(
         "--tick",
@@ -85,7 +86,7 @@ _OPTIONS: Final = (
         default="zero",
         metavar="MODEL",
         help="Latencies: zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, "
-        "lognormal:order=50us~1.5 or file:F.",
+        "lognormal:order=50us~1.5, distance:1200km~20us or file:F.",
     ),
     click.option("--seed", default=1, help="Seed of random latencies."),
     click.option("--fees", default="", metavar="FEES", help="Fees of trades, as for `deltabook algo run`."),

@@ -115,8 +115,8 @@ def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callabl
 def master() -> None:
     """Run the master of a standalone cluster at spark://INTERFACE:PORT.
 
-    Its log lines go to standard error. One that comes back with the same --dir, --interface and --port knows its
-    workers and applications again; meanwhile everything that runs goes on.
+    Its log lines go to standard error. A master that restarts with the same --dir, --interface and --port recovers its
+    workers and applications, which continue meanwhile.
     """
 
 
@@ -161,8 +161,8 @@ def executor(directory: str) -> None:
 def secrets(directory: Path, hosts: tuple[str, ...], as_json: bool) -> None:
     """Create tokens, certificates and Spark's secret in DIR, which only its owner can read.
 
-    Files that are there are kept. A certificate that ends within thirty days or lacks a name is made again. What the
-    files hold is not shown.
+    Existing files are kept. A certificate that expires within thirty days or lacks a name is renewed. The contents of
+    the files are not printed.
     """
     from deltabook.cluster.secrets import make_secrets
 

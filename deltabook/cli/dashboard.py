@@ -13,7 +13,10 @@ __all__ = ["command"]
 @click.option("--results", default="", metavar="HOST:PORT", help="The runtime's results service.")
 @click.option("--results-token-file", default="", metavar="FILE", help="File with the token that the runtime asks for.")
 @click.option(
-    "--results-ca-file", default="", metavar="FILE", help="PEM file with the authority of a runtime that speaks TLS."
+    "--results-ca-file",
+    default="",
+    metavar="FILE",
+    help="PEM file with the CA of the runtime's certificate; connects with TLS.",
 )
 @click.option("--algo", default="", metavar="HOST:PORT", help="Status port of the strategies.")
 @click.option("--algo-token-file", default="", metavar="FILE", help="File with the token of the strategies.")

@@ -28,11 +28,13 @@ _ACTIONS: Final = {
 def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options that say how a file is read."""
     options = (
-        click.option("--format", "form", type=click.Choice(formats), help="Of the file.  [default: found out]"),
-        click.option("--symbol", default="REPLAY", help="Symbol of a file that names none; for ITCH the stocks A,B."),
+        click.option("--format", "form", type=click.Choice(formats), help="Format of the file.  [default: detected]"),
+        click.option(
+            "--symbol", default="REPLAY", help="Symbol of a file that contains none; for ITCH the stocks A,B."
+        ),
         click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the file's times count from."),
         click.option("--orderbook", type=_PATH, help="LOBSTER's order book file of the same messages."),
-        click.option("--trades", type=_PATH, help="Trades of the same time as a file of depth."),
+        click.option("--trades", type=_PATH, help="Trades of the same period as a file of depth."),
         click.option(
             "--queue", type=click.Choice(QUEUE_MODELS), default="back", help="Which orders of a level are cancelled."
         ),
@@ -56,7 +58,7 @@ def command() -> None:
 @_options(BACKTEST_FORMATS)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def info(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
-    """Read files whole, and say what is in them: symbols, times, actions, and whether their books are crossed."""
+    """Read whole files, and print their symbols, times and actions, and whether their books are crossed."""
     import msgspec
 
     from deltabook.backtest.inspection import inspect_file, source_lines

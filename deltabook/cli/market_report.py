@@ -30,27 +30,27 @@ __all__ = ["command"]
     "--data",
     multiple=True,
     metavar="[SYMBOL=]FILE",
-    help="A recorded file, in place of --dir; repeatable: files of one symbol follow one another.",
+    help="Recorded file, in place of --dir; repeatable: files of one symbol are concatenated.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the files.  [default: detected]")
 @click.option("--day", default="", metavar="YYYY-MM-DD", help="Day whose midnight the files' times count from.")
-@click.option("--tick", default="", metavar="SIZE", help="What a tick of the files is worth.")
-@click.option("--symbol", default="", help="What is watched.  [default: the first]")
+@click.option("--tick", default="", metavar="SIZE", help="Price of one tick of the files.")
+@click.option("--symbol", default="", help="Symbol to measure.  [default: the first]")
 @click.option(
     "--step",
     "step_ticks",
     type=click.IntRange(0),
     default=0,
     metavar="TICKS",
-    help="What distances are counted in; 0: 2 hundredths of a percent of the reference price.",
+    help="Unit of distances, in ticks; 0 is 0.02 % of the reference price.",
 )
 @click.option(
     "--out",
     "out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the figures as JSON and a picture go.",
+    help="Folder for the figures as JSON and a picture.",
 )
-@click.option("--capture", "with_capture", is_flag=True, help="Draw BTC/USD beside it; fetches 3 MB the first time.")
+@click.option("--capture", "with_capture", is_flag=True, help="Draw BTC/USD beside it; downloads 3 MB the first time.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(  # noqa: PLR0917 - click passes every option by name
     directory: Path | None,
@@ -66,7 +66,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Measure a market: spread, depth, sizes, cancellations, bursts, tails, memory, impact.
 
-    Each figure stands beside that of half an hour of BTC/USD on Bitstamp, with a band around it.
+    Each figure is printed beside that of half an hour of BTC/USD on Bitstamp, and a band in which it counts as similar.
     """
     if (directory is None) == (not data):
         raise click.UsageError("expected --dir or --data, was both or none")

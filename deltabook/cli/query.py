@@ -122,7 +122,7 @@ def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
     help="Close an epoch after this many messages; 0 closes it by time alone.",
 )
 @click.option("--every-epoch", is_flag=True, help="Publish and print every epoch as a version.")
-@click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that format messages.")
+@click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that parse messages.")
 @_lane
 @click.option(
     "--spark/--no-spark", "runs_spark", default=None, help="Start Spark or not.  [default: start it if a view needs it]"

@@ -137,7 +137,7 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
     "rows",
     type=click.Choice(["leave", "stay"]),
     default="leave",
-    help="Remove the rows that it has read, or keep them.",
+    help="leave: remove the rows that it has read; stay: keep them.",
 )
 @click.option(
     "--timeout",

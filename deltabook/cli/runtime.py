@@ -193,7 +193,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--tuple-queues",
     type=click.Choice(["shared", "own"]),
     default="shared",
-    help="Keep the changes that slow subscribers have yet to read once for all, or once for each.",
+    help="Keep the unread changes of slow subscribers in one copy for all, or in a copy for each.",
 )
 @click.option(
     "--queue-kilobytes", type=click.IntRange(1), default=4096, help="Size of the queue of changes of one view."
@@ -279,7 +279,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--threads",
     "workers",
     type=click.IntRange(1, 64),
-    help="Threads that format messages.  [default: 2, with --express 1]",
+    help="Threads that parse messages.  [default: 2, with --express 1]",
 )
 @click.option(
     "--mode",

@@ -141,7 +141,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
 ) -> None:
     """Run strategies (built-in names or .py files, or none) against agents that react to them, for a simulated day.
 
-    The exchange, its agents and its auctions are those of `deltabook exchange`; nothing waits, and the same options
+    The exchange, its agents and its auctions are those of `deltabook exchange`; time is simulated, and the same options
     give the same bytes. With --dir the exchange's journal and feed are written, for every command that reads them.
 
     With --grid a simulation is run for every combination of values: of parameters, of the options seed, hours, agents,

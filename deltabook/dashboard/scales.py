@@ -1,4 +1,4 @@
-"""What ticks and lots are worth, and figures as a page shows them: exact decimals, never floats."""
+"""Tick and lot sizes of symbols, and figures formatted with them: exact decimals, never floats."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from deltabook.wire.symbols import Instrument
 __all__ = ["Scales", "parse_scales"]
 
 _EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN)
-"""Wider than any product of two 128-bit integers and two sizes."""
+"""Context with more digits than any product of two 128-bit integers and two sizes has."""
 _MORE_DIGITS = 2
-"""An average is shown with so many digits more than a price."""
+"""Digits that an average has in addition to those of a price."""
 _MONEY_DIGITS = 2
-"""Money is shown with at least so many digits after the point."""
+"""Minimum number of digits of money after the point."""
 _EVERY = "*"
 MOST_SCALES: Final = 1_000
-"""That a page is sent, for rows of views."""
+"""Maximum number of scales that a page is sent, for the rows of views."""
 
 
 def parse_scales(options: Iterable[str]) -> dict[str, Instrument]:
-    """Symbol → instrument of ``SYMBOL=TICK,LOT``; ``*`` stands for all others. Raises `DashboardError`.
+    """Parse options ``SYMBOL=TICK,LOT`` into symbol → instrument; ``*`` stands for all others. Raises `DashboardError`.
 
     >>> parse_scales(["BTCUSD=0.01,0.00000001"])["BTCUSD"].lot_size
     '0.00000001'
@@ -48,48 +48,49 @@ def _is_size(text: str) -> bool:
 
 
 class Scales:
-    """The scale of every symbol: what was given comes first, then what the exchange says, then whole ticks and lots."""
+    """Tick and lot size of every symbol: those of the options, else those of the exchange, else 1 and 1."""
 
     def __init__(self, given: Mapping[str, Instrument] | None = None) -> None:
         self._given = dict(given or {})
         self._learned: dict[str, Instrument] = {}
         self.version = 0
-        """Grows when a symbol's scale changes: what was formatted before is old."""
+        """Number that grows when a symbol's scale changes; figures formatted at an earlier version are stale."""
 
     def learn(self, instrument: Instrument) -> None:
-        """Take what the exchange says of a symbol."""
+        """Store the instrument that the exchange reports."""
         if self._learned.get(instrument.symbol) != instrument:
             self._learned[instrument.symbol] = instrument
             self.version += 1
 
     def knows(self, symbol: str) -> bool:
-        """Return True if figures of a symbol are money and quantities, and not ticks and lots."""
+        """Return True if the scale of a symbol is known; else its figures are ticks and lots."""
         return symbol in self._given or symbol in self._learned or _EVERY in self._given
 
     def known(self, symbols: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Tick and lot of symbols whose scale is known; of at most `MOST_SCALES`."""
+        """Return symbol → tick and lot size, of the first `MOST_SCALES` symbols whose scale is known."""
         known = islice((symbol for symbol in symbols if self.knows(symbol)), MOST_SCALES)
         return {symbol: (self.of(symbol).tick_size, self.of(symbol).lot_size) for symbol in known}
 
     def of(self, symbol: str) -> Instrument:
-        """The symbol's instrument."""
+        """Return the symbol's instrument, with a tick and a lot of 1 if its scale is unknown."""
         instrument = self._given.get(symbol) or self._learned.get(symbol) or self._given.get(_EVERY)
         return instrument or Instrument(symbol, "1", "1")
 
     def price(self, symbol: str, ticks: int | None) -> str | None:
-        """With all the decimals of the tick."""
+        """Return a price with all the decimals of the tick; None for None."""
         if ticks is None:
             return None
         return f"{_EXACT.multiply(Decimal(ticks), Decimal(self.of(symbol).tick_size)):f}"
 
     def quantity(self, symbol: str, lots: int | None) -> str | None:
-        """With all the decimals of the lot."""
+        """Return a quantity with all the decimals of the lot; None for None."""
         if lots is None:
             return None
         return f"{_EXACT.multiply(Decimal(lots), Decimal(self.of(symbol).lot_size)):f}"
 
     def average(self, symbol: str, price_volume: int | None, volume: int | None) -> str | None:
-        """``price_volume / volume`` as a price, half-even at two digits more than a price has; None of no volume."""
+        """Return ``price_volume / volume`` with two digits more than a price, rounded half to even; None without
+        volume."""
         if not volume or price_volume is None:
             return None
         tick = Decimal(self.of(symbol).tick_size)
@@ -98,13 +99,13 @@ class Scales:
         return f"{value.quantize(step, ROUND_HALF_EVEN, _EXACT):f}"
 
     def money(self, symbol: str, tick_lots: int | None) -> str | None:
-        """Ticks × lots as money: exact, with at least two decimals, without zeros behind them."""
+        """Return ticks × lots as money: exact, with two decimals or more, without trailing zeros after the second."""
         if tick_lots is None:
             return None
         return self.sum_of_money([(symbol, tick_lots)])
 
     def sum_of_money(self, parts: Iterable[tuple[str, int]]) -> str:
-        """The same of a sum over symbols."""
+        """Return the sum of (symbol, ticks × lots) as money, formatted as `money` does."""
         total = Decimal(0)
         for symbol, tick_lots in parts:
             instrument = self.of(symbol)

@@ -1,8 +1,8 @@
-"""Snapshots: what the market is after so many inputs, so that nobody has to apply them from the first one on.
+"""Snapshots: the state of the market after an input, from which a recovery can start in place of the first input.
 
-A file of one snapshot: ``magic, u64 length, u32 crc32, msgpack`` (little-endian), named after the last input in it. It
-is written under a hidden name, synced, renamed, and its directory synced; when its name is there, all of it is, and so
-are the bytes of the streams that it counts on.
+A file holds one snapshot: ``magic, u64 length, u32 crc32, msgpack`` (little-endian). It is named after its last input.
+It is written under a hidden name, synced and renamed, and then its directory is synced. So a file with a final name is
+complete, and the bytes of the streams whose positions it holds are on the disk.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     """Version of the format."""
     session: str
-    """Whose it is."""
+    """Session of the exchange that it belongs to."""
     inputs: int
-    """Inputs that it holds the effect of: the next one is `inputs` + 1."""
+    """Number of inputs applied so far; the next input is number `inputs` + 1."""
     time_ns: int
-    """Market time of the last of them."""
+    """Market time of the last input."""
     market: bytes
     """State of the market."""
     encoders: dict[str, bytes]
-    """State of each form of the feed, as msgpack."""
+    """Name of a form of the feed (such as ``itch``) → state of its encoder, as msgpack."""
     streams: dict[str, Position]
     """Position of each stream's file, by its name in the directory."""
 
@@ -54,15 +54,15 @@ class SnapshotDirectory:
         self._directory = directory
         self._disk = disk
         self.damaged: dict[Path, str] = {}
-        """Those that were passed over, and why."""
+        """Damaged snapshot, which is not used → reason."""
 
     def inputs(self) -> list[int]:
-        """The inputs at which there are snapshots, good or not, the newest first."""
+        """Return the inputs of all snapshots, damaged ones included, newest first."""
         names = [name for name in self._disk.names(self._directory) if name.endswith(_SUFFIX)]
         return [int(stem) for name in reversed(names) if (stem := name.removesuffix(_SUFFIX)).isdigit()]
 
     def newest(self, at_most: int | None = None) -> Iterator[Snapshot]:
-        """Good snapshots that are not behind an input, the newest first; every byte of them is checked."""
+        """Yield intact snapshots up to and including an input, newest first; every byte of them is checked."""
         for inputs in self.inputs():
             if at_most is None or inputs <= at_most:
                 snapshot = self.read(inputs)
@@ -70,7 +70,7 @@ class SnapshotDirectory:
                     yield snapshot
 
     def read(self, inputs: int) -> Snapshot | None:
-        """The snapshot at an input, None if there is none or it is damaged."""
+        """Return the snapshot at an input; None if there is none or it is damaged."""
         path = self.path(inputs)
         try:
             descriptor = self._disk.open(path, read_only=True)
@@ -93,7 +93,7 @@ class SnapshotDirectory:
         return self._directory / f"{inputs:015d}{_SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write one, durably; gives its bytes. Raises `JournalError`, and leaves nothing of it then."""
+        """Write a snapshot durably and return its size in bytes; raises `JournalError`, and leaves no file behind."""
         payload = msgspec.msgpack.encode(snapshot)
         pieces = (_MAGIC + _FRAME.pack(len(payload), crc32(payload)), payload)
         path = self.path(snapshot.inputs)
@@ -104,7 +104,7 @@ class SnapshotDirectory:
             try:
                 self._fill(hidden, pieces)
             except OSError:
-                # A full disk has no room for half a snapshot.
+                # If the disk is full, the partial file must not keep its space.
                 self._disk.unlink(hidden)
                 raise
             self._disk.rename(hidden, path)
@@ -114,7 +114,7 @@ class SnapshotDirectory:
         return sum(map(len, pieces))
 
     def _tidy(self) -> None:
-        """Remove what a crash has left half written."""
+        """Remove partial files that a crash has left."""
         for name in self._disk.names(self._directory):
             if name.startswith(".") and name.endswith(_SUFFIX):
                 self._disk.unlink(self._directory / name)
@@ -131,7 +131,7 @@ class SnapshotDirectory:
             self._disk.close(descriptor)
 
     def retire(self, keep: int) -> int | None:
-        """Remove all but the newest so many; gives the input of the oldest that stays, None if there is none."""
+        """Remove all but the newest ``keep`` snapshots; return the input of the oldest one kept, None without any."""
         inputs = self.inputs()
         for old in reversed(inputs[keep:]):
             self._disk.unlink(self.path(old))
@@ -141,7 +141,7 @@ class SnapshotDirectory:
 
 
 def _decoded(data: bytes) -> Snapshot:
-    """The snapshot in a file's bytes; raises `ValueError` for any that are not as they were written."""
+    """Decode the bytes of a file; raises `ValueError` if they are damaged or of another version."""
     begin = len(_MAGIC) + _FRAME.size
     if data[: len(_MAGIC)] != _MAGIC or len(data) < begin:
         raise ValueError("expected a snapshot, was something else")

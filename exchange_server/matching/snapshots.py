@@ -22,9 +22,9 @@ class _BookState(msgspec.Struct, array_like=True):
     phase: PhaseName
     last_trade_ticks: int
     resting: list[Order]
-    """In priority: within a price and kind first come first."""
+    """Resting orders in order of priority: those of one price and kind by time of arrival."""
     waiting: list[Order]
-    """In order of arrival."""
+    """Stop orders and auction orders, which are outside of the book, in order of arrival."""
 
 
 class _MarketState(msgspec.Struct, array_like=True):
@@ -44,7 +44,7 @@ class _MarketState(msgspec.Struct, array_like=True):
 
 
 class _Snapshot(_MarketState, array_like=True):
-    """What a snapshot holds: the state, and what is remembered beside it."""
+    """State of a market, and the recent executions, which are no part of the fingerprint."""
 
     executions: list[Execution] = []
     """Empty in snapshots of versions before 0.2."""
@@ -62,20 +62,24 @@ def encode(shared: MarketState, books: Mapping[str, Book]) -> bytes:
 
 
 def _account_state(account: Account, **values: int) -> Account:
-    """Copy an account without what its orders imply; their worth may exceed an integer of msgpack."""
+    """Return a copy of an account without its orders and open notional, which `decode` computes again from the books.
+
+    The open notional may exceed 64 bits, the limit of msgpack.
+    """
     return msgspec.structs.replace(account, orders={}, open_notional=0, **values)
 
 
 def fingerprint(shared: MarketState, books: Mapping[str, Book]) -> str:
-    """Return Blake2b, 32 bytes as hex, over the state, without the numbers of private messages."""
+    """Return the BLAKE2b hash of the state, 32 bytes as hex; the numbers of private messages are left out."""
     accounts = [_account_state(account, next_message=1) for account in shared.accounts[1:]]
     return blake2b(msgspec.msgpack.encode(_market_state(shared, books, accounts)), digest_size=32).hexdigest()
 
 
 def decode(shared: MarketState, books: Mapping[str, Book], data: bytes, add_account: Callable[[Account], None]) -> None:
-    """Bring a new market into the state that `encode` was given; `add_account` adds an account with its teller.
+    """Restore a new market to an encoded state.
 
-    Raises `ValueError` for bytes that are no state of these rules.
+    `add_account` adds an account and its teller, which writes the account's private stream. Raises `ValueError` for
+    bytes that are not a state of a market with these instruments.
     """
     state = _DECODER.decode(data)
     if state.version != _VERSION or len(state.books) != len(books):
@@ -146,10 +150,10 @@ def check(shared: MarketState, books: Mapping[str, Book]) -> None:
     """Assert every invariant of a market and its books."""
     for book in books.values():
         book._check(crossed=book.is_special)
-        assert book.is_special == (book.is_followed or book.phase != "continuous"), f"{book.symbol}: wrong way in"
+        assert book.is_special == (book.is_followed or book.phase != "continuous"), f"{book.symbol}: wrong is_special"
     live = {order_id: order for book in books.values() for order_id, order in book.orders.items()}
-    assert len(live) == shared.live_orders, "an id twice"
-    # What a file records is taken however many orders there are.
+    assert len(live) == shared.live_orders, "an id in two books"
+    # Orders of a recording are accepted even above the limit.
     assert shared.rules.replay_symbols or len(live) <= shared.rules.max_live_orders, "too many orders"
     shared.expiries._check(live)
     owned: dict[int, dict[int | bytes, Order]] = {account.index: {} for account in shared.accounts}

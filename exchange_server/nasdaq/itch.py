@@ -1,7 +1,7 @@
-"""The feed as TotalView-ITCH 5.0, written down as the market says it.
+"""Public feed as TotalView-ITCH 5.0: the encoder of the market's events, and the server of the packets.
 
 ```
-market ──says──▶ ItchEncoder (packets) ──▶ the exchange's stream "itch" ──▶ ItchServer ──▶ SoupBinTCP listeners
+market ─events─▶ ItchEncoder (packets) ──▶ the exchange's stream "itch" ──▶ ItchServer ──▶ SoupBinTCP listeners
 ```
 """
 
@@ -42,18 +42,19 @@ __all__ = [
 ]
 
 LAST_TIMESTAMP: Final = 2**48 - 1
-"""Six bytes of nanoseconds, 78 hours behind midnight."""
+"""Largest timestamp of six bytes: 78 hours after midnight, in nanoseconds."""
 
 _LETTERS: Final = {4: "I", 8: "Q"}
 _ATTRIBUTIONS: Final = 1 << 16
 
 
 def _packer(letter: str) -> Any:
-    """Packs a message in its packet: six bytes up to its locate (`Stock` has them), tracking number 0 and timestamp as
-    one integer, and the rest of its fields in their order.
+    """Return a function that packs a message in its packet.
 
-    `encode_message` checks names and values; this is for the messages of which there are hundreds of thousands a
-    second. A number that has no room raises `struct.error`.
+    Its arguments are the six bytes up to the locate (`Stock` has them), the timestamp, and the other fields in order.
+    The tracking number, 0, and the timestamp are packed as one integer. The function is for messages that come hundreds
+    of thousands of times a second, and checks nothing but that numbers fit (`struct.error`); `encode_message` checks
+    names and values too.
     """
     own = MESSAGES[letter].fields[3:]
     layout = (f"{field.width}s" if field.kind is Kind.ALPHA else _LETTERS[field.width] for field in own)
@@ -71,7 +72,7 @@ pack_traded: Final = _packer("P")
 
 
 class Stock:
-    """A listing, and the six bytes that the packets of its messages begin with: length, S, letter, locate."""
+    """A listing, and for each type of message the six bytes that its packets start with: length, S, letter, locate."""
 
     __slots__ = (
         "add",
@@ -102,7 +103,10 @@ class Stock:
 
 
 def remember_attribution(known: dict[int, bytes], broker_id: int) -> bytes:
-    """A broker's attribution as the packets have it, empty if it has none; put into `known`, which stays small."""
+    """Return a broker's attribution (the name of a firm in ITCH) in four bytes, empty if it has none, and cache it.
+
+    `known`, the cache, is cleared when it is full.
+    """
     if len(known) >= _ATTRIBUTIONS:
         known.clear()
     text = attribution_of(broker_id)
@@ -111,17 +115,17 @@ def remember_attribution(known: dict[int, bytes], broker_id: int) -> bytes:
 
 
 def sequenced(letter: str, **values: Any) -> bytes:
-    """Any message in its packet."""
+    """Return the packet of any message, given its fields by name."""
     return encode_packet(SEQUENCED, encode_message(letter, **values))
 
 
 def event_packet(code: str, timestamp: int) -> bytes:
-    """A system event."""
+    """Return the packet of a system event."""
     return sequenced("S", timestamp=timestamp, event_code=code)
 
 
 def directory_packet(listing: Listing, timestamp: int) -> bytes:
-    """A listing as a common stock of the simulated market, of whose rules it has none but round lots."""
+    """Return the packet that lists an instrument: as a common stock, without special rules except round lots."""
     return sequenced(
         "R",
         stock_locate=listing.locate,
@@ -172,19 +176,20 @@ class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class ItchEncoder(FeedEncoder):
-    """Says what happens in packets of one ITCH message each.
+    """Encoder of the public feed as packets of one ITCH message each.
 
-    * An add is F with the broker as attribution; A if the broker's id is too large to have one.
-    * An execution at the order's own price is E, at another (a recording's) C; a part of a cross is C, not printable,
-      and the cross is Q. The match number is the trade's, the order reference number what the feed knows the order by.
-    * A trade that no displayed order took part in is P, of order 0.
-    * Midnight UTC before the first message is the zero of all timestamps.
+    * A new order is message F, with the broker as attribution; A if the broker's id is too large for one.
+    * An execution at the order's own price is E, at another price (only in recordings) C. An order's part of an
+      auction's cross is C, not printable, and the whole cross is Q. The match number is that of the trade, the order
+      reference number is `Order.feed_id`.
+    * A trade without a displayed order is P, with order reference number 0.
+    * Timestamps count from midnight UTC before the first message.
 
-    Prices and shares have 32 bits. An order beyond them is not displayed: it is not added, its executions are P as far
-    as they fit, and its end is not told. Timestamps have 48 bits, which is 78 hours: in place of the first message
-    behind them event C ends the messages.
+    Prices and shares have 32 bits. An order beyond that is not displayed: it has no F or A, its executions are P if
+    they fit, and its end has no message. Timestamps have 48 bits, which is 78 hours: in place of the first message
+    after that time, event C ends the feed.
 
-    Holds something for each live order that is not displayed. A message costs 0.2 to 0.3 µs.
+    Memory grows with the live orders that are not displayed only. A message costs 0.2 to 0.3 µs.
     """
 
     __slots__ = (
@@ -203,13 +208,13 @@ class ItchEncoder(FeedEncoder):
     )
 
     def __init__(self, rules: MarketRules, now: Now) -> None:
-        """``now``: of the market that speaks."""
+        """``now``: clock of the market whose events are encoded."""
         listed, self.unlisted = list_instruments(rules.instruments)
-        """Why symbols are not listed."""
+        """Symbol that cannot be listed → reason."""
         self.symbols = tuple(listed)
-        """Those that are."""
+        """Listed symbols."""
         self.stocks: list[Stock | None] = [None] * (len(rules.instruments) + 1)
-        """Those that are listed, at their locates."""
+        """Listed instruments, indexed by locate; None for the others."""
         for listing in listed.values():
             self.stocks[listing.locate] = Stock(listing)
         self._now = now
@@ -218,22 +223,26 @@ class ItchEncoder(FeedEncoder):
         self._packets: list[bytes] = []
         self._append = self._packets.append
         self.undisplayed_ids: set[int] = set()
-        """What the feed of the market knows orders by that these messages have no room for."""
+        """`Order.feed_id` of live orders that are not displayed because a field does not fit."""
         self._attributions: dict[int, bytes] = {}
         self.is_over = False
-        """The messages have ended."""
+        """True once event C has ended the feed."""
         self.undisplayed = 0
-        """Orders and trades that were left out because a field of theirs would not fit."""
+        """Number of orders and trades left out because a field does not fit."""
 
     @property
     def timestamp(self) -> int:
-        """Time of the market's last input, nanoseconds since its midnight; 0 before the first message."""
+        """Time of the market's latest input, in nanoseconds since the session's midnight; 0 before the first
+        message."""
         return max(0, min(self._now.time_ns - self._midnight_ns, LAST_TIMESTAMP)) if self._midnight_ns else 0
 
     # -- time --------------------------------------------------------------------------------------------------
 
     def _is_late(self) -> bool:
-        """True if the message is left out because its time is before `_until_ns`; never for the first message."""
+        """Return True if a message later than `_until_ns` is left out.
+
+        Before the first message, the call sets the midnight and returns False. The first late message adds event C.
+        """
         if self.is_over:
             return True
         time_ns = self._now.time_ns
@@ -256,7 +265,7 @@ class ItchEncoder(FeedEncoder):
     # -- orders ------------------------------------------------------------------------------------------------
 
     def added(self, order: Order) -> None:
-        """F or A."""
+        """Append F, or A without attribution."""
         stock = self.stocks[order.locate]
         if stock is None:
             return
@@ -284,7 +293,7 @@ class ItchEncoder(FeedEncoder):
         self._append(packet)
 
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """E; C at another price, not printable if that has no room."""
+        """Append E; at another price C, which is not printable if the price does not fit; P if not displayed."""
         stock = self.stocks[order.locate]
         if stock is None:
             return
@@ -305,7 +314,7 @@ class ItchEncoder(FeedEncoder):
         self._append(pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, printable, room))
 
     def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """C, not printable: the Q behind it says it all."""
+        """Append C, not printable, as the Q that follows reports the whole trade."""
         stock = self.stocks[order.locate]
         if stock is None:
             return
@@ -320,7 +329,7 @@ class ItchEncoder(FeedEncoder):
         self._append(pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, b"N", units))
 
     def reduced(self, order: Order, volume: int) -> None:
-        """X."""
+        """Append X, a partial cancellation."""
         stock = self.stocks[order.locate]
         if stock is None or (self.undisplayed_ids and order.feed_id in self.undisplayed_ids):
             return
@@ -331,7 +340,7 @@ class ItchEncoder(FeedEncoder):
         self._append(pack_reduced(stock.reduced, timestamp, order.feed_id, shares))
 
     def deleted(self, order: Order, volume: int) -> None:
-        """D."""
+        """Append D, the deletion of an order."""
         stock = self.stocks[order.locate]
         if stock is None:
             return
@@ -344,7 +353,7 @@ class ItchEncoder(FeedEncoder):
         self._append(pack_deleted(stock.deleted, time_ns - self._midnight_ns, order.feed_id))
 
     def replaced(self, old: Order, order: Order) -> None:
-        """U; where one of the two is not displayed, the other's end or beginning."""
+        """Append U; if only one of the two orders is displayed, D for the old one or an add for the new one."""
         stock = self.stocks[order.locate]
         if stock is None:
             return
@@ -370,13 +379,13 @@ class ItchEncoder(FeedEncoder):
     # -- trades ------------------------------------------------------------------------------------------------
 
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
-        """P, with the side of the order that rested."""
+        """Append P, with the side of the resting order."""
         stock = self.stocks[order.locate]
         if stock is not None:
             self._trade(stock, order.side, volume, price_ticks, match_id)
 
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
-        """P; of whose side nothing is known."""
+        """Append P with side B, as the side is unknown."""
         stock = self.stocks[locate]
         if stock is not None:
             self._trade(stock, "B", volume, price_ticks, match_id)
@@ -393,7 +402,7 @@ class ItchEncoder(FeedEncoder):
         self._append(pack_traded(stock.traded, timestamp, _NO_ORDER, letter, shares, stock.name, units, match_id))
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        """Q."""
+        """Append Q, the trade of an auction as a whole."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is None or timestamp is None:
             return
@@ -415,7 +424,7 @@ class ItchEncoder(FeedEncoder):
         )
 
     def imbalance(self, imbalance: Imbalance) -> None:
-        """I; a price without room is 0, as one that there is not."""
+        """Append I; a price that does not fit is 0, like a missing one."""
         stock, timestamp = self.stocks[imbalance.locate], self._timestamp()
         if stock is None or timestamp is None:
             return
@@ -441,7 +450,7 @@ class ItchEncoder(FeedEncoder):
         )
 
     def busted(self, locate: int, match_id: int) -> None:
-        """B."""
+        """Append B, a broken trade."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
             self._append(sequenced("B", stock_locate=locate, timestamp=timestamp, match_number=match_id))
@@ -449,27 +458,27 @@ class ItchEncoder(FeedEncoder):
     # -- states ------------------------------------------------------------------------------------------------
 
     def system(self, code: str) -> None:
-        """S."""
+        """Append S, a system event."""
         timestamp = self._timestamp()
         if timestamp is not None:
             self._append(event_packet(code, timestamp))
 
     def listed(self, locate: int) -> None:
-        """R."""
+        """Append R, a listing."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
             self._append(directory_packet(stock.listing, timestamp))
 
     def trading(self, locate: int, state: str, reason: str) -> None:
-        """H."""
+        """Append H, a trading state."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
             self._append(trading_packet(stock.listing, timestamp, state, reason))
 
-    # -- what there is -----------------------------------------------------------------------------------------
+    # -- output and state --------------------------------------------------------------------------------------
 
     def take(self) -> tuple[bytes, int]:
-        """The packets since the last call, and how many they are."""
+        """Return the packets since the last call, and their number."""
         packets = self._packets
         taken = b"".join(packets), len(packets)
         packets.clear()
@@ -481,7 +490,7 @@ class ItchEncoder(FeedEncoder):
         return msgspec.to_builtins(state)
 
     def restore(self, state: object) -> None:
-        """Go on where `state` was taken; raises `msgspec.ValidationError` for what is none."""
+        """Continue from a `state`; raises `msgspec.ValidationError` for an invalid one."""
         kept = msgspec.convert(state, _State)
         self._midnight_ns, self._until_ns, self.is_over = kept.midnight_ns, kept.until_ns, kept.is_over
         self.undisplayed, self.undisplayed_ids = kept.undisplayed, set(kept.undisplayed_ids)
@@ -489,7 +498,8 @@ class ItchEncoder(FeedEncoder):
 
 
 def _variation(near: int, reference: int) -> str:
-    """The price variation indicator: how far the clearing price is from the reference price, in whole percents."""
+    """Return ITCH's price variation indicator: distance of the near price from the reference price, in whole
+    percent."""
     if not near or not reference:
         return " "
     percents = abs(near - reference) * 100 // reference
@@ -499,10 +509,10 @@ def _variation(near: int, reference: int) -> str:
 
 
 class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of the server: more listeners than others have clients.
+    """Limits of the server, which allow more connections than the other ports.
 
-    While orders come without pause, listeners hear of many at once: to write to each of them for each order would keep
-    the sender of the next one waiting for longer than anything else.
+    Under constant load, packets are sent in bursts of many messages (`burst_interval_s`): a write to every listener for
+    every order would delay the next order more than all other work.
     """
 
     connections: int = 2_000
@@ -510,7 +520,7 @@ class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class ItchServer(ListeningServer):
-    """Lets listeners log in at any message of the session, and sends each what follows."""
+    """Server of the ITCH feed: a listener logs in at any message of the session and gets all messages from there on."""
 
     name = "itch"
 
@@ -537,6 +547,6 @@ class ItchServer(ListeningServer):
             self.follow(connection, self._feed, session, number)
 
     def is_over(self, stream: SequencedStream) -> bool:
-        """Timestamps have no more room."""
+        """Return True if event C has ended the feed."""
         del stream
         return self.encoder.is_over

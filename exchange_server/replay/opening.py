@@ -1,4 +1,4 @@
-"""Recorded files by the name of their format."""
+"""Recorded files: their formats, the scale of each format, and the loader that reads it."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
     "bars": (UNIT, UNIT),
     "parquet": (UNIT, UNIT),
 }
-"""Worth of a tick and of a lot in a format's files; a Parquet file has its own, see `scale_of`."""
+"""Format → size of a tick (in money) and of a lot in its files. A Parquet file has sizes of its own: see `scale_of`."""
 
 
 PRICE_FORMATS: Final[frozenset[RecordingFormat]] = frozenset({"trades", "bars"})
-"""Formats without a book, which only a backtest plays."""
+"""Formats without a book; only backtests can play them."""
 OUTLIER_FACTOR: Final = 10
-"""Orders of a capture at more than so many times the mid price are dropped."""
+"""Orders of a Bitstamp recording at more than this many times the mid price are dropped."""
 
 
 def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
-    """Return the worth of a tick and of a lot in a file; raises `ReplayFileError` for one of Parquet that does not say
-    it."""
+    """Return the size of a tick and of a lot in a file; raises `ReplayFileError` for a Parquet file without them."""
     if form != "parquet":
         return SCALES[form]
     from exchange_server.replay.parquet import read_info
@@ -60,7 +59,8 @@ def scale_of(form: RecordingFormat, path: Path) -> tuple[str, str]:
 
 
 def source_format(form: RecordingFormat, path: Path) -> RecordingFormat:
-    """The format that the records had at first; raises `ReplayFileError` for one of Parquet that does not say it."""
+    """Return the format of the original file; raises `ReplayFileError` for a Parquet file that names no known
+    format."""
     if form != "parquet":
         return form
     from exchange_server.replay.parquet import read_info
@@ -77,7 +77,7 @@ def outlier_factor(form: RecordingFormat) -> int:
 
 
 def crossed_rows(form: RecordingFormat) -> CrossedRows:
-    """A counter of crossed rows for a recording of a format."""
+    """Return a counter of crossed rows for a recording of a format."""
     return CrossedRows(is_shown_first=form == "bitstamp", outlier_factor=outlier_factor(form))
 
 
@@ -92,12 +92,17 @@ def open_recording(
     queue: QueueModel = "back",
     tick: str = "",
 ) -> Loader:
-    """The loader of a file; ``day`` (2012-06-21) is the one whose midnight its times count from.
+    """Return the loader of a file.
 
-    ``orderbook`` is LOBSTER's order book file of the same messages, by which their book is mended. ``trades`` are those
-    of the same time as a file of depth, ``queue`` says how its levels shrink, ``tick`` is the spread of a book that is
-    supposed around prices. A file of ITCH is played for any of its stocks, by their own names; the others hold one
-    instrument, which gets the one symbol. Raises `ExchangeConfigurationError` for what does not fit the format.
+    * ``symbols``: for an ITCH file the stocks to play; for a Parquet file the symbols to play; a file of any other
+      format holds one instrument, which gets the only symbol.
+    * ``day`` (such as 2012-06-21): the file's times count from its midnight.
+    * ``orderbook``: LOBSTER's order book file of the same messages; it corrects the book that the messages give.
+    * ``trades``: trades of the same period as a file of depth by level.
+    * ``queue``: which orders of a level a decrease in its depth cancels.
+    * ``tick``: for trades or bars alone, the distance of the assumed ask from the assumed bid.
+
+    Raises `ExchangeConfigurationError` for an argument that the format does not take.
     """
     if orderbook is not None and form != "lobster":
         raise ExchangeConfigurationError(f"expected an order book file for LOBSTER only, was {orderbook} for {form}")

@@ -81,8 +81,12 @@ class Lags:
         """Yield the stages of the express lane: name, description, and durations."""
         yield "express", "Time from a buffer's arrival to the express lane's version with it.", self.express
         yield "applied", "Time from a buffer's arrival until all messages of its version are applied.", self.applied
-        yield "step", "Time from then until the views of the express lane contain these messages.", self.step
-        yield "publish", "Time from then until the version is handed to the connections of subscribers.", self.publish
+        yield "step", "Time from the end of applied until the express lane's views contain these messages.", self.step
+        yield (
+            "publish",
+            "Time from the end of step until the version is handed to subscribers' connections.",
+            self.publish,
+        )
 
     def lost(self) -> None:
         """Discard the marks after a lost connection: bytes that were not applied arrive again."""
