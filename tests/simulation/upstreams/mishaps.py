@@ -146,6 +146,7 @@ class Mishaps:
         site.restore(newest)
 
     def _expect_refusal(self, name: str, reader: str) -> None:
+        self._audits[reader].look()  # its orderly stop may have sealed an epoch of the newest log
         epochs = len(self._audits[reader].footers)
         self._start(reader)
         runtime = self._running[reader]
