@@ -4,8 +4,8 @@
 kind       structure                       what a row gets
 =========  ==============================  ==========================================================================
 totals     `nodes.totals.Totals`           the weight and sums of all records whose keys match
-range      `nodes.ordered.MapOrder`        the same, of those whose ordered key is in the ranges besides
-members    `nodes.members.MemberIndex`     each record whose keys match, one after the other: its other keys and values
+range      `nodes.indexes.MapOrder`        the same, of those whose ordered key is in the ranges besides
+members    `nodes.indexes.MemberIndex`     each record whose keys match, one after the other: its other keys and values
 =========  ==============================  ==========================================================================
 
 NULL equals nothing: a row with a NULL in a column that has to be equal matches nothing. A row that matches nothing goes

@@ -13,7 +13,7 @@ a batch of its own, whose result is added to the result's record at once, in any
 A batch of 10,000 rows on 20,000 entries takes 0.65 ms; added row by row, in the order of the batch, it took 1.2 ms, as
 every row searched three levels of a tree for a leaf that was not in the nearest cache.
 
-State: an index of its own, `nodes.ordered.MapOrder`, which no other node may change.
+State: an index of its own, `nodes.indexes.MapOrder`, which no other node may change.
 """
 
 from __future__ import annotations
