@@ -262,7 +262,7 @@ def put_group(k: KernelSource, index: MapOrder, values: Sequence[Value], call: s
 
 
 def put_entry(k: KernelSource, index: MapOrder, weight: str, sums: Sequence[Value]) -> None:
-    """Lines that write what is to be added to an entry."""
+    """Write the lines that write what is to be added to an entry."""
     cells = k.cells(index, entries.VALUES)
     k.put(f"{cells}[0] = {weight}")
     for number, value in enumerate(sums):
@@ -273,7 +273,7 @@ def put_entry(k: KernelSource, index: MapOrder, weight: str, sums: Sequence[Valu
 def _added_to_cell(
     k: KernelSource, index: MapOrder, group: str, key: str, row: tuple[str, Sequence[Value]]
 ) -> Iterator[None]:
-    """Lines that add a weight and sums to a cell, and to its block, where the rest is left to `finish`.
+    """Write the lines that add a weight and sums to a cell, and to its block, where the rest is left to `finish`.
 
     What is written inside is done for all other rows. As the numbers do not pass through memory, a batch takes a fifth
     less time than with `add`.
