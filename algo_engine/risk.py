@@ -107,7 +107,7 @@ class RiskGate:
         is_new: bool = True,
         exposures: Mapping[str, Exposure] = MappingProxyType({}),
     ) -> str:
-        """Return the reason to refuse this order, empty to let it pass; only an order that passes takes from the rate.
+        """The reason to refuse this order, empty to let it pass; only an order that passes takes from the rate.
 
         ``open_orders`` may all trade still. Some of them are being replaced: until the exchange answers they may trade
         both all that they have and all that was asked for, which is ``replacing``. Not ``is_new``: the order takes the

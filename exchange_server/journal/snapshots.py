@@ -54,15 +54,15 @@ class SnapshotDirectory:
         self._directory = directory
         self._disk = disk
         self.damaged: dict[Path, str] = {}
-        """Files that were passed over, and why."""
+        """Those that were passed over, and why."""
 
     def inputs(self) -> list[int]:
-        """Return the inputs at which there are snapshots, good or not, the newest first."""
+        """The inputs at which there are snapshots, good or not, the newest first."""
         names = [name for name in self._disk.names(self._directory) if name.endswith(_SUFFIX)]
         return [int(stem) for name in reversed(names) if (stem := name.removesuffix(_SUFFIX)).isdigit()]
 
     def newest(self, at_most: int | None = None) -> Iterator[Snapshot]:
-        """Yield good snapshots up to an input, the newest first; every byte of them is checked."""
+        """Good snapshots that are not behind an input, the newest first; every byte of them is checked."""
         for inputs in self.inputs():
             if at_most is None or inputs <= at_most:
                 snapshot = self.read(inputs)
@@ -70,7 +70,7 @@ class SnapshotDirectory:
                     yield snapshot
 
     def read(self, inputs: int) -> Snapshot | None:
-        """Return the snapshot at an input, None if there is none or it is damaged."""
+        """The snapshot at an input, None if there is none or it is damaged."""
         path = self.path(inputs)
         try:
             descriptor = self._disk.open(path, read_only=True)
@@ -93,7 +93,7 @@ class SnapshotDirectory:
         return self._directory / f"{inputs:015d}{_SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot durably; return its size in bytes. Raises `JournalError`, and leaves nothing of it then."""
+        """Write one, durably; gives its bytes. Raises `JournalError`, and leaves nothing of it then."""
         payload = msgspec.msgpack.encode(snapshot)
         pieces = (_MAGIC + _FRAME.pack(len(payload), crc32(payload)), payload)
         path = self.path(snapshot.inputs)
@@ -131,7 +131,7 @@ class SnapshotDirectory:
             self._disk.close(descriptor)
 
     def retire(self, keep: int) -> int | None:
-        """Remove all snapshots but the newest ``keep``; return the input of the oldest that stays, None without any."""
+        """Remove all but the newest so many; gives the input of the oldest that stays, None if there is none."""
         inputs = self.inputs()
         for old in reversed(inputs[keep:]):
             self._disk.unlink(self.path(old))
@@ -141,7 +141,7 @@ class SnapshotDirectory:
 
 
 def _decoded(data: bytes) -> Snapshot:
-    """Return the snapshot in a file's bytes; raises `ValueError` for any that are not as they were written."""
+    """The snapshot in a file's bytes; raises `ValueError` for any that are not as they were written."""
     begin = len(_MAGIC) + _FRAME.size
     if data[: len(_MAGIC)] != _MAGIC or len(data) < begin:
         raise ValueError("expected a snapshot, was something else")

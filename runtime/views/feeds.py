@@ -75,17 +75,17 @@ class ColumnBatch(Batch):
         return load_value(k, field, cells, place, k.assign("n", flag) if flag else None)
 
     def store(self, k: KernelSource, field: Field, value: Value, row: str) -> None:
-        """Write the lines that store a field of a row from a value of its type; the value of a NULL is stored as 0."""
+        """Lines that write a field of a row; the value is of the field's type. The value of a NULL is written as 0."""
         store_value(k, field, value, self._value_cells(k, field, row))
 
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
-        """Write the lines that stop the kernel, by those of ``stops``, unless there is room for so many rows more."""
+        """Lines that stop the kernel unless there is room for so many rows more; ``stops`` writes those that do."""
         status, meta = k.need(lambda: self.grow(2 * self.room + 2)), k.cells(self, 0)
         with k.block(f"if {meta}[{self.ROWS}] + {count} > {meta}[{self.ROOM}]:"):
             stops(status)
 
     def put_append(self, k: KernelSource, values: Sequence[Value], weight: str) -> None:
-        """Write the lines that append a row, for which there is room; the values are of the types of the fields."""
+        """Lines that append a row, for which there is room; the values are of the types of the fields."""
         meta = k.cells(self, 0)
         number = k.assign("o", f"{meta}[{self.ROWS}]")
         for field, value in zip(self.fields, values, strict=True):
