@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from deltabook.cli import start_logging
+
+ROOT: Final = Path(__file__).parent
+PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 
 # Deadlines measure the machine, not the code.
 settings.register_profile("deltabook", deadline=None, print_blob=True)
@@ -31,4 +36,9 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
     """Leave out modules without an example in a docstring, of which pytest would collect nothing."""
     collectors = yield
     has_example = file_path.suffix == ".py" and b">>> " in file_path.read_bytes()
+    package = file_path.relative_to(ROOT).parts[0] if file_path.is_relative_to(ROOT) else ""
+    if has_example and package in PACKAGES:
+        # Imported here as everywhere else: pytest would run a module that its package imports a second time, and the
+        # classes of the two runs are not equal.
+        import_module(".".join(file_path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
     return [each for each in collectors if has_example or not isinstance(each, DoctestModule)]

@@ -28,6 +28,7 @@ from deltabook.wire.text import PLAIN, parse_options
 __all__ = ["Blotter"]
 
 _REMEMBERED_LIMIT = 1024
+"""Ended orders that are kept for look-ups."""
 """So many ended orders can still be looked up."""
 _DAY_NS = 86_400 * 1_000_000_000
 _BY_OWNER = "user"
@@ -72,15 +73,15 @@ class Blotter:
         self._pending: dict[int, Intent] = {}
 
     def order(self, client_id: int) -> Order | None:
-        """An open order, or one of the last that ended."""
+        """Return an open order, or one of the last thousand that ended; None for any other."""
         return self._open.get(client_id) or self._ended.get(client_id)
 
     def open_orders(self) -> list[Order]:
-        """All orders that may still trade, oldest first."""
+        """Return all orders that may still trade, oldest first."""
         return list(self._open.values())
 
     def ended_orders(self) -> list[Order]:
-        """The last orders that ended, oldest first."""
+        """Return the last thousand orders that ended, oldest first."""
         return list(self._ended.values())
 
     def sent_on_day(self, now_ns: int) -> int:
@@ -107,7 +108,7 @@ class Blotter:
         return any(intent.action == "D" and intent.target == client_id for intent in self._pending.values())
 
     def checkpoint(self) -> Checkpoint:
-        """The state as one record (holdings are the desk's to add)."""
+        """Return the state as one record, without the holdings, which the desk adds."""
         return Checkpoint(
             broker_id=self.broker_id,
             session=self.session,
@@ -368,8 +369,11 @@ class Blotter:
         return [OrderEvent(_REFUSED[intent.action], target, time_ns, reason=reason, sequence=sequence)]
 
     def _answer_change(self, client_id: int, reason: str) -> None:
-        """An order was taken away. Where its owner wanted that, it is the answer to the oldest of his requests: it has
-        no number of its own, of a cancellation as of a reduction by all that remains. All others will be refused."""
+        """Answer the oldest pending request for an order that was taken away, if that is what its owner wanted.
+
+        The message has no number of a request, whether it answers a cancellation or a reduction by all that remains.
+        Other pending requests for the order will be refused.
+        """
         asked = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
         oldest = next(asked, None)
         if oldest is not None and reason == _BY_OWNER:

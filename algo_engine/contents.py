@@ -35,12 +35,17 @@ class ViewChange(msgspec.Struct, frozen=True):
 
 
 class ViewContents:
-    """All rows of one view at its version.
+    """All rows of one view at its version: a multiset, since equal rows may occur more than once.
 
     >>> contents = ViewContents("touch", ("symbol", "bid"))
-    >>> contents.apply([("ACME", 10)], [1])
+    >>> contents.apply([("ACME", 10), ("GLOBEX", 7)], [1, 1])
+    >>> contents.apply([("ACME", 10), ("ACME", 11)], [-1, 1])
     >>> contents.find(symbol="ACME")
-    {'symbol': 'ACME', 'bid': 10}
+    {'symbol': 'ACME', 'bid': 11}
+    >>> contents.select(bid=10)
+    []
+    >>> len(contents)
+    2
     """
 
     def __init__(self, view: str, columns: tuple[str, ...], scales: Mapping[str, int] | None = None) -> None:
@@ -49,8 +54,9 @@ class ViewContents:
         self.scales: dict[str, int] = dict(scales or {})
         """Digits after the point of columns that are scaled integers."""
         self.epoch = 0
+        """Epoch up to which the rows hold."""
         self.step = 0
-        """The version, of a view of the express lane; else 0."""
+        """Number of the step, which is the version of a view of the express lane; else 0."""
         self._rows: dict[_Cells, int] = {}
         self._indexes: dict[tuple[str, ...], dict[_Cells, dict[_Cells, None]]] = {}
 
@@ -58,7 +64,7 @@ class ViewContents:
         return sum(self._rows.values())
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._rows.clear()
         for index in self._indexes.values():
             index.clear()
@@ -76,13 +82,16 @@ class ViewContents:
                 self._enter(index, key, cells, present=bool(total))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows, each as often as it is held."""
+        """Yield all rows, each as often as it occurs."""
         for cells, weight in self._rows.items():
             for _ in range(weight):
                 yield self.as_row(cells)
 
     def select(self, **key: Any) -> list[dict[str, Any]]:
-        """The distinct rows with these values; the index over these columns is made on first use."""
+        """Return the distinct rows with these values, in no order.
+
+        The index over these columns is made by the first call, which costs O(rows); others cost O(rows returned).
+        """
         columns = tuple(sorted(key))
         index = self._indexes.get(columns)
         if index is None:
@@ -92,12 +101,12 @@ class ViewContents:
         return [self.as_row(cells) for cells in index.get(tuple(key[name] for name in columns), ())]
 
     def find(self, **key: Any) -> dict[str, Any] | None:
-        """The only row with these values, or None; of several, one of them."""
+        """Return the row with these values, None if there is none; one of them if there are several."""
         rows = self.select(**key)
         return rows[0] if rows else None
 
     def as_row(self, cells: _Cells) -> dict[str, Any]:
-        """Cells under their column names."""
+        """Return cells under their column names."""
         return dict(zip(self.columns, cells, strict=True))
 
     def _enter(

@@ -272,7 +272,7 @@ class Desk:
         self._request(Intent(self._fence_id, "D", 0, 0, ""))
 
     def receive(self, response: Response) -> None:
-        """One message of the private stream; raises `StreamGap`."""
+        """Take one message of the private stream; raises `StreamGap`."""
         r = response
         if r.action == "H" or (r.sequence and r.broker_id != self.broker_id):
             return
@@ -487,8 +487,11 @@ class Desk:
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
     def _unwant_refused(self, message: Received) -> None:
-        """A cancellation that the exchange refuses is not repeated; one that never reached it is, and one that a
-        replacement has overtaken: the order has another number by now."""
+        """Do not repeat a cancellation that the exchange refuses.
+
+        One that never reached it is repeated, and one that a replacement has overtaken: the order has another number by
+        now.
+        """
         if message.action != "R":
             return
         for intent in self._blotter.pending():
@@ -546,7 +549,7 @@ def _at_once(work: Callable[[], float], ended: Callable[[float | OSError], None]
 
 
 def _whole(what: str, number: int) -> int:
-    """A number as the wire and the journal have it; a float would be read by neither."""
+    """Return a number as an integer; raise `TypeError` for a float, which neither the wire nor the journal can hold."""
     try:
         return index(number)
     except TypeError:

@@ -125,7 +125,7 @@ class Engine:
             self._requested.release(host)
 
     def kill(self, reason: str, hosts: Iterable[StrategyHost] | None = None) -> None:
-        """The kill switch, for all strategies or some: resting orders are cancelled, new ones refused."""
+        """Throw the kill switch of all strategies or some: resting orders are cancelled, new ones refused."""
         for host in self.hosts if hosts is None else hosts:
             self._log.warn("kill switch of {name}: {reason}", name=host.name, reason=reason)
             host.desk.kill(reason)

@@ -36,7 +36,7 @@ class Journal(Protocol):
     """Store of records; the desk's only durable state."""
 
     def read(self) -> list[Record]:
-        """All records, a checkpoint first; empty for a new journal. Called once, before anything is appended."""
+        """Return all records, a checkpoint first; none for a new journal. Called once, before anything is appended."""
         ...
 
     def append(self, record: Record) -> None:
@@ -305,7 +305,7 @@ class FileJournal(Journal):
 
 
 def read_journal(path: Path) -> tuple[list[Record], int]:
-    """All records that hold, and where the last one ends; the file is only read, and none is an empty journal.
+    """Return all whole records, and where the last one ends; the file is only read, a missing one is empty.
 
     Raises `JournalDamaged` where the first record is no checkpoint.
     """

@@ -72,7 +72,7 @@ class ViewMirror:
         return ViewChange(view, True, 0, contents.epoch, tuple(contents.rows()), ())
 
     def forget(self, view: str) -> None:
-        """A view that is not followed any more."""
+        """Remove a view that is not followed any more."""
         self._views.pop(view, None)
 
 
@@ -95,7 +95,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def _parted(
     columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
 ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """The rows that came and those that went, by column name, each as often as it did."""
+    """Return the added and the removed rows by column name, each as often as it was added or removed."""
     added: list[Row] = []
     removed: list[Row] = []
     for cells, weight in zip(rows, weights, strict=True):

@@ -39,15 +39,21 @@ class OrderStatus(StrEnum):
     """State of an order's life."""
 
     NEW = "new"
+    """In the journal; the exchange has not answered yet."""
     ACCEPTED = "accepted"
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     CANCELLED = "cancelled"
     EXPIRED = "expired"
+    """Its `OrderOptions.expire_ns` has passed."""
     REJECTED = "rejected"
+    """By the exchange."""
     REFUSED = "refused"
+    """By a limit of the engine or the kill switch; it was never sent."""
     UNKNOWN = "unknown"
+    """The connection broke before an answer."""
     NEVER_SENT = "never_sent"
+    """The exchange never received it, as a later connection has shown."""
 
 
 TERMINAL: Final = frozenset(
@@ -103,60 +109,71 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         return self.status not in TERMINAL
 
     def accepted(self, order_id: int) -> Order:
-        """The exchange took it under this number."""
+        """Return the order as the exchange has accepted it, under this number."""
         return msgspec.structs.replace(self, status=OrderStatus.ACCEPTED, order_id=order_id, reason="")
 
     def executed(self, volume_lots: int, *, last: bool) -> Order:
-        """A part, or with ``last`` the rest of it, traded."""
+        """Return the order after an execution of a part, or with ``last`` of its rest."""
         filled_lots = self.filled_lots + volume_lots
         whole = last or filled_lots + self.removed_lots >= self.volume_lots
         status = OrderStatus.FILLED if whole else OrderStatus.PARTIALLY_FILLED
         return msgspec.structs.replace(self, status=status, filled_lots=filled_lots)
 
     def reduced(self, volume_lots: int) -> Order:
-        """The exchange took a part away; nothing left is a cancellation."""
+        """Return the order after the exchange took a part away; with nothing left it is cancelled."""
         removed_lots = self.removed_lots + volume_lots
         gone = self.filled_lots + removed_lots >= self.volume_lots
         status = OrderStatus.CANCELLED if gone else self.status
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots)
 
     def replaced(self, order_id: int, open_lots: int, price_ticks: int) -> Order:
-        """The exchange has another in its place, with so many lots still open."""
+        """Return the order after a replacement, with so many lots still open."""
         volume_lots = self.filled_lots + self.removed_lots + open_lots
         return msgspec.structs.replace(self, order_id=order_id, volume_lots=volume_lots, price_ticks=price_ticks)
 
     def cancelled(self, reason: str = "") -> Order:
-        """The exchange took the rest away; because its time was over it is expired."""
+        """Return the order after the exchange took its rest away: expired for the reason `TIMEOUT`, else cancelled."""
         removed_lots = self.volume_lots - self.filled_lots
         status = OrderStatus.EXPIRED if reason == TIMEOUT else OrderStatus.CANCELLED
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots, reason=reason)
 
     def ended(self, status: OrderStatus, reason: str = "") -> Order:
-        """It never stood in the book, or nobody knows, as the status says."""
+        """Return the order with this status and reason: rejected, refused, unknown or never sent."""
         return msgspec.structs.replace(self, status=status, reason=reason)
 
 
 class EventKind(StrEnum):
-    """Event of an order."""
+    """Event of an order. docs/algo.md has the state of the order after each."""
 
     SUBMITTED = "submitted"
+    """In the journal, not sent yet."""
     ACCEPTED = "accepted"
     RECONCILED = "reconciled"
+    """After a reconnection: the exchange has the order."""
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     REDUCED = "reduced"
+    """By `Context.reduce`, or by the exchange's prevention of self-trades."""
     REPLACED = "replaced"
     TRADE_VOID = "trade_void"
+    """The exchange has declared an execution void; the order may have ended long ago."""
     TRIGGERED = "triggered"
+    """Its stop price was reached, and it entered the book."""
     CANCELLED = "cancelled"
+    """By a request, or by the exchange."""
     EXPIRED = "expired"
     REJECTED = "rejected"
+    """By the exchange."""
     REFUSED = "refused"
+    """By a limit of the engine or the kill switch; the order was never sent."""
     CANCEL_REFUSED = "cancel_refused"
+    """The request was too late or not possible; the order is as before. The same holds for the next two."""
     REDUCE_REFUSED = "reduce_refused"
     REPLACE_REFUSED = "replace_refused"
     UNKNOWN = "unknown"
+    """The connection broke before an answer."""
     NEVER_SENT = "never_sent"
+    """After a reconnection: the exchange never received the order."""
 
 
 class OrderEvent(msgspec.Struct, frozen=True, gc=False):

@@ -29,7 +29,7 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
     """Paid so far in ticks × lots; negative: more rebates than fees."""
 
     def after(self, side: Side, volume_lots: int, price_ticks: int, fee: int = 0) -> Holding:
-        """The holding after one execution.
+        """Return the holding after one execution.
 
         >>> Holding().after(Side.BUY, 3, 100).after(Side.SELL, 2, 110)
         Holding(position_lots=1, cost=100, realised=20, fees=0)

@@ -17,7 +17,7 @@ _WEIGHT: Final = 16
 
 
 class Quote(msgspec.Struct, frozen=True, gc=False):
-    """Best bid and ask of one symbol."""
+    """Best bid and ask of one symbol: prices in ticks, volumes in lots."""
 
     symbol: str
     """Instrument."""
@@ -48,7 +48,7 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
         return 2 * bid if ask is None else bid + ask
 
     def mark_ticks(self, position_lots: int) -> int | None:
-        """The price at which a position could be closed: the bid for a long one, the ask for a short one."""
+        """Return the price at which a position could be closed: the bid for a long one, the ask for a short one."""
         return mark_ticks(self.bid_price_ticks, self.ask_price_ticks, position_lots)
 
 
@@ -79,11 +79,11 @@ class Quotes:
             quotes[symbol] = Quote(symbol, row["bid_price"], bid_lots, row["ask_price"], ask_lots, typical)
 
     def get(self, symbol: str) -> Quote | None:
-        """The last quote of a symbol."""
+        """Return the latest quote of a symbol, None before the first."""
         return self._quotes.get(symbol)
 
     def symbols(self) -> list[str]:
-        """All symbols seen, sorted."""
+        """Return all symbols seen so far, sorted."""
         return sorted(self._quotes)
 
     def mark_ticks(self, symbol: str, position_lots: int) -> int | None:
@@ -93,7 +93,7 @@ class Quotes:
 
 
 def _typical(old: Quote | None, bid_lots: int, ask_lots: int) -> int:
-    """The mean with one touch more; a side without lots does not count."""
+    """Return the mean with one touch more; a side without lots does not count."""
     if not bid_lots and not ask_lots:
         return 1 if old is None else old.typical_lots
     size = (bid_lots + ask_lots) // 2 if bid_lots and ask_lots else bid_lots + ask_lots

@@ -179,11 +179,11 @@ _checkpoints = msgspec.msgpack.Decoder(Checkpoint)
 
 
 def encode_record(record: Record) -> bytes:
-    """A record as bytes; a checkpoint is a map, all others are arrays."""
+    """Return a record as bytes; a checkpoint is a map, all others are arrays."""
     return _encoder.encode(record)
 
 
 def decode_record(data: bytes) -> Record:
-    """The record of these bytes; raises `msgspec.DecodeError`."""
+    """Return the record of these bytes; raises `msgspec.DecodeError`."""
     is_array = bool(data) and (0x90 <= data[0] <= 0x9F or data[0] in (0xDC, 0xDD))
     return _lines.decode(data) if is_array else _checkpoints.decode(data)

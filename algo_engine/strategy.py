@@ -1,7 +1,8 @@
 """Interface of strategies: the base class of a strategy, and the context that the engine gives it.
 
 A strategy reacts to events and never waits. It sees no sockets, no reactor and no clock but `Context.now_ns`, so the
-same file runs live, on a replay and in a backtest.
+same file runs live, on a replay and in a backtest. Prices are integers in ticks, volumes integers in lots, and money is
+ticks × lots. `Strategy` has an example; docs/strategies.md has the life of an order, limits and restarts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,20 @@ P = TypeVar("P", bound=msgspec.Struct)
 
 
 class Context(abc.ABC):
-    """Interface of the engine for a strategy. Every call returns at once; its consequences arrive as events."""
+    """Interface of the engine for a strategy. Every call returns at once; its consequences arrive as events.
+
+    ```
+    orders     buy, sell, replace, reduce, cancel, cancel_all     ▶ Strategy.on_order_event
+               order, open_orders, position_lots, profit
+    market     quote, symbols, view, add_view                     ▶ Strategy.on_view_change, on_view_error
+    time       now_ns, set_timer, cancel_timer                    ▶ Strategy.on_timer
+    restarts   remember, recovered
+    itself     name, broker_id, parameters, log
+    ```
+
+    A request that the exchange or a limit refuses is an event, not an exception; so is one that comes too late. Calls
+    raise `TypeError` for lots or ticks that are no integers, and what their docstrings name.
+    """
 
     @property
     @abc.abstractmethod
@@ -56,9 +70,11 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
-        """Send a limit order to buy, or with price 0 a market order; return its own number, refused or not.
+        """Send a limit order to buy, or with price 0 a market order; return its client id, refused or not.
 
-        ``options`` make it immediate (``OrderOptions(immediate=True)``), post-only, an iceberg, and so on.
+        The client id is the number of the order in all other calls, and in its events. ``options`` make the order
+        immediate (``OrderOptions(immediate=True)``), post-only, an iceberg, and so on. Raise `ValueError` for options
+        that cannot be encoded.
         """
 
     @abc.abstractmethod
@@ -67,7 +83,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def cancel(self, client_id: int) -> None:
-        """Cancel the rest of an order."""
+        """Cancel the rest of an order, as soon as the exchange can be asked; ignored if the order is not open."""
 
     @abc.abstractmethod
     def cancel_all(self, symbol: str | None = None) -> None:
@@ -75,20 +91,25 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Make an order smaller by so many lots; it keeps its priority."""
+        """Make an order smaller by so many lots; it keeps its priority.
+
+        The call is refused, by an event, for less than one lot, and while the exchange has not accepted the order or
+        cannot be asked. It is ignored for a client id that `order` does not know.
+        """
 
     @abc.abstractmethod
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
         """Replace the open rest of an order by so many lots at this price.
 
-        The order keeps its own number; it keeps its priority only at the same price with no more lots. Executions that
-        happen meanwhile come on top. The call is refused, by an event, while another replacement of the order is
-        pending.
+        The order keeps its client id; it keeps its priority only at the same price with no more lots. Executions that
+        happen meanwhile come on top. The call is refused, by an event, while the exchange has not accepted the order,
+        and while a cancellation or another replacement of it is pending. It is ignored for a client id that `order`
+        does not know.
         """
 
     @abc.abstractmethod
     def order(self, client_id: int) -> Order | None:
-        """Return an open order, or one of the last thousand that ended."""
+        """Return an open order, or one of the last thousand that ended; None for any other client id."""
 
     @abc.abstractmethod
     def open_orders(self, symbol: str | None = None) -> list[Order]:
@@ -96,7 +117,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def position_lots(self, symbol: str) -> int:
-        """Return the lots held; negative for a short position."""
+        """Return the lots held; negative for a short position, 0 for a symbol without executions."""
 
     @abc.abstractmethod
     def profit(self, symbol: str | None = None) -> ProfitAndLoss:
@@ -107,7 +128,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def quote(self, symbol: str) -> Quote | None:
-        """Return the best bid and ask of a symbol, or None before the first."""
+        """Return the latest best bid and ask of a symbol, None before the first."""
 
     @abc.abstractmethod
     def symbols(self) -> list[str]:
@@ -115,7 +136,10 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def view(self, name: str) -> ViewContents:
-        """Return the current rows of a view that was declared or added. The caller must not change them."""
+        """Return the current rows of a view that was declared or added. The caller must not change them.
+
+        Raise `LookupError` for another view, and for an added one before its snapshot.
+        """
 
     @abc.abstractmethod
     def add_view(self, name: str, sql: str, lane: Lane = "express") -> None:
@@ -128,7 +152,10 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def set_timer(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
-        """Call `Strategy.on_timer` after this delay, or repeatedly. A timer of the same name is replaced."""
+        """Call `Strategy.on_timer` after this delay, or repeatedly. A timer of the same name is replaced.
+
+        Raise `ValueError` for a delay below 1 ms, and for more than 256 timers at once.
+        """
 
     @abc.abstractmethod
     def cancel_timer(self, name: str) -> None:
@@ -144,8 +171,10 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def recovered(self) -> list[Recovered]:
-        """Return what an earlier run has remembered, with the events of own orders since; empty but in
-        `Strategy.on_start`. What is not asked for there is forgotten."""
+        """Return what an earlier run has remembered, with the events of own orders since.
+
+        To be called in `Strategy.on_start`: later it is empty. If it is not called there, everything is forgotten.
+        """
 
     @abc.abstractmethod
     def log(self, message: str, **fields: Any) -> None:
@@ -155,8 +184,27 @@ class Context(abc.ABC):
 class Strategy(Generic[P]):
     """Base class of all strategies; a strategy file holds exactly one subclass.
 
-    The engine calls one method at a time. An exception in any of them stops this strategy alone: its orders are
-    cancelled, and new ones are refused.
+    The engine calls one method at a time; a method that is not overridden does nothing. Events that a call of the
+    context causes are delivered after the method has returned. An exception in any of them stops this strategy alone:
+    its orders are cancelled, and new ones are refused.
+
+    A mock in place of the engine is enough to test one:
+
+    >>> class BuyTheLean(Strategy):
+    ...     views = ("lean",)
+    ...
+    ...     def on_view_change(self, change):
+    ...         for row in change.added if change.view == "lean" else ():
+    ...             if row["bid"] > 3 * row["ask"] and self.context.position_lots(row["symbol"]) < 10:
+    ...                 self.context.buy(row["symbol"], volume_lots=1)
+    >>> from unittest.mock import create_autospec
+    >>> strategy = BuyTheLean(NoParameters())
+    >>> strategy.context = create_autospec(Context, instance=True)
+    >>> strategy.context.position_lots.return_value = 9
+    >>> row = {"symbol": "ACME", "bid": 40, "ask": 10}
+    >>> strategy.on_view_change(ViewChange("lean", False, 6, 7, added=(row,), removed=()))
+    >>> strategy.context.buy.call_args
+    call('ACME', volume_lots=1)
     """
 
     views: tuple[str, ...] = ()
@@ -173,7 +221,7 @@ class Strategy(Generic[P]):
         self.parameters: P = parameters
 
     def on_start(self, context: Context) -> None:
-        """First call: all views hold a snapshot, and the state of all earlier orders is known."""
+        """First call: all declared views hold a snapshot, and the state of all earlier orders is known."""
 
     def on_view_change(self, change: ViewChange) -> None:
         """Called when rows of a declared view or of ``best_quote`` changed; `Context.view` has the result."""

@@ -185,7 +185,7 @@ def _end_of(path: Path) -> tuple[int, int, int]:
 
 
 def _is_unsealed(path: Path) -> bool:
-    """Whether a spool begins with a line as releases before 0.2 wrote all of them."""
+    """Return True if a spool begins with a line as releases before 0.2 wrote all of them."""
     with path.open("rb") as file:
         first = file.readline()
     return first.endswith(b"\n") and _parsed(first[:-1]) is not None
@@ -226,7 +226,7 @@ def _number(digits: bytes) -> int | None:
 
 
 def _parsed(fields: bytes) -> Trade | None:
-    """The trade of a line without its checksum, None if it is none."""
+    """Return the trade of a line without its checksum, None if it is none."""
     try:
         words = fields.decode().split(",")
         return msgspec.convert(dict(zip(TRADE_COLUMNS, words, strict=True)), Trade, strict=False)
@@ -267,7 +267,7 @@ def _trades(spool: Path) -> Iterator[Trade]:
 
 
 def trade_of(event: OrderEvent, strategy: str, broker_id: int) -> Trade:
-    """The row of one fill, or of one that is void."""
+    """Return the row of one fill, or of one that is void."""
     order, is_void = event.order, event.kind is EventKind.TRADE_VOID
     return Trade(
         time_ns=event.time_ns,

@@ -39,7 +39,7 @@ _LEAST_SNAPSHOTS: Final = 2
 
 
 def keeps_writes(directory: Path, disk: Disk = LOCAL_DISK) -> bool:
-    """Whether the system has run on since an exchange last wrote in a directory: then all that was written is there."""
+    """Return True if the system has run on since an exchange last wrote in a directory: then no write is lost."""
     try:
         descriptor = disk.open(directory / LOCK, read_only=True)
     except OSError:
@@ -59,11 +59,16 @@ def _boot_of(claim: bytes) -> str:
 
 
 class Journal:
-    """Holds a directory for as long as it is open.
+    """Directory of an exchange, held for as long as the journal is open.
 
-    ``lock`` keeps a second exchange out, and says since which run of the system all that was written must be there;
-    ``inputs/`` is the truth; ``snapshots/`` say what the market was at some
-    inputs; ``feed.lines``, ``feed.itch`` and ``private/`` follow from the inputs.
+    ```
+    lock                             keeps a second exchange out; the run of the system in which one last wrote
+    inputs/                          the truth: InputsLog, JournalReader
+    snapshots/                       the market at some inputs: SnapshotDirectory
+    feed.lines, feed.itch, private/  streams that follow from the inputs: Streams
+    ```
+
+    A start reads all inputs by `reader`, then calls `begin`, and appends to `inputs` from then on.
 
     `keep`: how many snapshots are kept, at least two, and with them the inputs from the oldest of them on. None keeps
     all inputs and four snapshots.
@@ -150,10 +155,10 @@ class Journal:
         return self._log
 
     def begin(self, synced: Mapping[str, Position]) -> None:
-        """Everything was read: cut the streams and the torn tail, and take inputs from now on. ``synced`` is of the
-        snapshot at which the reading began.
+        """Cut the streams and the torn tail, and take inputs from now on; everything must have been read.
 
-        Raises `JournalError`, and cuts nothing, if streams hold more than the inputs say and no power loss explains it.
+        ``synced`` are the positions of the streams in the snapshot at which the reading began. Raises `JournalError`,
+        and cuts nothing, if streams hold more than the inputs say and no power loss explains it.
         """
         assert self.reader.end is not None, "expected a journal that was read to its end"
         surplus = self.streams.surplus()
@@ -230,7 +235,7 @@ def _session(name: str) -> str:
 
 
 def _words(rules: MarketRules, others: MarketRules) -> str:
-    """The symbols, how they are played, and whatever else is not as in the other rules."""
+    """Return the symbols, how they are played, and whatever else is not as in the other rules, in words."""
     words = [instrument.symbol for instrument in rules.instruments]
     if rules.replay_symbols:
         words.append(f"{' '.join(rules.replay_symbols)} replayed {rules.replay_mode}")

@@ -21,32 +21,32 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 class Disk:
     """Files of this machine, by descriptor. Every operation may raise `OSError`.
 
-    A class of its own so that tests can put a disk in its place that stops, fails and forgets. Holds nothing.
+    It is a class so that tests can put a disk in its place that stops, fails and forgets. It has no state.
     """
 
     def open(self, path: Path, *, create: bool = False, empty: bool = False, read_only: bool = False) -> int:
-        """A descriptor of a file; raises `FileNotFoundError` where there is none and none is to be made."""
+        """Return a descriptor of a file; raises `FileNotFoundError` if there is none, unless ``create`` makes one."""
         flags = os.O_RDONLY if read_only else os.O_RDWR
         return os.open(path, flags | (os.O_CREAT if create else 0) | (os.O_TRUNC if empty else 0), 0o644)
 
     def pread(self, descriptor: int, length: int, offset: int) -> bytes:
-        """So many bytes from an offset on, fewer at the end of the file."""
+        """Return ``length`` bytes from an offset on, fewer at the end of the file."""
         return os.pread(descriptor, length, offset)
 
     def pwrite(self, descriptor: int, data: bytes | memoryview, offset: int) -> int:
-        """Write at an offset; gives how many bytes were written."""
+        """Write at an offset; return how many bytes were written, which may be fewer."""
         return os.pwrite(descriptor, data, offset)
 
     def close(self, descriptor: int) -> None:
-        """Give a descriptor back."""
+        """Close a descriptor."""
         os.close(descriptor)
 
     def size(self, descriptor: int) -> int:
-        """Bytes of a file."""
+        """Return the size of a file in bytes."""
         return os.fstat(descriptor).st_size
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cut a file."""
+        """Cut a file to this number of bytes."""
         os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
@@ -54,7 +54,7 @@ class Disk:
         os.fsync(descriptor)
 
     def names(self, directory: Path) -> list[str]:
-        """The names in a directory in ascending order, none where there is no directory."""
+        """Return the names in a directory in ascending order, none if there is no directory."""
         try:
             return sorted(path.name for path in directory.iterdir())
         except FileNotFoundError:
@@ -65,15 +65,15 @@ class Disk:
         return path.is_file()
 
     def make_directory(self, path: Path) -> None:
-        """Make a directory, and those above it that are not there; nothing happens where it is there."""
+        """Make a directory and its missing parents; do nothing if it exists."""
         path.mkdir(parents=True, exist_ok=True)
 
     def rename(self, path: Path, to: Path) -> None:
-        """Give a file another name in its directory, in the place of whatever has it; atomic."""
+        """Give a file another name in its directory, and replace a file of that name; atomic."""
         path.rename(to)
 
     def unlink(self, path: Path) -> None:
-        """Remove a file; nothing happens where there is none."""
+        """Remove a file; do nothing if there is none."""
         path.unlink(missing_ok=True)
 
     def sync_directory(self, path: Path) -> None:
@@ -85,7 +85,7 @@ class Disk:
             os.close(descriptor)
 
     def boot_id(self) -> str:
-        """Tells the run of the system from others: within one nothing is lost that was written. Empty if not known."""
+        """Return an identifier of this run of the system, within which no write is lost; empty if it is not known."""
         try:
             return _BOOT_ID.read_text("ascii").strip()
         except OSError:
@@ -99,7 +99,7 @@ class Disk:
 def write_whole(
     pwrite: Callable[[int, bytes | memoryview, int], int], descriptor: int, data: bytes | memoryview, offset: int
 ) -> None:
-    """All of the bytes, in as many writes as it takes: one may do less than it was asked, as on a disk that fills."""
+    """Write all of the bytes, in as many writes as it takes: one may write fewer, as on a disk that fills."""
     rest = memoryview(data)
     while rest:
         written = pwrite(descriptor, rest, offset)

@@ -65,7 +65,7 @@ class MarketStarts:
         is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True,
         missing: Callable[[Snapshot], str] = lambda snapshot: "",
     ) -> tuple[Market, Snapshot | None]:
-        """The market of the newest snapshot that is wanted and good, or the one before the first input.
+        """Return the market of the newest snapshot that is wanted and good, or the one before the first input.
 
         ``missing`` says why a snapshot cannot be used, empty if it can. Raises `JournalDamagedError` if the journal
         does not go back to where a market could begin.
@@ -142,7 +142,10 @@ class History:
         """The inputs, and the head with session and rules."""
 
     def at_input(self, inputs: int) -> Moment:
-        """The market after so many inputs; raises `OperationError` if there are fewer, `JournalError` for damage."""
+        """Return the market after so many inputs.
+
+        Raises `OperationError` if there are fewer, `JournalError` for damage.
+        """
         walk = self.walk(lambda snapshot: snapshot.inputs <= inputs, forms=())
         if walk.inputs < inputs:
             for number in walk.each():
@@ -153,7 +156,7 @@ class History:
         return walk.moment()
 
     def at_message(self, number: int, form: str = "text") -> Moment:
-        """The market after the input that said a message of a form of the feed, whose last message may be a later one.
+        """Return the market after the input that published a message of a form of the feed, and perhaps later ones.
 
         Raises `OperationError` if there is no such message, `JournalError` for damage.
         """
@@ -169,7 +172,7 @@ class History:
         return walk.moment()
 
     def now(self) -> Moment:
-        """The market after the last input."""
+        """Return the market after the last input."""
         walk = self.walk(forms=())
         for _ in walk.each():
             pass
@@ -178,7 +181,7 @@ class History:
     def walk(
         self, is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True, *, forms: Collection[str] | None = None
     ) -> Walk:
-        """From the newest good snapshot that is wanted on, or from the first input.
+        """Return a walk from the newest good snapshot that is wanted, or from the first input.
 
         ``forms`` are those of the feed that are written, None for all; a snapshot without one of them is not taken.
         Raises `OperationError` for a form that there is none of.
@@ -217,10 +220,10 @@ class Walk:
         self.messages = {form: begin.streams[feed_name(form)].next_number - 1 if begin else 0 for form in encoders}
         """Number of the last message of each form of the feed."""
         self.on_output: Callable[[str, bytes], None] = _nobody
-        """Takes the name of a stream's file, and what is said there."""
+        """Called with the name of a stream's file, and what is published there."""
 
     def each(self) -> Iterator[int]:
-        """Apply the inputs one by one; gives the number of each."""
+        """Apply the inputs one by one; yield the number of each. Raises `JournalError`."""
         apply, touched = self.market.apply, self.market.touched
         for number, batch in self._reader.batches(self.inputs):
             for self.inputs, item in enumerate(batch, number):
@@ -242,4 +245,4 @@ class Walk:
 
 
 def _nobody(name: str, data: bytes) -> None:
-    """Nobody looks at what is said."""
+    """Ignore what is published."""

@@ -1,7 +1,17 @@
-"""The log of inputs, the exchange's source of truth: records in segments, written, read in their order and checked.
+"""The log of inputs, the exchange's source of truth: batches of inputs in segments, appended, and read in their order.
+
+```
+inputs/000000000000001.inputs    inputs/000000000000501.inputs
+┌──────┬───────┬───────┬───────┐ ┌──────┬───────┬───────┬┄┄┄
+│ head │ batch │ batch │ batch │ │ head │ batch │ batch │ a torn tail
+└──────┴───────┴───────┴───────┘ └──────┴───────┴───────┴┄┄┄
+record: length of the payload (u32) │ checksum (u32) │ unsynced bytes (u32) │ payload (MessagePack)
+```
 
 The journal is one stream of bytes, and a segment the part of it from `SegmentHead.start` on; its file is named after
-its first input. Each begins with a record that is its head, then come batches of inputs.
+its first input. A record's checksum begins with its position in the stream, so that the record holds in its own place
+only. Its *unsynced bytes* are those before it that were not known to be on the disk when it was written: by them a
+reader tells what a crash has torn from what the disk has lost (`JournalReader`).
 """
 
 from __future__ import annotations
@@ -9,9 +19,10 @@ from __future__ import annotations
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Final, Literal, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn
 from zlib import crc32
 
 import msgspec
@@ -22,70 +33,24 @@ from exchange_server.matching.inputs import AnyInput, MarketRules
 
 __all__ = ["JOURNAL_VERSION", "FsyncPolicy", "InputsLog", "JournalReader", "SegmentHead", "segment_name"]
 
-_FRAME: Final = struct.Struct("<III")
-FRAME_BYTES: Final = _FRAME.size
-"""Length of the payload, checksum, and how many bytes before the record were not known to be on the disk (u32 each)."""
+JOURNAL_VERSION: Final = 2
+"""Version of the format; others are refused."""
+
+FsyncPolicy = Literal["always", "interval", "never"]
+"""When inputs are forced to the disk: with each batch, now and then by `InputsLog.sync`, or when the system likes."""
 
 RECORD_LIMIT_BYTES: Final = 1 << 28
 """A longer record is none."""
 
+_FRAME: Final = struct.Struct("<III")
+FRAME_BYTES: Final = _FRAME.size
+"""Bytes of a record before its payload."""
+
 _U32: Final = 0xFFFF_FFFF
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
-_pack = _FRAME.pack
-_unpack_from = _FRAME.unpack_from
-
-
-def frame(payload: bytes, position: int, unsynced: int) -> bytes:
-    """Return the header of a payload whose record begins at a byte of the journal.
-
-    The checksum begins with the position, so that a record holds in its own place only. `unsynced` of 2³²-1 or more
-    says that nothing is known.
-    """
-    unsynced = min(unsynced, _U32)
-    return _pack(len(payload), crc32(payload, (position + unsynced) & _U32), unsynced)
-
-
-def record_at(data: bytes, offset: int, position: int) -> tuple[int, int] | None:
-    """Return the end of the whole record at an offset, and the byte up to which it knew the journal to be on the disk.
-
-    `position` is the offset's in the journal. None if the record is broken or incomplete.
-    """
-    begin = offset + FRAME_BYTES
-    if begin > len(data):
-        return None
-    length, checksum, unsynced = _unpack_from(data, offset)
-    end = begin + length
-    if not 0 < length <= RECORD_LIMIT_BYTES or end > len(data):
-        return None
-    if crc32(memoryview(data)[begin:end], (position + unsynced) & _U32) != checksum:
-        return None
-    return end, -1 if unsynced == _U32 else position - unsynced
-
-
-def find_records(data: bytes, position: int) -> Iterator[int]:
-    """Every whole record wherever it begins; of each, up to which byte of the journal it knew that all was on the disk.
-
-    For what stands behind a broken record, whose length cannot be trusted.
-    """
-    offset, last = 0, len(data) - FRAME_BYTES
-    # The highest of the four bytes of a real length is 0 or nearly: this leaves few places where a checksum is made.
-    highest = RECORD_LIMIT_BYTES >> 24
-    while offset < last:
-        if data[offset + 3] <= highest and (record := record_at(data, offset, position + offset)) is not None:
-            yield record[1]
-            offset = record[0]
-        elif data[offset : offset + 4] == b"\0\0\0\0":
-            # What was never written reads as zeros, of which there may be many.
-            written = _NOT_ZERO.search(data, offset)
-            offset = max(offset + 1, written.start() - 3) if written else last
-        else:
-            offset += 1
-
-
-JOURNAL_VERSION: Final = 2
-
 _SUFFIX: Final = ".inputs"
 _CHUNK_BYTES: Final = 1 << 20
+"""Bytes that are read at once; more if a record is longer."""
 
 
 class SegmentHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,10 +73,12 @@ class _Version(msgspec.Struct):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A segment's file."""
+    """File of a segment, and its head."""
 
     path: Path
+    """Path of the file."""
     head: SegmentHead
+    """Its first record."""
     begin: int
     """Offset of its first batch in the file."""
 
@@ -135,200 +102,29 @@ class JournalEnd(msgspec.Struct, frozen=True):
     """Segments behind them."""
 
 
-def segment_name(first: int) -> str:
-    """File name of a segment."""
-    return f"{first:015d}{_SUFFIX}"
-
-
-def encoded_head(head: SegmentHead, unsynced: int) -> bytes:
-    """A head as the first record of its file."""
-    payload = msgspec.msgpack.encode(head)
-    return frame(payload, head.start, unsynced) + payload
-
-
-class JournalReader:
-    """Reads a journal, also while other processes read or write it; changes nothing.
-
-    A broken record is one of two things. Bytes that were never known to be on the disk are a *torn tail*: nobody was
-    told of what was in them under the policy ``always``, and little under ``interval``; the journal ends before them.
-    Bytes that were, as a whole record behind them or a later segment says, are *damage*, and `JournalDamagedError`
-    names them. If the system has run on since the journal was written (`keeps_writes`), nothing that was written can be
-    lost: then only the record whose write the end of the process has interrupted is torn.
-    """
-
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
-        """Raises `JournalError` where there is no journal of this version."""
-        self.keeps_writes = keeps_writes
-        """Whether everything that was written must be there."""
-        self._directory = directory
-        self._disk = disk
-        self._decoder = msgspec.msgpack.Decoder(list[AnyInput])
-        if disk.is_file(directory):
-            raise JournalError(f"expected a journal of version {JOURNAL_VERSION}, was one of version 1 at {directory}")
-        names = [name for name in disk.names(directory) if name.endswith(_SUFFIX) and name[: -len(_SUFFIX)].isdigit()]
-        if not names:
-            raise JournalError(f"expected a journal at {directory}, was none")
-        self.paths = [directory / name for name in names]
-        """Files of the segments, in their order."""
-        first = self._segment(self.paths[0], None)
-        if first is None:
-            raise JournalDamagedError(f"expected a journal's head at {self.paths[0]}, was a broken record")
-        self._first = first
-        self.end: JournalEnd | None = None
-        """Known when everything was read."""
-
-    @property
-    def head(self) -> SegmentHead:
-        """Head of the oldest segment: session and rules, and the first input that is still there."""
-        return self._first.head
-
-    def batches(self, after: int = 0) -> Iterator[tuple[int, list[AnyInput]]]:
-        """All batches behind an input, each with the number of its first; then `end` is known.
-
-        Raises `JournalError` for damage, and for a journal that begins behind or ends before that input.
-        """
-        self.end = None
-        at = max((place for place, path in enumerate(self.paths) if _first_of(path) <= after + 1), default=-1)
-        segment = self._segment(self.paths[at], None) if at >= 0 else None
-        if segment is None:
-            raise JournalDamagedError(f"expected input {after + 1} in {self._directory}, was {_words(self.paths, at)}")
-        inputs, position = segment.head.first - 1, segment.head.start + segment.begin
-        while True:
-            for number, batch, end in self._read(segment):
-                inputs, position = number + len(batch) - 1, end
-                if inputs > after:
-                    yield number, batch
-            at += 1
-            following = self._segment(self.paths[at], position) if at < len(self.paths) else None
-            if following is None or following.head.first != inputs + 1:
-                break
-            segment, position = following, following.head.start + following.begin
-        self.end = self._end(segment, inputs, position, at)
-        if inputs < after:
-            raise JournalDamagedError(
-                f"expected input {after} in {self._directory}, was a journal that ends at {inputs}, "
-                f"at byte {position - segment.head.start} of {segment.path}"
-            )
-
-    def _segment(self, path: Path, start: int | None) -> Segment | None:
-        """A segment with its head, None if that is broken or its place is another."""
-        head_bytes = self._bytes(path, 0, FRAME_BYTES)
-        if len(head_bytes) < FRAME_BYTES:
-            return None
-        length = int.from_bytes(head_bytes[:4], "little")
-        data = self._bytes(path, 0, FRAME_BYTES + min(length, RECORD_LIMIT_BYTES))
-        try:
-            version = msgspec.msgpack.decode(data[FRAME_BYTES:], type=_Version).version
-            if version != JOURNAL_VERSION:
-                raise JournalError(f"expected a journal of version {JOURNAL_VERSION}, was {version} at {path}")
-            head = msgspec.msgpack.decode(data[FRAME_BYTES:], type=SegmentHead)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        if record_at(data, 0, head.start) is None or (start is not None and head.start != start):
-            return None
-        return Segment(path, head, len(data))
-
-    def _read(self, segment: Segment) -> Iterator[tuple[int, list[AnyInput], int]]:
-        """The batches of a segment up to its end or the first broken record: number, inputs, position of their end."""
-        decode, start, number = self._decoder.decode, segment.head.start, segment.head.first
-        descriptor = -1
-        try:
-            descriptor = self._disk.open(segment.path, read_only=True)
-            begin, wanted = segment.begin, _CHUNK_BYTES
-            while True:
-                chunk = self._disk.pread(descriptor, wanted, begin)
-                offset = 0
-                while (record := record_at(chunk, offset, start + begin + offset)) is not None:
-                    try:
-                        batch = decode(memoryview(chunk)[offset + FRAME_BYTES : record[0]])
-                    except msgspec.MsgspecError as error:
-                        where = f"at byte {begin + offset} of {segment.path}"
-                        raise JournalDamagedError(f"expected inputs, was {error}, {where}") from None
-                    offset = record[0]
-                    yield number, batch, start + begin + offset
-                    number += len(batch)
-                begin += offset
-                needed = FRAME_BYTES + int.from_bytes(chunk[offset : offset + 4], "little")
-                if len(chunk) < wanted or needed > FRAME_BYTES + RECORD_LIMIT_BYTES or needed <= len(chunk) - offset:
-                    return
-                wanted = max(needed, _CHUNK_BYTES)
-        except JournalError:
-            raise
-        except OSError as error:
-            raise JournalError(f"expected to read {segment.path}, was {error.strerror}") from error
-        finally:
-            if descriptor >= 0:
-                self._disk.close(descriptor)
-
-    def _end(self, segment: Segment, inputs: int, position: int, behind: int) -> JournalEnd:
-        """Return the end of the journal; raises `JournalError` if what is behind the last whole record was there
-        once."""
-        offset = position - segment.head.start
-        torn_bytes = torn_records = 0
-        written = ""
-        for path in (segment.path, *self.paths[behind:]):
-            begin, at = (offset, position) if path == segment.path else (0, self._start_of(path))
-            data = self._bytes(path, begin)
-            torn_bytes += len(data)
-            if path == segment.path and record_at(data, 0, at) is not None:
-                # Written since it was read: the journal grows, and what follows is no damage.
-                break
-            for known in find_records(data, at):
-                torn_records += 1
-                if known > position:
-                    raise JournalDamagedError(
-                        f"expected a record whose checksum holds, was a damaged record with whole records after it, "
-                        f"at byte {offset} of {segment.path}"
-                    )
-            if data and not (path == self.paths[-1] and _is_unfinished(data)):
-                written = written or f"at byte {begin} of {path}"
-        if written and self.keeps_writes:
-            raise JournalDamagedError(
-                f"expected a record whose checksum holds, was a damaged record that was written whole, {written}"
-            )
-        stay, torn = tuple(self.paths[:behind]), tuple(self.paths[behind:])
-        return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)
-
-    def _start_of(self, path: Path) -> int:
-        """Return the position in the journal at which a segment begins by its head, 0 for a broken head."""
-        segment = self._segment(path, None)
-        return segment.head.start if segment else 0
-
-    def _bytes(self, path: Path, begin: int, length: int | None = None) -> bytes:
-        """Bytes of a file from a place on."""
-        try:
-            descriptor = self._disk.open(path, read_only=True)
-            try:
-                size = self._disk.size(descriptor) - begin if length is None else length
-                return self._disk.pread(descriptor, max(size, 0), begin)
-            finally:
-                self._disk.close(descriptor)
-        except OSError as error:
-            raise JournalError(f"expected to read {path}, was {error.strerror}") from error
-
-
-def _is_unfinished(data: bytes) -> bool:
-    """Whether bytes are the beginning of a record and not all of it."""
-    return len(data) < FRAME_BYTES or FRAME_BYTES + int.from_bytes(data[:4], "little") > len(data)
-
-
-def _first_of(path: Path) -> int:
-    return int(path.name.removesuffix(_SUFFIX))
-
-
-def _words(paths: list[Path], at: int) -> str:
-    return f"a broken head at {paths[at]}" if at >= 0 else f"a journal that begins with input {_first_of(paths[0])}"
-
-
-FsyncPolicy = Literal["always", "interval", "never"]
-
-
 class InputsLog:
     """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
     `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* somebody calls `sync` now and
     then, from any thread; *never* leaves it to the system. The death of the process loses nothing with any of them.
     Once something could not be written or synced, nothing more is taken: what is on the disk then is not known.
+
+    A log continues a journal that was read to its end:
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from exchange_server.matching.inputs import Enter
+    >>> temporary = TemporaryDirectory()
+    >>> directory = Path(temporary.name) / "inputs"
+    >>> InputsLog.create(directory, "SESSION1", MarketRules(instruments=()))
+    >>> reader = JournalReader(directory)
+    >>> list(reader.batches())
+    []
+    >>> log = InputsLog(directory, reader.head, reader.end)
+    >>> log.append([Enter(1, account=0, broker_id=7, ref=0, symbol="ACME", side="B", volume=5, price_ticks=100)])
+    >>> log.close()
+    >>> [(number, batch[0].symbol) for number, batch in JournalReader(directory).batches()]
+    [(1, 'ACME')]
+    >>> temporary.cleanup()
     """
 
     def __init__(
@@ -341,7 +137,10 @@ class InputsLog:
         disk: Disk = LOCAL_DISK,
         sync: Callable[[int], None] | None = None,
     ) -> None:
-        """``end`` is the journal's, whose torn tail is cut; ``sync`` forces a descriptor's bytes to the disk."""
+        """``end`` is the journal's, whose torn tail is cut; ``sync`` forces a descriptor's bytes to the disk.
+
+        Raises `JournalError`.
+        """
         self._directory = directory
         self._head = head
         self._disk = disk
@@ -354,20 +153,22 @@ class InputsLog:
         self._start = end.segment.head.start
         self._position = end.position
         self._synced = 0
+        """Position up to which the journal is known to be on the disk."""
         self._sync_lock = threading.Lock()
         self._names = self._names_synced = 0
+        """Segments begun here, and how many of their names are on the disk."""
         self._has_failed = False
         try:
             self._fd = disk.open(end.segment.path)
             self._files = [self._fd]
             """Descriptors of segments that are not synced yet, the newest last."""
-            self._cut(end)
+            self._cut_torn_tail(end)
         except OSError as error:
             raise JournalError(f"expected to open {self._path}, was {error.strerror}") from error
 
     @staticmethod
     def create(directory: Path, session: str, rules: MarketRules, disk: Disk = LOCAL_DISK) -> None:
-        """Make a log without inputs; under a hidden name first, so that its head is never torn."""
+        """Make a log without inputs; under a hidden name first, so that no head is ever torn. Raises `JournalError`."""
         path = directory / segment_name(1)
         hidden = path.with_name(f".{path.name}.new")
         try:
@@ -384,40 +185,6 @@ class InputsLog:
             disk.sync_directory(directory.parent)
         except OSError as error:
             raise JournalError(f"expected to write a journal at {directory}, was {error.strerror}") from error
-
-    def _cut(self, end: JournalEnd) -> None:
-        """Remove the torn tail, and make what stays durable, since nobody knows how much of it is.
-
-        Whole records in the tail are kept aside, for an operator to look at: what is missing before them was lost by
-        the machine, and without it they are worth nothing to a market.
-        """
-        for path in reversed(end.torn):
-            if end.torn_records:
-                self._disk.rename(path, path.with_suffix(".torn"))
-            else:
-                self._disk.unlink(path)
-        offset = end.position - self._start
-        if end.torn_records:
-            self._keep(offset)
-        if end.torn_bytes:
-            self._disk.truncate(self._fd, offset)
-        for path in end.paths:
-            descriptor = self._disk.open(path)
-            try:
-                self._disk.sync(descriptor)
-            finally:
-                self._disk.close(descriptor)
-        self._disk.sync_directory(self._directory)
-        self._synced = end.position
-
-    def _keep(self, offset: int) -> None:
-        data = self._disk.pread(self._fd, self._disk.size(self._fd) - offset, offset)
-        aside = self._disk.open(self._path.with_name(f"{self._path.stem}-{offset}.torn"), create=True, empty=True)
-        try:
-            write_whole(self._disk.pwrite, aside, data, 0)
-            self._disk.sync(aside)
-        finally:
-            self._disk.close(aside)
 
     @property
     def position(self) -> int:
@@ -443,9 +210,9 @@ class InputsLog:
             self.force()
 
     def begin_segment(self, first: int) -> None:
-        """Begin a segment for the inputs from this one on; it is durable with its first batch.
+        """Begin a segment for the inputs from this one on; it is durable with its first batch. Raises `JournalError`.
 
-        Nothing if there already is one that no batch has gone to: what began it did not come to its end.
+        Does nothing if there is one that no batch has gone to: what began it did not come to its end.
         """
         path = self._directory / segment_name(first)
         if path == self._path:
@@ -459,7 +226,8 @@ class InputsLog:
             write_whole(self._pwrite, descriptor, data, 0)
         except OSError as error:
             self._fail(error)
-        self._path, self._fd, self._start, self._position = path, descriptor, head.start, head.start + len(data)
+        self._path, self._fd, self._start = path, descriptor, head.start
+        self._position = head.start + len(data)
 
     def sync(self) -> None:
         """Force what was written to the disk, in any thread; does nothing under *never*. Raises `JournalError`."""
@@ -467,7 +235,7 @@ class InputsLog:
             self.force()
 
     def force(self) -> None:
-        """The same under every policy."""
+        """Force what was written to the disk, in any thread, under every policy. Raises `JournalError`."""
         with self._sync_lock:
             # In this order: what comes meanwhile may be synced too, but is not said to be.
             position = self._position
@@ -488,15 +256,6 @@ class InputsLog:
                 self._fail(error)
             self._synced = position
 
-    def _fail(self, error: OSError) -> NoReturn:
-        failed = JournalError(f"expected to write {self._path}, was {error.strerror}")
-
-        def refuse(descriptor: int, data: bytes | memoryview, offset: int) -> NoReturn:
-            raise error
-
-        self._pwrite, self._has_failed = refuse, True
-        raise failed from error
-
     def close(self) -> None:
         """Sync, unless that or a write has failed, and close; the log cannot be used afterwards."""
         if self._fd >= 0:
@@ -507,3 +266,307 @@ class InputsLog:
                 for descriptor in self._files:
                     self._disk.close(descriptor)
                 self._files, self._fd = [], -1
+
+    def _cut_torn_tail(self, end: JournalEnd) -> None:
+        """Remove the torn tail, and make what stays durable, since nobody knows how much of it is.
+
+        Whole records in the tail are kept aside, for an operator to look at: what is missing before them was lost by
+        the machine, and without it they are worth nothing to a market.
+        """
+        for path in reversed(end.torn):
+            if end.torn_records:
+                self._disk.rename(path, path.with_suffix(".torn"))
+            else:
+                self._disk.unlink(path)
+        offset = end.position - self._start
+        if end.torn_records:
+            self._keep_aside(offset)
+        if end.torn_bytes:
+            self._disk.truncate(self._fd, offset)
+        for path in end.paths:
+            descriptor = self._disk.open(path)
+            try:
+                self._disk.sync(descriptor)
+            finally:
+                self._disk.close(descriptor)
+        self._disk.sync_directory(self._directory)
+        self._synced = end.position
+
+    def _keep_aside(self, offset: int) -> None:
+        """Copy the newest segment's bytes from an offset on to a file of their own."""
+        data = self._disk.pread(self._fd, self._disk.size(self._fd) - offset, offset)
+        aside = self._disk.open(self._path.with_name(f"{self._path.stem}-{offset}.torn"), create=True, empty=True)
+        try:
+            write_whole(self._disk.pwrite, aside, data, 0)
+            self._disk.sync(aside)
+        finally:
+            self._disk.close(aside)
+
+    def _fail(self, error: OSError) -> NoReturn:
+        """Raise `JournalError`, and let every later write fail in the same way."""
+        failed = JournalError(f"expected to write {self._path}, was {error.strerror}")
+
+        def refuse(descriptor: int, data: bytes | memoryview, offset: int) -> NoReturn:
+            raise error
+
+        # In place of a flag that each append would have to test.
+        self._pwrite, self._has_failed = refuse, True
+        raise failed from error
+
+
+class JournalReader:
+    """Reads a journal, also while other processes read or write it; changes nothing.
+
+    A broken record is one of two things. Bytes that were never known to be on the disk are a *torn tail*: nobody was
+    told of what was in them under the policy ``always``, and little under ``interval``; the journal ends before them.
+    Bytes that were, as a whole record behind them or a later segment says, are *damage*, and `JournalDamagedError`
+    names them. If the system has run on since the journal was written (`keeps_writes`), nothing that was written can be
+    lost: then only the record whose write the end of the process has interrupted is torn.
+    """
+
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, keeps_writes: bool = False) -> None:
+        """Raises `JournalError` where there is no journal of this version, and `JournalDamagedError`."""
+        self.keeps_writes = keeps_writes
+        """True if everything that was written must be there."""
+        self._directory = directory
+        self._disk = disk
+        self._decoder = msgspec.msgpack.Decoder(list[AnyInput])
+        if disk.is_file(directory):
+            raise JournalError(f"expected a journal of version {JOURNAL_VERSION}, was one of version 1 at {directory}")
+        names = [name for name in disk.names(directory) if name.endswith(_SUFFIX) and name[: -len(_SUFFIX)].isdigit()]
+        if not names:
+            raise JournalError(f"expected a journal at {directory}, was none")
+        self.paths = [directory / name for name in names]
+        """Files of the segments, in their order."""
+        first = self._segment(self.paths[0], None)
+        if first is None:
+            raise JournalDamagedError(f"expected a journal's head at {self.paths[0]}, was a broken record")
+        self._first = first
+        self.end: JournalEnd | None = None
+        """Known when everything was read."""
+
+    @property
+    def head(self) -> SegmentHead:
+        """Head of the oldest segment: session and rules, and the first input that is still there."""
+        return self._first.head
+
+    def batches(self, after: int = 0) -> Iterator[tuple[int, list[AnyInput]]]:
+        """Yield all batches behind an input, each with the number of its first; then `end` is known.
+
+        Raises `JournalError` for a file that cannot be read, and `JournalDamagedError` for damage and for a journal
+        that begins behind or ends before that input.
+        """
+        self.end = None
+        place = max((place for place, path in enumerate(self.paths) if _first_of(path) <= after + 1), default=-1)
+        segment = self._segment(self.paths[place], None) if place >= 0 else None
+        if segment is None:
+            actual = (
+                f"a journal that begins with input {_first_of(self.paths[0])}"
+                if place < 0
+                else f"a broken head at {self.paths[place]}"
+            )
+            raise JournalDamagedError(f"expected input {after + 1} in {self._directory}, was {actual}")
+        inputs, position = segment.head.first - 1, segment.head.start + segment.begin
+        while True:
+            for number, batch, end in self._read(segment):
+                inputs, position = number + len(batch) - 1, end
+                if inputs > after:
+                    yield number, batch
+            place += 1
+            following = self._segment(self.paths[place], position) if place < len(self.paths) else None
+            if following is None or following.head.first != inputs + 1:
+                break
+            segment, position = following, following.head.start + following.begin
+        self.end = self._end(segment, inputs, position, place)
+        if inputs < after:
+            raise JournalDamagedError(
+                f"expected input {after} in {self._directory}, was a journal that ends at {inputs}, "
+                f"at byte {position - segment.head.start} of {segment.path}"
+            )
+
+    def _segment(self, path: Path, start: int | None) -> Segment | None:
+        """Return a segment with its head; None if the head is broken, or does not begin at this byte of the journal."""
+        head_bytes = self._bytes(path, 0, FRAME_BYTES)
+        if len(head_bytes) < FRAME_BYTES:
+            return None
+        length = int.from_bytes(head_bytes[:4], "little")
+        data = self._bytes(path, 0, FRAME_BYTES + min(length, RECORD_LIMIT_BYTES))
+        try:
+            version = msgspec.msgpack.decode(data[FRAME_BYTES:], type=_Version).version
+            if version != JOURNAL_VERSION:
+                raise JournalError(f"expected a journal of version {JOURNAL_VERSION}, was {version} at {path}")
+            head = msgspec.msgpack.decode(data[FRAME_BYTES:], type=SegmentHead)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        if record_at(data, 0, head.start) is None or (start is not None and head.start != start):
+            return None
+        return Segment(path, head, len(data))
+
+    def _read(self, segment: Segment) -> Iterator[tuple[int, list[AnyInput], int]]:
+        """Yield each batch of a segment: the number of its first input, its inputs, the position of its end."""
+        decode, number = self._decoder.decode, segment.head.first
+        with closing(self._payloads(segment)) as payloads:
+            for payload, end in payloads:
+                try:
+                    batch = decode(payload)
+                except msgspec.MsgspecError as error:
+                    offset = end - segment.head.start - len(payload) - FRAME_BYTES
+                    where = f"at byte {offset} of {segment.path}"
+                    raise JournalDamagedError(f"expected inputs, was {error}, {where}") from None
+                yield number, batch, end
+                number += len(batch)
+
+    def _payloads(self, segment: Segment) -> Generator[tuple[memoryview, int]]:
+        """Yield the payload of each record behind the head, up to the first broken one, and the position of its end."""
+        start, begin, wanted = segment.head.start, segment.begin, _CHUNK_BYTES
+        descriptor = -1
+        try:
+            descriptor = self._disk.open(segment.path, read_only=True)
+            while True:
+                chunk = self._disk.pread(descriptor, wanted, begin)
+                view, offset = memoryview(chunk), 0
+                while (record := record_at(chunk, offset, start + begin + offset)) is not None:
+                    yield view[offset + FRAME_BYTES : record.end], start + begin + record.end
+                    offset = record.end
+                begin += offset
+                needed = FRAME_BYTES + int.from_bytes(chunk[offset : offset + 4], "little")
+                if len(chunk) < wanted or needed > FRAME_BYTES + RECORD_LIMIT_BYTES or needed <= len(chunk) - offset:
+                    return
+                wanted = max(needed, _CHUNK_BYTES)
+        except OSError as error:
+            raise JournalError(f"expected to read {segment.path}, was {error.strerror}") from error
+        finally:
+            if descriptor >= 0:
+                self._disk.close(descriptor)
+
+    def _end(self, segment: Segment, inputs: int, position: int, behind: int) -> JournalEnd:
+        """Return the end of the journal, whose segments from the place ``behind`` on are behind it.
+
+        Raises `JournalDamagedError` if what is behind the last whole record was there once.
+        """
+        offset = position - segment.head.start
+        torn_bytes = torn_records = 0
+        written = ""
+        for path in (segment.path, *self.paths[behind:]):
+            begin, start = (offset, position) if path == segment.path else (0, self._start_of(path))
+            data = self._bytes(path, begin)
+            torn_bytes += len(data)
+            if path == segment.path and record_at(data, 0, start) is not None:
+                # Written since it was read: the journal grows, and what follows is no damage.
+                break
+            for known in find_records(data, start):
+                torn_records += 1
+                if known > position:
+                    raise JournalDamagedError(
+                        f"expected a record whose checksum holds, was a damaged record with whole records after it, "
+                        f"at byte {offset} of {segment.path}"
+                    )
+            if data and not (path == self.paths[-1] and _is_unfinished(data)):
+                written = written or f"at byte {begin} of {path}"
+        if written and self.keeps_writes:
+            raise JournalDamagedError(
+                f"expected a record whose checksum holds, was a damaged record that was written whole, {written}"
+            )
+        stay, torn = tuple(self.paths[:behind]), tuple(self.paths[behind:])
+        return JournalEnd(inputs, position, segment, torn_bytes, torn_records, stay, torn)
+
+    def _start_of(self, path: Path) -> int:
+        """Return the position in the journal at which a segment begins by its head, 0 for a broken head."""
+        segment = self._segment(path, None)
+        return segment.head.start if segment else 0
+
+    def _bytes(self, path: Path, begin: int, length: int | None = None) -> bytes:
+        """Return this many bytes of a file from an offset on, or all; fewer at its end."""
+        try:
+            descriptor = self._disk.open(path, read_only=True)
+            try:
+                size = self._disk.size(descriptor) - begin if length is None else length
+                return self._disk.pread(descriptor, max(size, 0), begin)
+            finally:
+                self._disk.close(descriptor)
+        except OSError as error:
+            raise JournalError(f"expected to read {path}, was {error.strerror}") from error
+
+
+def segment_name(first: int) -> str:
+    """Return the file name of the segment that begins with this input."""
+    return f"{first:015d}{_SUFFIX}"
+
+
+def _first_of(path: Path) -> int:
+    return int(path.name.removesuffix(_SUFFIX))
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+_pack = _FRAME.pack
+_unpack_from = _FRAME.unpack_from
+
+
+class Record(NamedTuple):
+    """Place of a whole record."""
+
+    end: int
+    """Offset behind it."""
+    known: int
+    """Position up to which the journal was known to be on the disk when it was written; -1 if nothing was known."""
+
+
+def frame(payload: bytes, position: int, unsynced: int) -> bytes:
+    """Return what precedes a payload in its record, which begins at this position.
+
+    `unsynced` of 2³²-1 or more says that nothing is known.
+    """
+    unsynced = min(unsynced, _U32)
+    return _pack(len(payload), crc32(payload, (position + unsynced) & _U32), unsynced)
+
+
+def encoded_head(head: SegmentHead, unsynced: int) -> bytes:
+    """Return a head as the first record of its file."""
+    payload = msgspec.msgpack.encode(head)
+    return frame(payload, head.start, unsynced) + payload
+
+
+def record_at(data: bytes, offset: int, position: int) -> Record | None:
+    """Return the record that begins at an offset, whose position in the journal is given; None if it is not whole.
+
+    >>> data = frame(b"payload", 100, 0) + b"payload"
+    >>> record_at(data, 0, 100)
+    Record(end=19, known=100)
+    >>> record_at(data, 0, 101)  # in another place it does not hold
+    """
+    begin = offset + FRAME_BYTES
+    if begin > len(data):
+        return None
+    length, checksum, unsynced = _unpack_from(data, offset)
+    end = begin + length
+    if not 0 < length <= RECORD_LIMIT_BYTES or end > len(data):
+        return None
+    if crc32(memoryview(data)[begin:end], (position + unsynced) & _U32) != checksum:
+        return None
+    return Record(end, -1 if unsynced == _U32 else position - unsynced)
+
+
+def find_records(data: bytes, position: int) -> Iterator[int]:
+    """Yield `Record.known` of every whole record, wherever it begins; ``position`` is that of the first byte.
+
+    For what stands behind a broken record, whose length cannot be trusted.
+    """
+    offset, last = 0, len(data) - FRAME_BYTES
+    # The highest of the four bytes of a real length is 0 or nearly: this leaves few places where a checksum is made.
+    highest = RECORD_LIMIT_BYTES >> 24
+    while offset < last:
+        if data[offset + 3] <= highest and (record := record_at(data, offset, position + offset)) is not None:
+            yield record.known
+            offset = record.end
+        elif data[offset : offset + 4] == b"\0\0\0\0":
+            # What was never written reads as zeros, of which there may be many.
+            written = _NOT_ZERO.search(data, offset)
+            offset = max(offset + 1, written.start() - 3) if written else last
+        else:
+            offset += 1
+
+
+def _is_unfinished(data: bytes) -> bool:
+    """Return True if bytes are the beginning of a record and not all of it."""
+    return len(data) < FRAME_BYTES or FRAME_BYTES + int.from_bytes(data[:4], "little") > len(data)

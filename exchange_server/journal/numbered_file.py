@@ -51,7 +51,7 @@ def _checksum(number: int) -> bytes:
 
 
 def damage_before(position: Position, path: Path, disk: Disk = LOCAL_DISK) -> str:
-    """Why the bytes of a file before a position are not those that were written there; empty if they are.
+    """Return why the bytes of a file before a position are not those that were written; empty if they are.
 
     Reads all of them. Without checksums in the position only their number is compared.
     """
@@ -105,10 +105,11 @@ class NumberedFile(ABC):
         on_open: Callable[[NumberedFile], None] | None = None,
         is_cut: bool = True,
     ) -> None:
-        """Goes on from a position, or anew; what the file has behind it is cut off, or else written over and cut off by
-        `cut`. ``on_open`` hears of each descriptor, so that somebody can see to it that they are not too many.
+        """Continue from a position, or begin a file.
 
-        Raises `JournalError` if the file cannot be opened, or has less than the position says.
+        What the file has behind the position is cut off if ``is_cut``, else written over, and cut off by `cut`.
+        ``on_open`` is called for each descriptor that is opened, so that a caller can bound their number. Raises
+        `JournalError` if the file cannot be opened, or has less than the position says.
         """
         self._path = path
         self._disk = disk
@@ -154,21 +155,21 @@ class NumberedFile(ABC):
     @classmethod
     @abstractmethod
     def begins_record(cls, chunk: bytes, number: int) -> bool:
-        """Whether a chunk begins like the record of a number, as far as that can be told."""
+        """Return True if a chunk begins like the record of a number, as far as that can be told."""
 
     def cut(self) -> None:
-        """Cut those off. Raises `OSError`."""
+        """Cut off what the file has behind the records that were appended. Raises `OSError`."""
         if self._found_bytes > self.size_bytes:
             self._disk.truncate(self._descriptor(), self.size_bytes)
         self._found_bytes = 0
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return self._path
 
     def position(self) -> Position:
-        """Its position."""
+        """Return the position behind the newest record, from which another object can continue."""
         return Position(
             self.next_number,
             self.size_bytes,
@@ -189,7 +190,7 @@ class NumberedFile(ABC):
         return descriptor
 
     def append(self, data: bytes, count: int) -> None:
-        """Append `count` whole records."""
+        """Append `count` whole records. Raises `JournalError`."""
         if self.next_number - self._numbers[-1] >= self._spacing:
             self._mark()
         if self._fd < 0:
@@ -221,7 +222,7 @@ class NumberedFile(ABC):
             offset, rest = offset + room, rest[room:]
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """So many bytes from an offset on, fewer at the end of the file; raises `DamagedStreamError`.
+        """Return ``length`` bytes from an offset on, fewer at the end of the file; raises `DamagedStreamError`.
 
         The blocks that they are in are read and compared as wholes.
         """
@@ -245,7 +246,7 @@ class NumberedFile(ABC):
         return data[offset - first : end - first]
 
     def _mark(self) -> None:
-        """The next record gets an entry in the index."""
+        """Enter the next record in the index; at the limit every second entry is dropped."""
         self._numbers.append(self.next_number)
         self._offsets.append(self.size_bytes)
         if len(self._numbers) > self._index_limit:
@@ -275,7 +276,7 @@ class NumberedFile(ABC):
         """Return the length of the first whole records of a chunk, at most so many of them, and their number."""
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
-        """Whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
+        """Return whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
         chunk = self._pread(limit_bytes, offset)
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
@@ -326,7 +327,7 @@ class PacketFile(NumberedFile):
         return chunk[2:3] == SEQUENCED and 2 + int.from_bytes(chunk[:2], "big") <= len(chunk)
 
     def piece(self, offset: int, limit_bytes: int) -> bytes:
-        """Bytes from an offset on."""
+        """Return bytes from an offset on, which may end within a record."""
         return self._pread(limit_bytes, offset)
 
     def rest_of_record(self, offset: int) -> bytes:

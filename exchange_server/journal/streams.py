@@ -22,17 +22,17 @@ _OPEN_FILES: Final = 256
 
 
 def feed_name(form: str) -> str:
-    """File name of a form of the feed."""
+    """Return the file name of a form of the feed."""
     return "feed.lines" if form == _TEXT else f"feed.{form}"
 
 
 def private_name(account: str, protocol: str) -> str:
-    """File name of an account's stream."""
+    """Return the file name of an account's stream."""
     return f"{PRIVATE}/{quote(account, safe=':')}.{'lines' if protocol == _TEXT else 'packets'}"
 
 
 def kind_of(name: str) -> type[NumberedFile]:
-    """What the file of a stream holds, by its name."""
+    """Return the class of a stream's file, by its name."""
     return LineFile if name.endswith(".lines") else PacketFile
 
 
@@ -51,7 +51,7 @@ class Stream:
         """Called with the bytes of each burst, behind which `records` stands then."""
 
     def append(self, data: bytes, count: int) -> None:
-        """Keep `count` messages, then tell of them. Raises `JournalError`."""
+        """Append `count` messages, then call the listeners. Raises `JournalError`."""
         self.records.append(data, count)
         for listener in self.on_append:
             listener(data)
@@ -60,8 +60,8 @@ class Stream:
 class Streams:
     """The streams of a journal's directory, by the names of their files.
 
-    They are opened where a snapshot has left them, or anew; a private stream when its account first has something to
-    hear, with only so many descriptors open at once.
+    They are opened at the positions of a snapshot, or begun; a private stream with the first message of its account. At
+    most ``most_open`` descriptors are open at once.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, most_open: int = _OPEN_FILES) -> None:
@@ -74,12 +74,12 @@ class Streams:
         self._is_cut = False
 
     def damage(self, positions: Mapping[str, Position]) -> str:
-        """Why the files are not what they were up to these positions; empty if they are."""
+        """Return why the files are not what they were up to these positions; empty if they are."""
         damages = (damage_before(position, self._directory / name, self._disk) for name, position in positions.items())
         return next(filter(None, damages), "")
 
     def begin(self, positions: Mapping[str, Position]) -> None:
-        """Go on from these positions. What the files have behind them is written over, and cut by `cut`."""
+        """Continue from these positions. What the files have behind them is written over, and cut by `cut`."""
         self._positions = positions
         try:
             self._disk.make_directory(self._directory / PRIVATE)
@@ -90,7 +90,7 @@ class Streams:
                 self.get(name)
 
     def surplus(self) -> str:
-        """Which files hold more than was appended since `begin`, in words; empty if none does."""
+        """Return in words which files hold more than was appended since `begin`; empty if none does."""
         begun = [stream.records for stream in self._streams.values()]
         unknown = [self._opened_as(name) for name in self._unknown()]
         surpluses = [(records.path, records.surplus_bytes) for records in (*begun, *unknown)]
@@ -99,17 +99,17 @@ class Streams:
         return "; ".join(f"{surplus_bytes} bytes more in {path}" for path, surplus_bytes in surpluses if surplus_bytes)
 
     def _opened_as(self, name: str) -> NumberedFile:
-        """The records of a file up to its position."""
+        """Open the file of a stream at its position."""
         position, is_cut = self._positions.get(name), self._is_cut
         return kind_of(name)(self._directory / name, position, disk=self._disk, on_open=self._opened, is_cut=is_cut)
 
     def _unknown(self) -> list[str]:
-        """Private streams that nobody has begun."""
+        """Return the names of private streams that exist as files but were not begun."""
         names = (f"{PRIVATE}/{name}" for name in self._disk.names(self._directory / PRIVATE))
         return [name for name in names if name.endswith((".lines", ".packets")) and name not in self._streams]
 
     def cut(self) -> None:
-        """Cut off what the files hold beyond, remove private streams that nobody has begun; raises `JournalError`."""
+        """Cut off what the files hold beyond, and remove private streams that were not begun. Raises `JournalError`."""
         self._is_cut = True
         try:
             for stream in self._streams.values():
@@ -120,14 +120,14 @@ class Streams:
             raise JournalError(f"expected to write in {self._directory}, was {error.strerror}") from error
 
     def get(self, name: str) -> Stream:
-        """A stream, which is begun if it is not there yet."""
+        """Return a stream, which is begun if it does not exist yet."""
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = Stream(self._opened_as(name))
         return stream
 
     def _opened(self, records: NumberedFile) -> None:
-        """A file has a descriptor; the one that has had its own for longest gives it back, if there are too many."""
+        """Note that a file has a descriptor; above the limit, release the one that was opened first."""
         self._open.append(records)
         if len(self._open) > self._most_open:
             self._open.popleft().release()
@@ -163,6 +163,6 @@ class Streams:
             raise JournalError(f"expected to sync {path}, was {error.strerror}") from error
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all streams."""
         for stream in self._streams.values():
             stream.records.close()

@@ -62,37 +62,17 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     newest = next(snapshots.newest(), None)
     written = set(newest.streams) if newest else set()
     forms = {form for form in made if feed_name(form) in written or disk.is_file(directory / feed_name(form))}
-    waiting = set(snapshots.inputs())
     # From the beginning; where that is gone, what the oldest good snapshot holds is taken on trust.
-    usable = (number for number in sorted(waiting) if number + 1 >= head.first)
+    usable = (number for number in reversed(snapshots.inputs()) if number + 1 >= head.first)
     oldest = next(filter(None, map(snapshots.read, usable)), None) if head.first > 1 else None
     if oldest is not None:
         forms &= set(oldest.encoders)
-        waiting.discard(oldest.inputs)
     walk = history.walk(lambda snapshot: oldest is not None and snapshot.inputs == oldest.inputs, forms=forms)
     comparison = _Comparison(directory, disk, walk.begin)
     walk.on_output = comparison.take
     size = _size(directory, disk)
-    good: list[int] = []
-    problems: list[str] = []
-    derived: dict[str, str] = {}
-    try:
-        for number in walk.each():
-            if number in waiting:
-                waiting.discard(number)
-                why = _difference(history, snapshots.read(number), walk)
-                if why:
-                    derived[_name(number, snapshots, directory)] = _words(number, snapshots, why)
-                else:
-                    good.append(number)
-    except JournalError as error:
-        problems.append(str(error))
+    good, problems, derived = _compare_snapshots(history, snapshots, walk)
     end = history.reader.end
-    for number in sorted(waiting):
-        if snapshots.path(number) in snapshots.damaged:
-            derived[_name(number, snapshots, directory)] = _words(number, snapshots, "")
-        else:
-            problems.append(_words(number, snapshots, "expected inputs up to it, were none"))
     for name, position in walk.begin.streams.items() if walk.begin else ():
         if name not in {feed_name(form) for form in made if form not in forms}:
             problems += filter(None, [damage_before(position, directory / name, disk)])
@@ -114,6 +94,38 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     )
 
 
+def _compare_snapshots(
+    history: History, snapshots: SnapshotDirectory, walk: Walk
+) -> tuple[list[int], list[str], dict[str, str]]:
+    """Walk to the end, and compare each snapshot on the way but the one that the walk began with.
+
+    Return the inputs of the good ones, the problems of inputs, and those of snapshots by the file's name.
+    """
+    good: list[int] = []
+    problems: list[str] = []
+    derived: dict[str, str] = {}
+    pending = set(snapshots.inputs())
+    if walk.begin is not None:
+        pending.discard(walk.begin.inputs)
+    try:
+        for number in walk.each():
+            if number in pending:
+                pending.discard(number)
+                why = _difference(history, snapshots.read(number), walk)
+                if why:
+                    derived[_name(number, snapshots, history.directory)] = _words(number, snapshots, why)
+                else:
+                    good.append(number)
+    except JournalError as error:
+        problems.append(str(error))
+    for number in sorted(pending):
+        if snapshots.path(number) in snapshots.damaged:
+            derived[_name(number, snapshots, history.directory)] = _words(number, snapshots, "")
+        else:
+            problems.append(_words(number, snapshots, "expected inputs up to it, were none"))
+    return good, problems, derived
+
+
 def _name(number: int, snapshots: SnapshotDirectory, directory: Path) -> str:
     return str(snapshots.path(number).relative_to(directory))
 
@@ -124,7 +136,7 @@ def _words(number: int, snapshots: SnapshotDirectory, why: str) -> str:
 
 
 def _size(directory: Path, disk: Disk) -> int:
-    """Bytes of all segments."""
+    """Return the bytes of all segments."""
     total = 0
     for name in disk.names(directory / INPUTS):
         descriptor = disk.open(directory / INPUTS / name, read_only=True)
@@ -167,7 +179,7 @@ class _Comparison:
         """Bytes of each stream that are right."""
 
     def take(self, name: str, data: bytes) -> None:
-        """More of a stream."""
+        """Take more of a stream as it follows from the inputs, and compare when there is enough of it."""
         pending = self._pending.get(name)
         if pending is None:
             pending = self._pending[name] = bytearray()
@@ -177,7 +189,7 @@ class _Comparison:
             self._compare(name)
 
     def _compare(self, name: str) -> int:
-        """Compare what was said; gives how many bytes there are behind it, less than none if they are too few."""
+        """Compare what is pending; return how many bytes the file has behind it, negative if it has too few."""
         derived, offset = bytes(self._pending[name]), self.sizes.get(name, 0)
         self._pending[name].clear()
         path = self._directory / name
@@ -212,7 +224,7 @@ class _Comparison:
         return self._problems
 
     def _has_next(self, name: str) -> bool:
-        """Whether a file goes on with the next record."""
+        """Return True if a file continues with the next record."""
         descriptor = self._disk.open(self._directory / name, read_only=True)
         try:
             begin = self._disk.pread(descriptor, _COMPARED_BYTES, self.sizes[name])

@@ -1,4 +1,17 @@
-"""The book of one symbol: where each live order is, and the matching of limit orders without attributes."""
+"""The book of one symbol: where each live order is, and the matching of limit orders without attributes.
+
+```
+        price   queue: order id → order, first come first
+ asks    103    ▸ 7 ▸ 9                    Book.orders: every live order by its id
+         102    ▸ 4                        Book.waiting: stops and orders for an auction, outside both sides
+ ───────────── ask_edge 102, bid_edge 100 ─────────────
+ bids    100    ▸ 1 ▸ 5                    hidden orders have two sides of their own,
+          99    ▸ 2                        behind the displayed ones of their price
+```
+
+An order with attributes, or in a phase in which orders are not simply matched, goes through `special_orders`, which
+works on the same books. The package's docstring has the way of an order, docs/matching.md the rules.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +42,26 @@ class Book:
     """Orders of one symbol in price-time priority.
 
     By itself it is a matching engine for limit orders (`enter` with an id that is new, `cancel`); a market plugs in the
-    rules of special orders. An order without flags costs a comparison with the best price of the other side and three
-    dict entries; its matches cost one walk over each level that it executes against. Memory is bounded by the live
-    orders.
+    rules of special orders. Memory is bounded by the live orders. Prices are in ticks, volumes in lots.
 
+    ```
+    a whole request                enter (which matches by execute), enter_special, cancel, reduce
+    its steps, for special orders  rest, wait, remove, settle_replaced
+    parts of these steps           register (the indexes of live orders), place and displace (the queues)
+    reading                        best, mid_ticks, levels, reference, resting; len: live orders
+    ```
+
+    >>> from functools import partial
     >>> from exchange_server.matching.outputs import Silence
     >>> book = Book(1, "ACME", Silence())
-    >>> book.enter(Order(1, 1, 1, "B", 100, 5, 7))
-    >>> book.enter(Order(2, 2, 1, "S", 100, 3, 8))
-    >>> list(book.levels("B")), book.best("S")
-    ([(100, 2, 1)], None)
+    >>> acme = partial(Order, locate=book.locate, broker_id=7)
+    >>> book.enter(acme(order_id=1, feed_id=1, side="B", price_ticks=100, volume=5))
+    >>> book.enter(acme(order_id=2, feed_id=2, side="B", price_ticks=101, volume=1))
+    >>> book.enter(acme(order_id=3, feed_id=3, side="S", price_ticks=100, volume=3))
+    >>> list(book.levels("B")), book.best("S"), book.last_trade_ticks
+    ([(100, 3, 1)], None, 100)
+    >>> book.cancel(1)
+    3
     """
 
     __slots__ = (
@@ -82,7 +105,11 @@ class Book:
         reference_ticks: int = 0,
         special: SpecialEntry = _plain_only,
     ) -> None:
-        """``shared`` is the state of the market that the book belongs to, by default an own one."""
+        """``locate`` is the instrument's number; ``feed`` gets each event of a displayed order, and each trade.
+
+        ``shared`` is the state of the market that the book belongs to, by default one of its own; ``special`` gets
+        orders with attributes, by default it raises `ValueError`.
+        """
         self.locate = locate
         self.symbol = symbol
         self.feed = feed
@@ -116,6 +143,7 @@ class Book:
         """0 before the first trade."""
         self.replacing: Order | None = None
         """A displayed order that ended for a replacement which is being entered; the feed has not announced it yet."""
+        # Bound once: each order and each match would look them up again.
         self._added, self._executed, self._deleted = feed.added, feed.executed, feed.deleted
         self._accounts, self._tellers = shared.accounts, shared.tellers
         self._bid_queues, self._ask_queues = self.bids.queues, self.asks.queues
@@ -124,7 +152,12 @@ class Book:
     # --- matching ---------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order that has its ids, and rest what is left of it."""
+        """Match an order that has its ids, and rest what is left of it.
+
+        An order without flags costs a comparison with the best price of the other side and three dict entries, and a
+        walk over each level that it executes against. The caller guarantees that its id is new, and that its volume and
+        its price are 1 or more.
+        """
         if order.flags or self.is_special:
             self._enter_special(self, order)
             return
@@ -154,11 +187,15 @@ class Book:
         self._enter_special(self, order)
 
     def execute(self, order: Order, levels: Levels, bound: int) -> None:  # noqa: PLR0912 - a call a match costs a tenth
-        """Execute against plain orders as far as `bound`, its limit's rank; `order.volume` becomes what is left."""
+        """Execute against plain orders, best price first, as far as `bound`; `order.volume` becomes what is left.
+
+        ``levels`` is the other side, and ``bound`` the rank in it (`Levels.ranks`) of the order's limit. At least one
+        match is certain. For each match the feed is notified first, then the resting order's owner, then the other.
+        """
         shared, ranks, mine = self.shared, levels.ranks, order.account
         remember = shared.executions.append
         volume = order.volume
-        taken, match_id, price = volume, shared.next_match_id, 0
+        entered, match_id, price = volume, shared.next_match_id, 0
         while ranks and ranks[-1] >= bound:
             price = ranks[-1] * levels.sign
             level = levels.queues[price]
@@ -199,7 +236,7 @@ class Book:
                 break
         order.volume = volume
         if volume:
-            order.executed += taken - volume
+            order.executed += entered - volume
         self.last_trade_ticks = price
         shared.next_match_id = match_id
 

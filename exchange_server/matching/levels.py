@@ -37,6 +37,15 @@ class Levels(Mapping[int, dict[int, Order]]):
     near the touch, where prices come and go. (A SortedDict took 1.9 µs for such a pair, this takes 0.35.) Beyond `NEAR`
     prices the worse ones are kept apart, so that no client can make that piece a large one. `queues` is the bare dict,
     for hot code.
+
+    >>> bids = Levels(1)
+    >>> for price in (99, 101, 100):
+    ...     queue = bids.open(price)
+    >>> list(bids), bids.best(), bids.ranks
+    ([101, 100, 99], 101, [99, 100, 101])
+    >>> bids.close(101)
+    >>> bids.best()
+    100
     """
 
     __slots__ = ("_far", "queues", "ranks", "sign")

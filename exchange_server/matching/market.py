@@ -73,11 +73,13 @@ class Market:
     `apply` is for inputs as the journal has them. A protocol that reads its own bytes (see `AccountProtocol.apply`)
     calls `enter`, `replace`, `cancel`, `modify` with the market's time set to that of each request.
 
+    >>> from functools import partial
     >>> from deltabook.wire.symbols import Instrument
     >>> market = Market(MarketRules(instruments=(Instrument("ACME"),)))
-    >>> market.apply(Enter(1, 0, 7, 0, "ACME", "B", 5, 100))
+    >>> enter = partial(Enter, account=0, ref=0, symbol="ACME")
+    >>> market.apply(enter(time_ns=1, broker_id=7, side="B", volume=5, price_ticks=100))
     1
-    >>> market.apply(Enter(2, 0, 8, 0, "ACME", "S", 9, 100))
+    >>> market.apply(enter(time_ns=2, broker_id=8, side="S", volume=9, price_ticks=100))
     2
     >>> list(market.books["ACME"].levels("S")), market.trades
     ([(100, 4, 1)], 1)
@@ -218,10 +220,10 @@ class Market:
         return account.orders.get(ref)
 
     def repeated(self, index: int, ref: int | bytes, item: object) -> None:
-        """Say nothing of a request whose reference was used, unless its account has none left and waits for an answer.
+        """Ignore a request whose reference was used; refuse it if its account has no reference left.
 
-        An account that has used the largest reference of its protocol is told so for each request that is not about a
-        live order.
+        An account that has used the largest reference of its protocol gets a refusal for each request that is not about
+        a live order: else it would wait for an answer.
         """
         account = self.accounts[index]
         protocol = self.protocols.get(account.protocol)

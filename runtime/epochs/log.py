@@ -66,13 +66,16 @@ def program_name(epoch: int) -> str:
 class EpochLogReader:
     """Reader of a log's published segments; epochs are consecutive, so the newest is found by looking one further.
 
-    It stores no more than the newest epoch it has seen; one owner at a time, any number of readers.
+    Its only state is the newest epoch that it has seen. One owner at a time, but any thread may call `latest`; any
+    number of readers of one log.
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         self.directory = directory
         self.disk = disk
         self._latest = -1
+
+    # --- epochs ------------------------------------------------------------------------------------------------------
 
     def first(self) -> int:
         """Return the first epoch that remains, 0 if none was retired; raise `TornSegmentError` for a torn mark."""
@@ -96,14 +99,6 @@ class EpochLogReader:
         self._latest = latest
         return latest
 
-    def path(self, epoch: int) -> Path:
-        """Return the path of an epoch's segment, whether it exists or not."""
-        return self.directory / _name(epoch)
-
-    def hidden(self, epoch: int) -> Path:
-        """Return the path of an epoch's segment until it is published."""
-        return self.directory / f".{_name(epoch)}"
-
     def read(self, epoch: int) -> Segment:
         """Return the segment of a published epoch; raise `EpochLogError` if there is none or it is torn."""
         try:
@@ -114,19 +109,24 @@ class EpochLogReader:
             raise EpochLogError(f"expected epoch {epoch} in {self.directory}, {where}") from None
         return _of_epoch(segment, epoch)
 
-    def control(self, epoch: int) -> bytes:
-        """Return the control record of an epoch; empty if it has none, or if it and a later one are retired."""
-        footer = self._kept(epoch)
-        return footer.control if footer else b""
-
     def begun_ns(self) -> int:
         """Return when the log was begun, nanoseconds since the UTC epoch; 0 before its first epoch."""
-        footer = self._kept(0) if self.latest() >= 0 else None
+        footer = self._kept_footer(0) if self.latest() >= 0 else None
         return footer.time_ns if footer else 0
 
     def identity(self) -> str:
-        """Return an identifier that differs from that of any other log, whose epochs of the same numbers are others."""
+        """Return an identifier of the log: another log, whose epochs have the same numbers, has another one."""
         return f"{self.begun_ns():x}"
+
+    # --- control records: the view program from an epoch on ----------------------------------------------------------
+
+    def control(self, epoch: int) -> bytes:
+        """Return the control record of an epoch; empty if it has none, or if it and a later one are retired.
+
+        Raise `EpochLogError` for an epoch that is not published yet.
+        """
+        footer = self._kept_footer(epoch)
+        return footer.control if footer else b""
 
     def control_before(self, epoch: int) -> bytes:
         """Return the newest control record up to an epoch; empty if none remains.
@@ -140,7 +140,16 @@ class EpochLogReader:
         kept = [number for number in self.programs() if number <= min(epoch, first)]
         return self.control(kept[-1]) if kept else b""
 
-    def _kept(self, epoch: int) -> Footer | None:
+    def controls(self, begin: int, end: int) -> list[int]:
+        """Return the epochs from ``begin`` to ``end``, both included, whose control records remain, ascending.
+
+        The control record of an epoch that is retired meanwhile is kept, or not needed.
+        """
+        kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
+        remaining = range(max(begin, self.first()), end + 1)
+        return sorted({*kept, *(epoch for epoch in remaining if self.control(epoch))})
+
+    def _kept_footer(self, epoch: int) -> Footer | None:
         """Return the footer of an epoch's segment, or of its kept control record; None if it is retired without one."""
         try:
             return _of_epoch(read_segment(self.path(epoch), self.disk), epoch).footer
@@ -154,27 +163,28 @@ class EpochLogReader:
             raise EpochLogError(f"expected epoch {epoch} in {self.directory}, newest is {self.latest()}") from None
         return _of_epoch(kept, epoch).footer
 
-    def controls(self, begin: int, end: int) -> list[int]:
-        """Return the epochs from ``begin`` to ``end`` with a control record that remains, ascending.
+    # --- files -------------------------------------------------------------------------------------------------------
 
-        The control record of an epoch that is retired meanwhile is kept, or not needed.
-        """
-        kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
-        left = range(max(begin, self.first()), end + 1)
-        return sorted({*kept, *(epoch for epoch in left if self.control(epoch))})
+    def path(self, epoch: int) -> Path:
+        """Return the path of an epoch's segment, whether it exists or not."""
+        return self.directory / _name(epoch)
 
-    def programs(self) -> list[int]:
-        """Return the epochs whose control records are kept in files of their own, ascending."""
-        return self._numbered(self.directory / PROGRAMS, _PROGRAM_SUFFIX)
+    def hidden(self, epoch: int) -> Path:
+        """Return the path of an epoch's segment until it is published."""
+        return self.directory / f".{_name(epoch)}"
+
+    def published(self) -> list[int]:
+        """Return the epochs whose segments exist, ascending; leftovers of retired ones too."""
+        return self._numbered(self.directory, _SUFFIX)
 
     def leftovers(self) -> list[int]:
         """Return the retired epochs whose segments still exist, ascending."""
         first = self.first()
         return [epoch for epoch in self.published() if epoch < first]
 
-    def published(self) -> list[int]:
-        """Return the epochs whose segments exist, ascending; leftovers of retired ones too."""
-        return self._numbered(self.directory, _SUFFIX)
+    def programs(self) -> list[int]:
+        """Return the epochs whose control records are kept in files of their own, ascending."""
+        return self._numbered(self.directory / PROGRAMS, _PROGRAM_SUFFIX)
 
     def _numbered(self, directory: Path, suffix: str) -> list[int]:
         names = [name for name in self.disk.names(directory) if name[0].isdigit() and name.endswith(suffix)]
@@ -188,7 +198,23 @@ def _of_epoch(segment: Segment, epoch: int) -> Segment:
 
 
 class EpochLog(EpochLogReader):
-    """Writer of a log. One owner at a time; the state store's lock keeps a second process away."""
+    """Writer of a log. One owner at a time; the state store's lock keeps a second process away.
+
+    Call `recover` first, then `prepare` and `publish` for each epoch, with the transaction between them.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> directory = TemporaryDirectory()
+    >>> log = EpochLog(Path(directory.name))
+    >>> log.recover(None)
+    >>> rows = pa.record_batch({"price": [100, 101]})
+    >>> prepared = log.prepare(Footer(from_epoch=0, to_epoch=0), {"bids": [rows]})
+    >>> log.latest()  # written, but not committed
+    -1
+    >>> log.publish(prepared)  # the transaction has stored prepared.record
+    >>> EpochLogReader(log.directory).read(0).rows("bids").column("price").to_pylist()
+    [100, 101]
+    >>> directory.cleanup()
+    """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         disk.make_directory(directory)
@@ -198,44 +224,23 @@ class EpochLog(EpochLogReader):
     def recover(self, committed: CommitRecord | None) -> None:
         """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored.
 
-        Raise `EpochLogError` for an epoch that is missing, `TornSegmentError` for a newest one that is not whole.
+        Raise `MissingSegmentError` for an epoch that is missing or one too many, `TornSegmentError` for a newest one
+        that is not whole. Reads the newest segment, and the names of all others.
         """
-        newest = committed.epoch if committed else -1
-        for name in self.disk.names(self.directory):
-            if not (name.startswith(".") and name.endswith(_SUFFIX)):
-                continue
-            hidden = self.directory / name
-            epoch = int(name[1:].split(".")[0])
-            if committed and epoch == newest and not self.disk.exists(self.path(epoch)):
-                self._expect(hidden, committed)
-                self.disk.rename(hidden, self.path(epoch))
-            else:
-                self.disk.unlink(hidden)
-        self.disk.sync_directory(self.directory)
-        if self.latest() != newest:
-            if not committed:
-                raise MissingSegmentError(
-                    f"expected no epoch in {self.directory}, as the state beside it has committed none "
-                    f"(is state.db lost?), was {self.latest()}"
-                )
-            lost = "epochs are lost" if self.latest() < newest else "state.db or its log has lost commits"
-            raise MissingSegmentError(
-                f"expected epoch {newest}, the last one committed, as the newest in {self.directory}, "
-                f"was {self.latest()}: {lost}"
-            )
+        self._settle_hidden(committed)
+        self._expect_newest(committed)
         if committed:
-            self._expect(self.path(newest), committed)
+            self._expect_committed(self.path(committed.epoch), committed)
             self._checksum = committed.checksum
-        first = self.first()
-        left = [epoch for epoch in self.published() if epoch >= first]
-        for expected, actual in enumerate(left, first):
-            if actual != expected:
-                raise MissingSegmentError(
-                    f"expected epoch {expected} in {self.directory}, the next one there is {actual}"
-                )
+        self._expect_no_gap()
 
     def prepare(self, footer: Footer, sections: Mapping[str, Iterable[pa.RecordBatch]]) -> Prepared:
-        """Write and sync the next epoch's segment under a hidden name."""
+        """Write and sync the next epoch's segment under a hidden name.
+
+        ``sections`` are batches by name of the relation or view; a section without any is left out. Raise
+        `EpochLogError` if ``footer.to_epoch`` is not the epoch after the latest, and `OSError`. If that or the
+        transaction fails, the epoch may be prepared again: the hidden file is replaced.
+        """
         if footer.to_epoch != self.latest() + 1:
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
         footer = msgspec.structs.replace(footer, follows=self._checksum)
@@ -246,15 +251,56 @@ class EpochLog(EpochLogReader):
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
-        """Make a committed segment visible to readers."""
+        """Make a committed segment visible to readers; raise `OSError`: `recover` then publishes the epoch."""
         epoch = prepared.record.epoch
         self.disk.rename(self.hidden(epoch), self.path(epoch))
         self._checksum = prepared.record.checksum
 
-    def _expect(self, path: Path, record: CommitRecord) -> None:
+    def _settle_hidden(self, committed: CommitRecord | None) -> None:
+        """Publish the hidden segment of the committed epoch, unless that was done, and delete all others."""
+        for name in self.disk.names(self.directory):
+            if not (name.startswith(".") and name.endswith(_SUFFIX)):
+                continue
+            hidden = self.directory / name
+            epoch = int(name[1:].split(".")[0])
+            if committed and epoch == committed.epoch and not self.disk.exists(self.path(epoch)):
+                self._expect_committed(hidden, committed)
+                self.disk.rename(hidden, self.path(epoch))
+            else:
+                self.disk.unlink(hidden)
+        self.disk.sync_directory(self.directory)
+
+    def _expect_newest(self, committed: CommitRecord | None) -> None:
+        """Raise `MissingSegmentError` unless the newest segment is that of the committed epoch."""
+        newest = committed.epoch if committed else -1
+        if self.latest() == newest:
+            return
+        if not committed:
+            raise MissingSegmentError(
+                f"expected no epoch in {self.directory}, as the state beside it has committed none "
+                f"(is state.db lost?), was {self.latest()}"
+            )
+        lost = "epochs are lost" if self.latest() < newest else "state.db or its log has lost commits"
+        raise MissingSegmentError(
+            f"expected epoch {newest}, the last one committed, as the newest in {self.directory}, "
+            f"was {self.latest()}: {lost}"
+        )
+
+    def _expect_committed(self, path: Path, record: CommitRecord) -> None:
+        """Raise `TornSegmentError` unless a file is the segment of the record, and all of it is whole."""
         segment = read_segment(path, self.disk)
         if segment.checksum != record.checksum:
             raise TornSegmentError(
                 f"expected footer checksum {record.checksum:08x} at {path}, was {segment.checksum:08x}"
             )
         segment.verify()
+
+    def _expect_no_gap(self) -> None:
+        """Raise `MissingSegmentError` unless the epochs that remain are consecutive."""
+        first = self.first()
+        remaining = [epoch for epoch in self.published() if epoch >= first]
+        for expected, actual in enumerate(remaining, first):
+            if actual != expected:
+                raise MissingSegmentError(
+                    f"expected epoch {expected} in {self.directory}, the next one there is {actual}"
+                )

@@ -103,7 +103,7 @@ class GraphBuilder:
 
     @contextmanager
     def of(self, view: View) -> Iterator[None]:
-        """What is added here is this view's."""
+        """Assign to this view what is added within the context."""
         self._view = view.name
         yield
 

@@ -115,7 +115,7 @@ class TakenIn(msgspec.Struct, frozen=True):
     results: Mapping[str, Sequence[pa.Table]]
 
     def encode(self) -> bytes:
-        """As bytes."""
+        """Return the run as bytes, for `decode_shard_run`."""
         taken = [(name, encode_table(table)) for name, table in self._added_up()]
         results = {name: encode_table(_ordered(pa.concat_tables(tables))) for name, tables in self.results.items()}
         return _encoded(self.failed, self.begun, results=results, taken=taken)
@@ -148,7 +148,7 @@ class Base(msgspec.Struct, frozen=True):
     results: Mapping[str, pa.Table]
 
     def encode(self) -> bytes:
-        """As bytes."""
+        """Return the state as bytes, for `decode_shard_run`."""
         encoded = {}
         for name, records in self.records.items():
             ordered = records[np.lexsort(records.T[::-1])]
@@ -158,7 +158,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 def decode_shard_run(data: bytes) -> ShardRun:
-    """Raises `CorruptStateError`."""
+    """Return the run of these bytes; raise `CorruptStateError` for bytes that are none."""
     try:
         run = msgspec.msgpack.decode(data, type=ShardRun)
     except msgspec.DecodeError as error:
@@ -177,7 +177,7 @@ def _encoded(
     results: Mapping[str, bytes],
     taken: list[tuple[str, bytes]] | None = None,
 ) -> bytes:
-    """As bytes; with structures, of which there may be none, it is a base."""
+    """Return a run as bytes; with structures, of which there may be none, it is a base."""
     run = ShardRun(
         RUN_FORMAT,
         structures is not None,

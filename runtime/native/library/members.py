@@ -1,4 +1,4 @@
-"""Table of records that are also found by a part of their key: the kernel side of `members.Members`.
+"""Table of records that are also found by a part of their key: the kernel side of `native.indexes.Members`.
 
 A record is found by its whole key in ``RECORDS``; all records whose keys begin with the same words, their *head*, are a
 doubly linked list, whose first record the table ``HEADS`` has. Both tables are `hashing` tables: their scratch keys are

@@ -1,4 +1,4 @@
-"""B+-tree of records of a hash table, in the order of their order words; the kernel side of `sorted_rows.SortedRows`.
+"""B+-tree of records of a hash table, in the order of their order words: kernel side of `native.indexes.SortedRows`.
 
 The order words of a record are int64 words whose lexicographic order is the order of the records. The caller writes
 them to ``WORDS`` before `insert_row`, and they stay as they are until `remove_row`. Records with equal words stand in

@@ -1,7 +1,7 @@
 """Going over whole groups of an ordered index: how much there is, and the entries of a group in one array.
 
 In the dense layout the cells of a group stand in one array already. The entries of a tree are copied to the arrays of a
-`native.rooms.Entries`, which has the same words per entry, and the keys besides.
+`native.ordered.Entries`, which has the same words per entry, and the keys besides.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class KernelSource:
         return f"{prefix}{self._count}"
 
     def put(self, *lines: str) -> None:
-        """Lines at the present depth; a line may hold several, indented against each other."""
+        """Write lines at the present depth; a line may hold several, indented against each other."""
         for line in lines:
             for part in line.split("\n"):
                 self._lines.append("    " * self._depth + part if part.strip() else "")
@@ -87,7 +87,7 @@ class KernelSource:
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Lines under a header such as ``if a:``; with none of their own they are ``pass``."""
+        """Write a header such as ``if a:``; lines of the context are under it, ``pass`` if there are none."""
         self.put(header)
         self._depth += 1
         begin = len(self._lines)
@@ -103,7 +103,7 @@ class KernelSource:
     # --- functions, and the structures that they use
 
     def begin(self, name: str = "step", arguments: str = "address") -> None:
-        """The head of a function, in which no number has passed its limit yet (``bad``).
+        """Write the head of a function, in which no number has passed its limit yet (``bad``).
 
         Declarations are its own: another function declares what it uses again.
         """

@@ -109,7 +109,7 @@ def load_value(w: KernelSource, field: Field, cells: str, place: str, null: str 
 
 
 def store_value(w: KernelSource, field: Field, value: Value, where: tuple[str, str, str]) -> None:
-    """Lines that write a value, which is of the field's type; the value of a NULL is written as 0.
+    """Write the lines that store a value, which is of the field's type; the value of a NULL is stored as 0.
 
     ``where``: cells, the place in them, and the cell of the NULL flag of a nullable field.
     """
@@ -137,7 +137,7 @@ def load_field(w: KernelSource, field: Field, cells: str, place: str) -> Value:
 
 
 def store_field(w: KernelSource, field: Field, value: Value, cells: str, place: str) -> None:
-    """Lines that write a value, which is of the field's type, to cells at a place."""
+    """Write the lines that store a value, which is of the field's type, in cells at a place."""
     store_value(w, field, value, (cells, f"{place} + 1" if field.nullable else place, f"{cells}[{place}]"))
 
 

@@ -1,7 +1,9 @@
 """Joins of a flow: inner, semi and anti, over the rows of each side by the key of the join.
 
-State: `native.members.Members`. A record is the words of the key, in a type that both sides have, then the words of the
+State of a side: `JoinRows`. A record is the words of the key, in a type that both sides have, then the words of the
 other columns, and the row's weight, which may be negative for a while. The key of a record is never NULL.
+
+**Inner join** (`lower_inner_join`)
 
 Algebra: the join is bilinear, Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR (Gupta, Mumick, Subrahmanian: *Maintaining Views
 Incrementally*, SIGMOD 1993). A pair's weight is the product of its rows' weights, of any sign. NULL equals nothing: a
@@ -11,6 +13,8 @@ State: one `JoinRows` per side.
 
 Code: one kernel per side. It takes a row's record, walks along the other side's list of the key, and then adds the
 row's weight to the record. Where the batch has no room it stops within the list (``s[2]``: the next record + 1).
+
+**Semi and anti join** (`lower_semi_join`)
 
 Algebra: the semi join is linear in its left input, and depends on the right one only by the set of its keys, whose
 change is what `Distinct` emits: a key whose weight becomes positive, or no longer is. Such a key adds or removes all of

@@ -1,15 +1,16 @@
 """Indexes that nodes share: records by a part of their key or in an order, and weights and sums by ranges of a key.
 
-Algebra: as of totals; the index of a delta is added to the index. A record whose weight and sums are all 0 is gone.
+Algebra: as of `totals`, SUM and COUNT are linear, so that the index of a delta is added to the index.
 
-State: `native.members.Members`; a record is the words of the keys that are given, of those that are found, the weight,
-and two words a sum.
+`MemberIndex` finds the records of a part of a key. A record whose weight and sums are all 0 is gone. State:
+`native.indexes.Members`; a record is the words of the keys that are given, of those that are found, the weight, and two
+words a sum.
 
-Algebra: as of totals; the index of a delta is added to the index. Sums over a range of the ordered key are differences
-of prefix sums.
+`MapOrder` finds weight and sums over a range of one key, as differences of prefix sums. State:
+`native.ordered.OrderedIndex`; a record is the words of the group keys, the ordered key, the weight, and two words a
+sum. Rows in which one of these keys is NULL match nothing and are left out.
 
-State: `native.ordered.OrderedIndex`; a record is the words of the group keys, the ordered key, the weight, and two
-words a sum. Rows in which one of these keys is NULL match nothing and are left out.
+`SortedTable` finds records in an order. State: a table, and the slots of its records in a `native.indexes.SortedRows`.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ def put_group(k: KernelSource, index: MapOrder, values: Sequence[Value], call: s
 
 
 def put_entry(k: KernelSource, index: MapOrder, weight: str, sums: Sequence[Value]) -> None:
-    """Lines that write what is to be added to an entry."""
+    """Write the lines that write what is to be added to an entry."""
     cells = k.cells(index, entries.VALUES)
     k.put(f"{cells}[0] = {weight}")
     for number, value in enumerate(sums):
@@ -272,7 +273,7 @@ def put_entry(k: KernelSource, index: MapOrder, weight: str, sums: Sequence[Valu
 def _added_to_cell(
     k: KernelSource, index: MapOrder, group: str, key: str, row: tuple[str, Sequence[Value]]
 ) -> Iterator[None]:
-    """Lines that add a weight and sums to a cell, and to its block, where the rest is left to `finish`.
+    """Write the lines that add a weight and sums to a cell, and to its block, where the rest is left to `finish`.
 
     What is written inside is done for all other rows. As the numbers do not pass through memory, a batch takes a fifth
     less time than with `add`.

@@ -16,6 +16,26 @@ result or append to a batch of deltas of an auxiliary map. A row reads the state
 new and the others old, so every pair of changes is counted once.
 
 State: the result, `Totals`; for each look-up of an auxiliary map an index over it; none for auxiliary maps themselves.
+
+The smallest join has no auxiliary map but its result. A change of r reads the sums of q, and the other way round:
+
+>>> from runtime.compiler import Column, NamedSelect, Relation, compile_program
+>>> r, q = (Relation(name, (Column("g", "int64"), Column("v", "int64"))) for name in "rq")
+>>> sql = "SELECT r.g, SUM(r.v * q.v) AS x FROM r, q WHERE r.g = q.g GROUP BY r.g"
+>>> program = compile_program([NamedSelect("products", sql)], [r, q])
+>>> (view,) = program.views
+>>> for line in view.body.lines(view.columns, program.maps)[5:9]:
+...     print(line)
+on a change of r, for each of its keys:
+  result[r.g].sum_1 += r.sum_1 * q.sum_1
+  result[r.g].weight += r.weight * q.weight
+    where q = Σ map 1[g = r.g]
+>>> from runtime.views import ShardState
+>>> state = ShardState(program, inputs="relations")
+>>> state.step_rows([("r", (1, 2), +1), ("q", (1, 3), +1), ("q", (1, 4), +1)])
+[('products', (1, 14), 1)]
+>>> state.step_rows([("r", (1, 5), +1)])  # 14 + 5 * (3 + 4)
+[('products', (1, 14), -1), ('products', (1, 49), 1)]
 """
 
 from __future__ import annotations
@@ -46,22 +66,26 @@ _SKIPPED = 2
 
 
 def lower(view: View, body: Joined, builder: GraphBuilder) -> None:
-    """Put a join into the graph."""
-    if not lower_square(view, body, builder):
+    """Put a join into the graph; one that is a function of one map's totals needs no statements."""
+    if not _lower_square(view, body, builder):
         _Lowering(view, body, builder).lower()
 
 
 class _Lowering:
-    """One join on its way into the graph."""
+    """Puts the nodes and structures of one join into the graph."""
 
     def __init__(self, view: View, body: Joined, builder: GraphBuilder) -> None:
         self._view, self._body, self._builder = view, body, builder
         self._maps = {occurrence.alias: occurrence.map for occurrence in body.occurrences}
+        """Alias → number of the base map."""
         self._keys: dict[int, tuple[Field, ...]] = {}
+        """Auxiliary map → its keys, see `_fields`."""
         self._updates: dict[int, dict[str, Callable[[Feed], Node]]] = {}
-        """Auxiliary map → structure → makes the node that adds a feed to it."""
+        """Auxiliary map → name of an index over it → makes the node that adds a feed to the index."""
         self._structures: dict[str, Any] = {}
+        """Indexes over auxiliary maps, by name."""
         self._sweep: Sweep | None = None
+        """Set if a step may recompute whole groups, in which case the statements do nothing."""
 
     def lower(self) -> None:
         """Put the nodes into the graph."""
@@ -82,28 +106,26 @@ class _Lowering:
         builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
 
     def _lower_statements(self, plan: SweepPlan | None, result: Totals) -> None:
-        """The nodes of every occurrence, in their order."""
+        """Put the nodes of every occurrence into the graph, in their order."""
         view, body, builder = self._view, self._body, self._builder
-        # Every index is made before a node that reads it; the nodes of an occurrence follow all of its statements.
-        sources = {
-            id(statement): [self._source(lookup) for lookup in statement.lookups]
-            for auxiliary in body.auxiliaries
-            for statement in auxiliary.statements
-        }
+        # Every index is made before a node: those of an occurrence feed indexes that later occurrences read.
+        for auxiliary in body.auxiliaries:
+            for statement in auxiliary.statements:
+                self._sources(statement)
         if plan is not None:
             first, second = body.auxiliaries[0].statements
+            (other,), (own,) = self._sources(first), self._sources(second)
             feeds = dict.fromkeys(builder.feed(builder.part_of(view, number)) for number in self._maps.values())
-            batches = [feed.batch for feed in feeds]
-            self._sweep = Sweep(plan, sources[id(second)][0], sources[id(first)][0], result, batches)
+            self._sweep = Sweep(plan, own, other, result, [feed.batch for feed in feeds])
         seen: set[int] = set()
         for occurrence in body.occurrences:
             turn = builder.turn(builder.part_of(view, occurrence.map))
             nodes = turn.after if occurrence.map in seen else turn.before
             seen.add(occurrence.map)
-            nodes += self._nodes(occurrence, sources, result)
+            nodes += self._nodes(occurrence, result)
 
     def _lower_pass(self, plan: SweepPlan, result: Totals) -> None:
-        """The one node for both occurrences."""
+        """Put the one node for both occurrences of a map into the graph."""
         view, builder, statements = self._view, self._builder, self._body.auxiliaries[0].statements
         lookup = statements[0].lookups[0]
         assert lookup.ordered is not None
@@ -113,7 +135,7 @@ class _Lowering:
         self._sweep = Sweep(plan, index, index, result, [feed.batch])
         builder.turn(part).update.append(pass_node(feed, statements, self._sweep, builder.strings, [view.name]))
 
-    def _nodes(self, occurrence: Occurrence, sources: dict[int, list[Any]], result: Totals) -> list[Runnable]:
+    def _nodes(self, occurrence: Occurrence, result: Totals) -> list[Runnable]:
         """Return the statements of an occurrence, then the indexes over what they change."""
         body, builder = self._body, self._builder
         feed = builder.feed(builder.part_of(self._view, occurrence.map))
@@ -129,7 +151,7 @@ class _Lowering:
                     target = ColumnFeed(self._fields(number), auxiliary.sums, _ROWS)
                     builder.transient.append(target.batch)
                     updates += [make(target) for make in self._updates.get(number, {}).values()]
-                nodes.append(self._node(statement, feed, sources[id(statement)], target))
+                nodes.append(self._node(statement, feed, target))
         return nodes + updates
 
     # --- columns
@@ -163,8 +185,11 @@ class _Lowering:
 
     # --- structures
 
+    def _sources(self, statement: Statement) -> list[Any]:
+        """Return the structures that the look-ups of a statement read, one each; the first call makes them."""
+        return [self._source(lookup) for lookup in statement.lookups]
+
     def _source(self, lookup: Lookup) -> Any:
-        """Return the structure that a look-up reads."""
         kind = kind_of(lookup)
         if not lookup.auxiliary:
             return kind.shared(self._builder, self._view, lookup)
@@ -181,7 +206,9 @@ class _Lowering:
 
     # --- statements
 
-    def _node(self, statement: Statement, feed: Feed, sources: Sequence[Any], target: Totals | ColumnFeed) -> Node:
+    def _node(self, statement: Statement, feed: Feed, target: Totals | ColumnFeed) -> Node:
+        """Return the node of a statement: its kernel loops over the feed and adds to the target."""
+        sources = self._sources(statement)
         k = KernelSource("multiplies rows with what they look up", self._builder.strings)
         for lookup, source in zip(statement.lookups, sources, strict=True):
             kind_of(lookup).put_functions(k, source)
@@ -195,14 +222,28 @@ class _Lowering:
 
 
 class _StatementCode:
-    """Writes the loop of one statement."""
+    """Writes the loop of one statement.
+
+    That of the example above, without what it does where a number passes its limit or a table has no room::
+
+        while e < rows:                              # a row of the delta of r: its weight w, g, and sum v
+            slot = find(q, g)                        # the totals of q with the same g
+            if slot >= 0:
+                weight, x = w * q.weight, v * q.sum
+                if weight != 0 or x != 0:
+                    slot = locate(result, g)
+                    touch(result, slot)              # remember what the group was before the step
+                    add weight and x to the record
+            e += 1
+    """
 
     def __init__(self, k: KernelSource, statement: Statement, feed: Feed) -> None:
         self._k, self._statement, self._feed = k, statement, feed
         self._repeats = any(kind_of(lookup).repeats for lookup in statement.lookups)
+        """True if a row may match several times: a kernel that goes on must skip the matches that were added."""
 
     def put(self, sources: Sequence[Any], target: Totals | ColumnFeed) -> None:
-        """The loop over the feed."""
+        """Write the loop over the feed."""
         k, statement = self._k, self._statement
         if self._repeats:
             k.put(f"skipped = s[{_SKIPPED}]")
@@ -223,7 +264,7 @@ class _StatementCode:
             k.put(f"s[{_SKIPPED}] = 0")
 
     def _put_match(self, scope: Scope, target: Totals | ColumnFeed) -> None:
-        """The lines for a row and what it has found."""
+        """Write the lines for a row and one combination of what it has looked up."""
         k, statement = self._k, self._statement
         if self._repeats:
             k.put("matches += 1")
@@ -242,7 +283,7 @@ class _StatementCode:
             put_add(k, target, slot, weight, sums)
 
     def _stop(self, status: int) -> None:
-        """Lines that end the kernel at the present match, of which nothing has been taken in yet."""
+        """Write the lines that end the kernel at the present match, of which nothing has been added yet."""
         k = self._k
         with k.block("if bad:"):
             k.put("return -1")
@@ -258,7 +299,7 @@ def _named(k: KernelSource, value: Value) -> Value:
 # --- joins of a map with itself by all of its keys
 
 
-def lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
+def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
     """Put a join into the graph that is a function of the totals of one map, group by group; False: it is none.
 
     Where all occurrences are of one map, and all of its keys are equal, a group of the result is the product of the

@@ -4,8 +4,8 @@
 kind       structure                       what a row gets
 =========  ==============================  ==========================================================================
 totals     `nodes.totals.Totals`           the weight and sums of all records whose keys match
-range      `nodes.ordered.MapOrder`        the same, of those whose ordered key is in the ranges besides
-members    `nodes.members.MemberIndex`     each record whose keys match, one after the other: its other keys and values
+range      `nodes.indexes.MapOrder`        the same, of those whose ordered key is in the ranges besides
+members    `nodes.indexes.MemberIndex`     each record whose keys match, one after the other: its other keys and values
 =========  ==============================  ==========================================================================
 
 NULL equals nothing: a row with a NULL in a column that has to be equal matches nothing. A row that matches nothing goes
@@ -131,7 +131,7 @@ class LookupKind(ABC):
 
     @abstractmethod
     def put(self, scope: Scope, lookup: Lookup, structure: Any) -> None:
-        """Lines that look up and bind, in blocks that a row without a match does not reach."""
+        """Write the lines that look up and bind, in blocks that a row without a match does not reach."""
 
 
 def _names(lookup: Lookup) -> set[str]:
@@ -242,7 +242,7 @@ class _RangeLookup(LookupKind):
 
 
 def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: Sequence[tuple[int, Value]]) -> None:
-    """Lines that add the sums of a range: those up to its end less those before its beginning."""
+    """Write the lines that add the sums of a range: those up to its end less those before its beginning."""
     k = scope.k
 
     def bound(expr: Expr | None) -> Value | None:
@@ -277,7 +277,7 @@ def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[
 
 
 def put_below(k: KernelSource, index: MapOrder, group: str, bound: Value, *, inclusive: bool) -> None:
-    """Lines that ask for the sums of a group's entries below a bound, or also equal to it."""
+    """Write the lines that ask for the sums of a group's entries below a bound, or also equal to it."""
     key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
     k.put(f"below_{index.sums}(p, {k.table(index)}, {group}, {key}, {flag})")
 

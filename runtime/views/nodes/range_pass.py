@@ -13,7 +13,7 @@ a batch of its own, whose result is added to the result's record at once, in any
 A batch of 10,000 rows on 20,000 entries takes 0.65 ms; added row by row, in the order of the batch, it took 1.2 ms, as
 every row searched three levels of a tree for a leaf that was not in the nearest cache.
 
-State: an index of its own, `nodes.ordered.MapOrder`, which no other node may change.
+State: an index of its own, `nodes.indexes.MapOrder`, which no other node may change.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _PassCode:
         self._deltas = Deltas(self._index.entry_words)
 
     def put(self) -> None:
-        """The loop over the parts of the feed that there is room to sort."""
+        """Write the loop over the parts of the feed that there is room to sort."""
         k, index, feed = self._k, self._index, self._feed
         k.use("deltas", "add_deltas", "sort_rows")
         k.use("ordered", "begin", "finish", "locate_group")
@@ -111,7 +111,7 @@ class _PassCode:
         )
 
     def _put_order(self) -> None:
-        """Lines that find the groups of the rows, and order them."""
+        """Write the lines that find the groups of the rows, and order them."""
         k, index, feed = self._k, self._index, self._feed
         t, groups, keys, words = (
             k.table(index),
@@ -136,11 +136,11 @@ class _PassCode:
         k.put(f"sort_rows({k.table(self._deltas)}, n, {k.cells(index, entries.META)}[{entries.IS_TREE}] != 0)")
 
     def _put_stop(self, status: int) -> None:
-        """Lines that end the kernel within a part of the feed."""
+        """Write the lines that end the kernel within a part of the feed."""
         self._k.put("s[0] = start", f"return -1 if bad else {status}")
 
     def _put_deltas(self) -> None:
-        """Lines that add up the ordered rows that have the same group and key."""
+        """Write the lines that add up the ordered rows that have the same group and key."""
         k, index, feed = self._k, self._index, self._feed
         width, numbers = index.entry_words, k.cells(self._deltas, deltas.NUMBERS)
         words, values = k.cells(self._deltas, deltas.WORDS), k.cells(self._deltas, deltas.VALUE)
@@ -167,7 +167,7 @@ class _PassCode:
         k.put(f"{numbers}[{deltas.LENGTH}] = n")
 
     def _put_results(self) -> None:
-        """The loop over the deltas, which have been added, and what is around them."""
+        """Write the loop over the deltas, which have been added, and what is around them."""
         k, index = self._k, self._index
         width = index.entry_words
         groups, values = k.cells(self._deltas, deltas.GROUP), k.cells(self._deltas, deltas.VALUE)
@@ -186,7 +186,7 @@ class _PassCode:
             k.put("i += 1")
 
     def _put_record(self) -> None:
-        """Lines that make ``record`` the slot of the result's record, which is about to change."""
+        """Write the lines that make ``record`` the slot of the result's record, which is about to change."""
         k, result, index = self._k, self._result, self._index
         if result.keys:
             cells, place = k.cells(index.groups, hashing.CELLS), k.assign("c", f"group * {index.groups.stride}")
@@ -201,7 +201,7 @@ class _PassCode:
         put_touch(k, result, "record")
 
     def _put_result(self, row: Row, result: str) -> None:
-        """Lines that add what both statements make of a row to the result's record."""
+        """Write the lines that add what both statements make of a row to the result's record."""
         k, emitter = self._k, self._k.emitter
         weights, sums = [], []
         for number, statement in enumerate(self._statements):

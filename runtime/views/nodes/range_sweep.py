@@ -150,7 +150,7 @@ class Sweep(msgspec.Struct):
     """A number: 1 if the present step is swept."""
 
     def put_choice(self, k: KernelSource) -> None:
-        """Lines that decide for the step whether it is swept."""
+        """Write the lines that decide for the step whether it is swept."""
         k.use("sweep", "work_of")
         indexes = [self.own] if self.own is self.other else [self.own, self.other]
         rows = k.assign("n", " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in self.batches))
@@ -163,7 +163,7 @@ class Sweep(msgspec.Struct):
         return f"{k.cells(self.mode, 0)}[0]"
 
     def put_test(self, k: KernelSource, *, is_first: bool) -> None:
-        """Lines at the beginning of a statement, which end its kernel if the step is swept.
+        """Write the lines at the beginning of a statement that end its kernel if the step is swept.
 
         The first statement that has rows decides; the second one has rows alone only if they are of another map.
         """
@@ -220,7 +220,7 @@ def _place(index: MapOrder, column: str) -> int:
 
 
 def _put_groups(k: KernelSource, sweep: Sweep, own: _Side, other: _Side) -> None:
-    """The kernel: all groups of the result become 0, then each group of the first index is made anew."""
+    """Write the kernel: all groups of the result become 0, then each group of the first index is recomputed."""
     k.use("entries", "is_in_use")
     k.use("hashing", "is_zero")
     k.use("ordered", "group_of", "total")
@@ -265,7 +265,7 @@ def _put_other_group(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side)
 
 
 def _put_group_call(k: KernelSource, sweep: Sweep, own: _Side, other: _Side, keys: Sequence[Value]) -> None:
-    """Lines that make room for a group, and make it anew in 64 bits where they are enough."""
+    """Write the lines that make room for a group, and make it anew in 64 bits where they are enough."""
     for name, group, side in (("n", "g", own), ("m", "h", other)):
         if side is other and own.index is other.index:
             k.put("m = n")
@@ -354,7 +354,7 @@ class _GroupCode:
         return "wide(0)" if self._is_wide else "0"
 
     def _put_place(self, name: str, side: _Side, group: str) -> None:
-        """Where the entries of a group stand: its cells in the window, or the copy."""
+        """Write the lines that name the place of a group's entries: its cells in the window, or the copy."""
         k, index = self._k, side.index
         meta = k.cells(index, entries.META)
         k.put(f"{name}_is_tree, {name}_base = {meta}[{entries.IS_TREE}] != 0, {meta}[{entries.BASE}]")
@@ -429,7 +429,7 @@ class _GroupCode:
         return bounds
 
     def _put_bound(self, place: str, bound: Value, *, inclusive: bool) -> None:
-        """Lines that find how many of the other map's entries are below a bound."""
+        """Write the lines that find how many of the other map's entries are below a bound."""
         k = self._k
         key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
         is_plain = flag in ("True", "False")
@@ -459,7 +459,7 @@ class _GroupCode:
     # --- entries
 
     def _put_entry(self, mine: dict[str, Value], bounds: dict[tuple[Expr, bool], str], totals: list[str]) -> None:
-        """Lines that add an entry's products to the totals."""
+        """Write the lines that add an entry's products to the totals."""
         k, plan = self._k, self._plan
         bound: dict[str, Value] = {}
         if any(place not in _KNOWN for place in bounds.values()):
@@ -480,7 +480,7 @@ class _GroupCode:
                 self._put_term(total, factor, mine[own], yours[other])
 
     def _put_range(self, part: Range, bounds: dict[tuple[Expr, bool], str], yours: dict[str, Value]) -> None:
-        """Lines that add the sums of a range to those that an entry meets."""
+        """Write the lines that add the sums of a range to those that an entry meets."""
         k = self._k
         end = "m" if part.high is None else bounds[part.high, not part.high_strict]
         begin = None if part.low is None else bounds[part.low, part.low_strict]
@@ -511,7 +511,7 @@ class _GroupCode:
         k.put(f"{total} = {total} + {value.wide_text}", f"bad |= outside({total})")
 
     def _put_result(self, totals: list[str]) -> None:
-        """Lines that write the totals to the group's record."""
+        """Write the lines that write the totals to the group's record."""
         k, result = self._k, self._result
         cells = k.cells(result, hashing.CELLS)
         place = k.assign("c", f"slot * {result.stride} + {result.key_words}")

@@ -1,8 +1,12 @@
 """The operators of a flow that keep nothing (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
 
+**Selection, projection, union** (`SelectedRows`, `UnionRows`)
+
 Algebra: selection, projection and union of multisets are linear, so what they do to a change is what they do to a
 multiset (Budiu, Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The kernel of the consumer computes them
 for each row that it reads, as it reads the rows of a scan.
+
+**Sets** (`lower_distinct`, `lower_set`)
 
 Algebra: a row's weight in the result is a function of its weights in the inputs, so that the change is the function of
 the new weights less that of the old ones (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from runtime.native.library import hashing
-from runtime.plan import Col, Column, Expr
+from runtime.plan import Col, Column, Expr, Lit
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_fields
 from runtime.views.feeds import ColumnBatch
@@ -79,8 +79,7 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
         else:
             constants: list[Value] = []
             for column, constant in zip(shape.columns, shape.empty, strict=True):
-                literal = k.emitter._literal(constant)
-                constants.append(k.emitter.cast(literal, column.type))
+                constants.append(k.emitter.cast(k.emitter.value(Lit(constant), {}), column.type))
             for field, value in zip(out.fields, constants, strict=True):
                 out.store(k, field, value, "n")
             k.put("return 1")
@@ -98,6 +97,10 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
 
 
 def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *, settles: bool) -> None:
+    """Write the loop over the groups: over those that the step has touched, or over all in a view's first step.
+
+    Each group appends up to two rows, from ``first`` on: what it was (-1) and what it is (+1).
+    """
     t = k.table(table)
     meta, cells = k.cells(table, hashing.META), k.cells(table, hashing.CELLS)
     old, touched = k.cells(table, hashing.OLD), k.cells(table, hashing.TOUCHED)
@@ -128,22 +131,24 @@ def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *,
         with k.block("if now:"):
             k.put(f"{weights}[n] = " + (f"{cells}[at]" if shape.is_bag else "1"), "n += 1")
         k.put("bad |= was == 2 or now == 2")
-        with k.block("if was and now:"):
-            places = [(place, width) for place, width in enumerate(out.widths, 2)]
-            tests = []
-            for place, width in places:
-                column = k.cells(out, place)
-                tests += [
-                    f"{column}[{width} * first + {word}] == {column}[{width} * first + {width + word}]"
-                    for word in range(width)
-                ]
-            with k.block(f"if {' and '.join(tests) or 'True'}:"):
-                k.put(f"{weights}[first] += {weights}[first + 1]", f"n = first + 1 if {weights}[first] != 0 else first")
+        with k.block("if was and now:"), k.block(f"if {_equal_rows(k, out)}:"):
+            k.put(f"{weights}[first] += {weights}[first + 1]", f"n = first + 1 if {weights}[first] != 0 else first")
         k.put("i += 1")
     k.put("s[0] = 0", f"s[{BEGUN}] = 1", f"{out_meta}[{out.ROWS}] = n")
     if settles:
         k.put(f"settle({t})")
     k.put("return -1 if bad else 0")
+
+
+def _equal_rows(k: KernelSource, out: ColumnBatch) -> str:
+    """Return the expression that is true if the rows at ``first`` and behind it are equal."""
+    tests: list[str] = []
+    for place, width in enumerate(out.widths, 2):
+        column = k.cells(out, place)
+        tests += [
+            f"{column}[{width} * first + {word}] == {column}[{width} * first + {width + word}]" for word in range(width)
+        ]
+    return " and ".join(tests) or "True"
 
 
 def settle_node(table: Totals, strings: Strings, views: Collection[str]) -> Node:

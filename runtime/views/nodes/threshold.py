@@ -428,7 +428,7 @@ class _Lowering:
     # --- the result
 
     def _put_result(self) -> None:
-        """Lines that set the records of the result.
+        """Write the lines that set the records of the result.
 
         Where the table has more records than there are groups, some have gone: then all that stay are marked first.
         """
@@ -452,7 +452,7 @@ class _Lowering:
             k.put(f"drop_unmarked({table})")
 
     def _put_groups(self, place: int, bound: dict[str, Value], words: list[str]) -> None:
-        """Lines that go through the groups of a factor, and within each one through those of the factors behind it.
+        """Write the loops over the groups of a factor, and within each one over those of the factors behind it.
 
         ``bound`` and ``words``: the weights and sums, and the words of the keys, of the factors before it.
         """
@@ -484,7 +484,7 @@ class _Lowering:
                 self._put_groups(place + 1, bound | own, words + keys)
 
     def _put_record(self, bound: dict[str, Value], words: list[str]) -> None:
-        """Lines that set the record of one group of the result."""
+        """Write the lines that set the record of one group of the result."""
         k, table, emitter = self._k, self._k.table(self.result), self._k.emitter
         record = k.cells(self._sums, _Sums.RECORD)
         weight = emitter.value(sum_of_terms([Term(1, tuple(plan.names[0] for plan in self._plans))]), bound)

@@ -55,7 +55,7 @@ class Totals(RecordTable):
 
 
 def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value]) -> None:
-    """Lines that write a key to the table's scratch key."""
+    """Write the lines that store a key in the table's scratch key."""
     cells = k.cells(table, hashing.KEY) if keys else ""
     place = 0
     for field, value in zip(keys, values, strict=True):
@@ -122,14 +122,14 @@ def put_locate(
 
 
 def put_touch(k: KernelSource, table: HashTable, slot: str) -> None:
-    """Lines that remember what a record was before the step, if it has not changed in it yet."""
+    """Write the lines that remember what a record was before the step, if it has not changed in it yet."""
     k.use("hashing", "touch")
     with k.block(f"if {k.cells(table, hashing.STAMPS)}[{slot}] != {k.fixed(table, hashing.META, hashing.STEP)}:"):
         k.put(f"touch({k.table(table)}, {slot})")
 
 
 def put_add(k: KernelSource, table: HashTable, slot: str, weight: str, sums: Sequence[Value]) -> None:
-    """Lines that add a weight and sums to a record; a sum past its limit sets ``bad``."""
+    """Write the lines that add a weight and sums to a record; a sum past its limit sets ``bad``."""
     cells = k.cells(table, hashing.CELLS)
     place = k.assign("c", f"{slot} * {table.stride} + {table.key_words}")
     k.put(f"{cells}[{place}] += {weight}")
@@ -164,7 +164,7 @@ def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, 
 
 
 def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[str]) -> None:
-    """Lines that have the index cell of a row some places ahead fetched, if its key is columns as they are."""
+    """Write the lines that prefetch the index cell of a row some places ahead, if its key is columns as they are."""
     places = [place for name in on if (place := feed.key_place(name)) is not None]
     if table.may_be_direct or len(places) < len(on):
         return
@@ -176,14 +176,14 @@ def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[st
 
 
 def _put_drop(k: KernelSource, table: HashTable, slot: str) -> None:
-    """Lines that remove a record if it holds nothing any more, unless that is left to `HashTable.make_room`."""
+    """Write the lines that remove a record without content, unless that is left to `HashTable.make_room`."""
     weight = f"{k.cells(table, hashing.CELLS)}[{slot} * {table.stride} + {table.key_words}]"
     with k.block(f"if {k.fixed(table, hashing.META, hashing.DROPS)} and {weight} == 0:"):
         k.put(f"drop_if_zero({k.table(table)}, {slot})")
 
 
 def _put_single(k: KernelSource, feed: Feed, table: Totals) -> None:
-    """A table without keys is added up in local variables."""
+    """Write the loop for a table without keys, which is added up in local variables."""
     names = [k.assign("total", "wide(0)") for _ in table.sums]
     k.put("count = 0")
     with feed.open(k, [field.name for field in feed.sum_fields]) as row:
