@@ -31,6 +31,10 @@ class Site:
         """The store as the next process has it."""
         return SimulatedStore(self.shelf, faults)
 
+    def holds(self, name: str) -> bool:
+        """True if a file has this name in any of its directories."""
+        return any(name in directory.names for directory in self.platter.directories.values())
+
     def saved(self) -> Any:
         """A copy of everything, as a backup has it."""
         return copy.deepcopy((self.platter.directories, self.shelf.tables))
