@@ -149,10 +149,10 @@ class Mishaps:
         site.restore(newest)
 
     def _expect_refusal(self, name: str, reader: str) -> None:
-        self._audits[reader].look()  # its orderly stop may have sealed an epoch of the newest log
-        epochs = len(self._audits[reader].footers)
         self._start(reader)
         runtime = self._running[reader]
+        self._audits[reader].look()  # its stop may have sealed an epoch, and its start publishes what was committed
+        epochs = len(self._audits[reader].footers)
         for _ in range(200):
             self._guarded(runtime, runtime.look)
             runtime.crews.step()
