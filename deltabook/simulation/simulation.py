@@ -363,14 +363,14 @@ def _at_once(function: Callable[[], None]) -> Deferred[None]:
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Exclude present objects from collections, and collect seldom: nearly all objects of a simulation are freed by
-    reference counts."""
+    reference counts. The others are collected at its end, while that does not have to visit the caller's objects."""
     before = gc.get_threshold()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:
         yield
     finally:
+        gc.collect()
         gc.set_threshold(*before)
         gc.unfreeze()
 
