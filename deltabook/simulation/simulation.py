@@ -360,17 +360,27 @@ def _at_once(function: Callable[[], None]) -> Deferred[None]:
     return execute(function)
 
 
+_kept_objects = 0
+"""Number of objects after the last collection of all of them."""
+
+
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Exclude present objects from collections, and collect seldom: nearly all objects of a simulation are freed by
-    reference counts. The others are collected at its end, while that does not have to visit the caller's objects."""
+    reference counts. Before it, all objects are collected if there are a quarter more than after the last time: one
+    simulation after another, beside many objects of the caller, would else spend most of its time on that."""
+    global _kept_objects  # noqa: PLW0603 (of the process, as its collector is)
     before = gc.get_threshold()
     gc.freeze()
+    if gc.get_freeze_count() > _kept_objects * 5 // 4:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        _kept_objects = gc.get_freeze_count()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:
         yield
     finally:
-        gc.collect()
         gc.set_threshold(*before)
         gc.unfreeze()
 
