@@ -372,8 +372,9 @@ class Books(Structure):
 
 
 class _LiveOrders(dict[int, Order]):
-    """Orders of a book by id. It stores the strategies' orders; a recorded order is built from the arrays on each
-    access."""
+    """Orders of a book by id. The strategies' orders are stored; a recorded order is built from the arrays on each
+    access.
+    """
 
     def __init__(self, books: Books, locate: int) -> None:
         super().__init__()

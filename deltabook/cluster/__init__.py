@@ -1,4 +1,4 @@
-"""Spark's standalone cluster: its processes, each by itself on a machine of its own or all of them on this one.
+"""Spark's standalone cluster: its processes, each on a machine of its own, or all of them on this machine.
 
 ```
 daemons    settings, environment and command line of a master, a worker, a history server, an executor's pod of
@@ -7,5 +7,5 @@ local      a master and workers as processes of this machine, watched
 secrets    what the processes of a cluster share: tokens, Spark's secret, certificates
 ```
 
-`deltabook.cli.cluster` are the commands. The runtime uses the cluster: `runtime.spark.session` with its master.
+`deltabook.cli.cluster` has the commands. The runtime uses the cluster: `runtime.spark.session` with its master.
 """

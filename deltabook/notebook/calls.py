@@ -100,7 +100,7 @@ def simulate(
     points: int = 2_000,
     on_progress: Callable[[float, float], None] = lambda done_s, of_s: None,
 ) -> Result:
-    """Run strategies, or none, in a market of background agents that react to them, and return what came of it.
+    """Run strategies, or none, in a market of background agents that react to them, and return the result.
 
     The agents, the matching and the phases of the day are those of the live exchange; the same inputs give the same
     result.
@@ -131,7 +131,6 @@ def simulate(
         AlgoError: There is no such strategy or parameter, or fees cannot be read.
         StrategyStopped: All strategies were stopped before the end of the day; see `run_backtest`.
         SimulationError: The journal cannot be written.
-
     """
     config, classes = _simulation_of(
         strategy,
@@ -257,7 +256,7 @@ def _simulation_of(
     step_us: int = 0,
     **others: Any,
 ) -> tuple[SimulationConfig, dict[str, type[Strategy[Any]]]]:
-    """The configuration of a simulation's inputs, and those of its strategies that are classes."""
+    """Return the configuration for a simulation's inputs, and those of its strategies that are classes."""
     check_counts(step_us=step_us)
     names, classes = strategies_of(strategy) if strategy else ((), {})
     if unknown := sorted(set(others) - set(SimulationConfig.__struct_fields__)):
