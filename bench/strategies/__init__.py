@@ -1,6 +1,6 @@
-"""What the built-in strategies do on recorded markets: the tables and pictures of docs/strategies.md.
+"""Results of the built-in strategies on recorded markets: the tables and plots of docs/strategies.md.
 
-``python -m bench.strategies`` plays every case, writes the pictures, and puts the tables in their places.
+``python -m bench.strategies`` plays every case, writes the plots, and puts the tables into their places.
 
 ```
 cases.py     what is played against what

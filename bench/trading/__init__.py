@@ -1,4 +1,4 @@
-"""The benchmark of what a user touches: results, strategies, backtests.
+"""The benchmark of what a user works with: results, strategies, backtests.
 
 ```
 ticktotrade.py  from a feed message to the order that answers it, by lane       loop.py    the demo's processes
