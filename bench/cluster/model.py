@@ -170,7 +170,7 @@ def steady(costs: Costs, layout: Layout, rate: float, seconds: float = 30.0) -> 
     return _play(costs, layout, round(rate * seconds), min(rate, most), each * min(rate, most), rate)
 
 
-def _play(  # noqa: PLR0917 (what is played, and how it comes)
+def _play(  # noqa: PLR0917 (the load and its rates)
     costs: Costs, layout: Layout, messages: int, read_rate: float, busy_cores: float, sent_rate: float | None = None
 ) -> Outcome:
     """Simulate the sealing of epoch after epoch, and the batches, each of which takes everything that is sealed."""

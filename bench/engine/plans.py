@@ -70,7 +70,7 @@ class Counted(PassOn):
 
 
 class Brook(Source):
-    """Emits a number of items as fast as they are taken, on a thread of its own; ends only if it is told to."""
+    """Emits a number of items at full speed, on a thread of its own; ends after them only if ``ends`` is true."""
 
     def __init__(self, items: int, *, ends: bool) -> None:
         self._items = items

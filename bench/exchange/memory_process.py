@@ -1,4 +1,4 @@
-"""``python -m bench.exchange.memory_process ORDERS MESSAGES``: measures itself; prints `Sizes` as one line of JSON.
+"""``python -m bench.exchange.memory_process ORDERS MESSAGES``: measures its memory; prints `Sizes` as one line of JSON.
 
 The process is an exchange without sockets: OUCH orders as from a session, market, ITCH, journal and streams on disk.
 """

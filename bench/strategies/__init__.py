@@ -3,8 +3,8 @@
 ``python -m bench.strategies`` plays every case, writes the plots, and puts the tables into their places.
 
 ```
-cases.py     what is played against what
-playing.py   one case as a backtest, and what is kept of it
-tables.py    what came of it, in rows       drawing.py  and in pictures
+cases.py     strategies and their parameters
+playing.py   one case as a backtest
+tables.py    results as rows       drawing.py  results as plots
 ```
 """

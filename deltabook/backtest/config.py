@@ -50,7 +50,7 @@ class RunConfig(Protocol):
 
     @property
     def views(self) -> dict[str, str]:
-        """Name → SQL of views beside those that ship."""
+        """SQL of views in addition to those that ship, by name."""
         ...
 
     @property
@@ -78,13 +78,13 @@ class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the result depends on; equal configurations with equal files give equal bytes."""
 
     strategies: tuple[str, ...]
-    """Built-in names, paths to files, or names of classes that are given beside the configuration."""
+    """Built-in names, paths to files, or names of classes that are passed with the configuration."""
     data: tuple[DataFile, ...] = ()
     """Data files: those of different symbols are merged by time; those of one symbol are consecutive days."""
     parameters: tuple[str, ...] = ()
     """Parameters as in `deltabook algo run`: STRATEGY.field=value, or field=value if there is only one strategy."""
     views: dict[str, str] = {}
-    """Name → SQL of views beside those that ship."""
+    """SQL of views in addition to those that ship, by name."""
     latency: str = "zero"
     """Latency model: see `deltabook.backtest.latency`."""
     seed: int = 1

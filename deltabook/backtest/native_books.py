@@ -451,11 +451,11 @@ class NativeBook:
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order whose ids are assigned; the rest of it rests in the book."""
+        """Match an order whose ids are assigned; the remainder rests in the book."""
         self._match(order, rests=True)
 
     def enter_special(self, order: Order) -> None:
-        """Match a market or immediate order, whose rest is cancelled, or an order that replaces another."""
+        """Match a market or immediate order, whose remainder is cancelled, or an order that replaces another."""
         # The old order must be gone before the replacement executes. If the replacement does not execute, nothing
         # happens between the two, so removing the old order first is right in both cases.
         self.settle_replaced()

@@ -115,7 +115,7 @@ def step(address):
 _CHUNK: Final = 16_384
 """Number of records that are turned into columns at a time."""
 _PLAIN: Final = (OpenAccount, Reduce, Cancel, Replace, MassCancel)
-"""Requests that the kernel's books support, beside `Enter` without attributes."""
+"""Requests that the kernel's books support, in addition to `Enter` without attributes."""
 
 
 class NativeLoop:

@@ -173,8 +173,8 @@ def statistics_of(
 
     Args:
         result: The run.
-        capital: What returns are of, as money; the largest gross exposure of the run where none is given.
-        interval_s: Length of the intervals of the returns; where none is given, the longest of a day, an hour, ten
+        capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
+        interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
             minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
         days_a_year: Trading days in a year: 365 for a market that never closes.
         hours_a_day: Trading hours in a day, for intervals below a day: 24 for a market that never closes.

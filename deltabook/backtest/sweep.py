@@ -213,7 +213,7 @@ def run_point(
             write_report(Path(folder, f"{number:05}.html"), result)
     except (BacktestError, AlgoError, OSError, ValueError) as error:
         return Point(number, values, error=" ".join(str(error).split()))
-    except Exception as error:  # noqa: BLE001 - a strategy's own code, whatever it raises, ends its point alone
+    except Exception as error:  # noqa: BLE001 - an error of a strategy ends only its point
         return Point(number, values, error=f"{type(error).__name__}: {' '.join(str(error).split())}")
     orders = [strategy.orders for strategy in result.strategies]
     return Point(
@@ -391,7 +391,7 @@ def _experiment_named(name: str) -> type[Experiment]:
     return experiment
 
 
-def _point_at(  # noqa: PLR0917 - what a task is made of
+def _point_at(  # noqa: PLR0917 - the parts of a task
     place: str,
     config: Any,
     number: int,
@@ -433,7 +433,7 @@ def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int,
     def collect() -> None:
         try:
             collected.extend(rows.collect())
-        except Exception as error:  # noqa: BLE001 - whatever Spark raises is said on the caller's thread
+        except Exception as error:  # noqa: BLE001 - every error of Spark is raised on the caller's thread
             failures.append(error)
 
     thread: threading.Thread = InheritableThread(target=collect, daemon=True)

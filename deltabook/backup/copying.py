@@ -9,7 +9,7 @@ grown meanwhile.
 
 The state of a runtime is copied first, since it determines the epoch of the copy. The database is locked by its
 process, and is read as a crash would leave it: the file, then its write-ahead log. A log that has restarted in between
-is recognised by its head; a log that has not holds every page that was being written into the file.
+is recognised by its head; a log that has not restarted has every page that was being written into the file.
 """
 
 from __future__ import annotations

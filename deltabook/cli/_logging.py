@@ -1,4 +1,4 @@
-"""Logs: `twisted.logger` events to standard error, one line each, as text or JSON."""
+"""Logs: write `twisted.logger` events to standard error, one line each, as text or JSON."""
 
 from __future__ import annotations
 

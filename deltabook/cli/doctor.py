@@ -88,7 +88,7 @@ def check_spark() -> Check:
         except metadata.PackageNotFoundError:
             state = f"no package {package}: views run on the express lane alone"
             return Check("spark", "warning", state, f"run {install_command('spark')}")
-        except Exception as error:  # noqa: BLE001 (whatever a package that is not whole raises)
+        except Exception as error:  # noqa: BLE001 (an incomplete package may raise any error)
             state = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
             return Check("spark", "missing", state, f"pip install --force-reinstall {package}")
     state = ", ".join(f"{package} {version}" for package, version in versions.items())

@@ -211,7 +211,7 @@ def _master(config: DaemonConfig, directory: Path) -> dict[str, str]:
         "spark.master.rest.enabled": "false",  # a submission through it needs no secret
         "spark.master.ui.decommission.allow.mode": "DENY",
         "spark.worker.timeout": str(SILENT_SECONDS),
-        # An application whose executors end again and again waits until its machines are repaired.
+        # An application whose executors end repeatedly waits until its machines are repaired.
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.deploy.recoveryMode": "FILESYSTEM",
         "spark.deploy.recoveryDirectory": str(directory / "recovery"),

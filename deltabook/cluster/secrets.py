@@ -1,11 +1,11 @@
 """Secrets of a cluster as files: tokens of its ports, the secret of Spark's processes, an authority and certificates.
 
 ```
-DIR (0700)/ exchange.token runtime.token algo.token   what the ports ask for, 43 characters
-            spark.secret                              what Spark's processes prove to each other that they know
+DIR (0700)/ exchange.token runtime.token algo.token   tokens that the ports require, 43 characters each
+            spark.secret                              secret by which Spark's processes authenticate
             ca.pem                                    the authority: a client that trusts it trusts the services
             exchange.pem exchange.key …               a certificate for each port that speaks TLS, and its key
-            ca.key (0600)                             what signs; no container is given it
+            ca.key (0600)                             key of the authority; no container gets it
 ```
 
 Containers run as a user of their own, get single files of the folder, and must be able to read them. So the files are

@@ -139,7 +139,7 @@ class Pages:
         """Send frames; log an error, so that later frames are still sent."""
         try:
             self.tick()
-        except Exception:  # noqa: BLE001 - whatever a peer has said, pages go on
+        except Exception:  # noqa: BLE001 - no data of a peer may stop the pages
             self._log.failure("making a frame")
 
     def tick(self) -> None:

@@ -1,8 +1,8 @@
 """One child process: started in its own process group, monitored through its standard output, and reliably ended.
 
 ```
-stdin   held open by the supervisor: when the supervisor is gone, the child sees its end and stops
-stdout  status events, one JSON object a line
+stdin   kept open by the supervisor: when the supervisor ends, the child reads the end of the input and stops
+stdout  status events, one JSON object per line
 stderr  RUN/ROLE.log
 ```
 """

@@ -40,7 +40,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All inputs on which the result depends; equal configurations give equal bytes."""
 
     strategies: tuple[str, ...] = ()
-    """Built-in names, paths to files, or names of classes that are given beside the configuration; may be empty."""
+    """Built-in names, paths to files, or names of classes that are passed with the configuration; may be empty."""
     hours: float = 6.5
     """Length of continuous trading in hours of market time."""
     seed: int = 1
@@ -70,7 +70,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: tuple[str, ...] = ()
     """Parameters as for `deltabook algo run`: STRATEGY.field=value, or field=value if there is one strategy."""
     views: dict[str, str] = {}
-    """SQL of views beside those that ship, by name."""
+    """SQL of views in addition to those that ship, by name."""
     latency: str = "zero"
     """Latency model of strategies, see `deltabook.backtest.latency`."""
     latencies: dict[str, str] = {}
@@ -111,11 +111,11 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def session(self) -> str:
-        """Name of the exchange's session: the same for the same seed."""
+        """Name of the exchange's session; equal seeds give equal names."""
         return f"SIM{self.seed % 10**7:07d}"
 
     def report_rows(self) -> list[tuple[str, object]]:
-        """Return the inputs that a report lists beside those of every run."""
+        """Return the inputs that a report lists in addition to those of every run."""
         rows: list[tuple[str, object]] = [
             ("agents", f"{self.agents}, {self.rate_per_s:g} requests/s, arriving after {self.agent_delay}"),
             ("hours", f"{self.hours:g}"),

@@ -145,9 +145,9 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origins: tuple[str, ...] = ()
     """Origins of pages of other ports that may use this one."""
     private_names: tuple[str, ...] = ()
-    """Names of the port in a private network, in front of which neither a token nor TLS is needed off loopback. A
-    request must still name one of them, or a name of this machine: otherwise a foreign page whose domain name leads to
-    the port could read the answers in a browser that reaches it.
+    """Names of the port in a private network, where neither a token nor TLS is needed off loopback; empty: the network
+    is not private. A request must still name one of them, or a name of this machine: otherwise a foreign page whose
+    domain name leads to the port could read the answers in a browser that reaches it.
     """
 
     def check(self, interface: str) -> None:

@@ -158,7 +158,7 @@ class BoundedSite(Site):
         return connection
 
     def request_arrived(self, transport: Any) -> None:
-        """Stop the deadline of a connection whose request has arrived whole."""
+        """Stop the deadline of a connection whose request has arrived completely."""
         self._begun.discard(transport)
         if deadline := self._waiting.pop(transport, None):
             deadline.cancel()
