@@ -19,7 +19,7 @@ class Record(msgspec.Struct, frozen=True):
     """One figure."""
 
     what: str
-    """Dotted name."""
+    """Dotted name of the figure."""
     value: float
     """Median of the runs."""
     unit: str

@@ -30,7 +30,7 @@ class Timed(msgspec.Struct, frozen=True):
     """Result of a timed run of a reference."""
 
     messages_per_s: float
-    """Messages a second."""
+    """Messages per second."""
     answers: dict[str, Answer]
     """Rows of each view at the end."""
 

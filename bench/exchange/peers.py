@@ -25,7 +25,7 @@ class PeerRun(msgspec.Struct, frozen=True):
     requests: int
     """Number of timed requests."""
     seconds: float
-    """Seconds for all of them."""
+    """Seconds for all timed requests."""
     executions: int
     """Number of executions that it reported; -1 if it reports none."""
 

@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True):
     sources: tuple[int, ...]
     """Numbers of TCP sources that send at once."""
     sources_seconds: float
-    """Seconds for which they send."""
+    """Seconds for which the sources send."""
     sources_bytes_per_s: int
     """Bytes per second of all sources together."""
 

@@ -104,5 +104,5 @@ def _recordings(folder: Path, count: int) -> dict[str, Loader]:
 
 
 def _day(orders: range) -> Iterator[int]:
-    """Return the numbers modulo the seconds of a day."""
+    """Yield the numbers modulo the seconds of a day."""
     return (n % 86_400 for n in orders)

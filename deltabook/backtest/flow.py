@@ -53,7 +53,7 @@ class SourceFigures(msgspec.Struct, frozen=True):
     """Figures of one file in the result."""
 
     name: str
-    """Its file name, without folders."""
+    """File name, without folders."""
     format: str
     """Format of the file."""
     symbols: tuple[str, ...]

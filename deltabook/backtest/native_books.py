@@ -44,7 +44,7 @@ _COUNTERS: Final = {
     "without_effect": m.WITHOUT_EFFECT,
     "dropped_prices": m.DROPPED,
 }
-"""Name in `Market.replay_counts` → place of the counter in the kernel's numbers."""
+"""Place of each counter in the kernel's numbers, by its name in `Market.replay_counts`."""
 
 
 class Books(Structure):

@@ -134,7 +134,7 @@ class Simulation:
                 clock.run_turn()
 
     def finish(self, is_done: Callable[[], bool], longest_ns: int) -> None:
-        """Advance time until ``is_done`` and the views are up to date, by at most ``longest_ns``."""
+        """Advance time until ``is_done`` returns True and the views are up to date, by at most ``longest_ns``."""
         clock = self.clock
         clock.run_turn()
         end_ns = clock.now_ns + longest_ns

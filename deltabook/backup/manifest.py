@@ -133,7 +133,7 @@ class Part(msgspec.Struct, frozen=True):
     kind: Kind
     """Kind of process that writes it."""
     directory: Path
-    """Its directory."""
+    """Path of the directory."""
     path: str
     """Path in the backup; empty if the backup is this run directory alone."""
 

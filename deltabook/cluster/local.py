@@ -264,7 +264,7 @@ class _Process(ProcessProtocol):
         self.errReceived(data)
 
     def errReceived(self, data: bytes) -> None:
-        """Pass complete lines to `on_line`."""
+        """Pass each complete line to the listener."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[-_LONGEST_LINE:]
         for line in lines:

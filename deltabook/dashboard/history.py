@@ -58,7 +58,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     """Own fills of one strategy on one side at one price within a second."""
 
     number: int
-    """Number, ascending."""
+    """Number of the mark, ascending."""
     time_s: float
     """Market time in seconds."""
     price_ticks: int

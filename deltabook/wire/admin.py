@@ -272,7 +272,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class SetPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Change the phase of a symbol; empty: of all symbols."""
+    """Request to change the phase of a symbol; empty: of all symbols."""
 
     symbol: Text
     phase: PhaseName
@@ -281,7 +281,7 @@ class SetPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CutSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Close a connection."""
+    """Request to close a connection."""
 
     session: Text
     """Name of the connection, as in `SessionLine`."""
@@ -290,7 +290,7 @@ class CutSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KillAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Stop an account (its live orders are cancelled, new ones refused), or allow it to trade again."""
+    """Request to stop an account, which cancels its live orders and refuses new ones, or to let it trade again."""
 
     account: Text
     killed: bool = True
@@ -315,18 +315,18 @@ class CancelOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BustTrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Declare a trade void on the feed; books do not change."""
+    """Request to declare a trade void on the feed; books do not change."""
 
     symbol: Text
     match_id: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class TakeSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Write a snapshot now, so that a restart reads less of the journal."""
+    """Request to write a snapshot now, so that a restart reads less of the journal."""
 
 
 class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pause or resume the replay, change its speed, or skip forward to a record; unset fields change nothing."""
+    """Request to pause or resume the replay, to change its speed, or to skip forward; unset fields change nothing."""
 
     paused: bool | None = None
     speed: Annotated[float, msgspec.Meta(ge=0)] | None = None

@@ -70,7 +70,7 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class Subscribe(_Request, frozen=True, rename={"from_epoch": "from"}):
-    """Follow views from now on; also used to resume."""
+    """Request to follow views from now on; also used to resume."""
 
     id: _Id
     """Id that the answers carry; a subscription with the same id is replaced."""
@@ -94,13 +94,13 @@ class Next(_Request, frozen=True):
 
 
 class Unsubscribe(_Request, frozen=True):
-    """End a subscription."""
+    """Request to end a subscription."""
 
     id: _Id
 
 
 class Ping(_Request, frozen=True):
-    """Request a `Pong`."""
+    """Request for a `Pong`."""
 
 
 Request = Subscribe | Next | Unsubscribe | Ping
