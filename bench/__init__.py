@@ -1,4 +1,4 @@
-"""Benchmarks: how fast the parts are, each against a named reference in the same run.
+"""Benchmarks: the speed of each part, beside a named reference in the same run.
 
 ```
 python -m bench [NAME...] ──▶ bench/NAME: run(quick) ──▶ a table, and bench/out/NAME.json

@@ -21,12 +21,12 @@ BENCHMARKS: Final = {
     "cluster": "bench.cluster.benchmark",
 }
 GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.|\.cpu_us_per_message$")
-"""In the names of figures that the benchmark has shown in a table of its own."""
+"""Matches the names of figures that the benchmark has printed in a table of its own."""
 OUT: Final = Path(__file__).resolve().parent / "out"
 
 
 def main(names: list[str]) -> int:
-    """Run these benchmarks, all for none; exit code 2 for a name that there is not."""
+    """Run these benchmarks, or all without names; return 2 for an unknown name."""
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         sys.stderr.write(f"bench: expected names out of {', '.join(BENCHMARKS)}, was {', '.join(unknown)}\n")

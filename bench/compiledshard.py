@@ -1,4 +1,4 @@
-"""Shards of a view program whose kernels are all compiled before anything is timed."""
+"""Shards of a view program whose kernels are compiled before anything is timed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["compile_shards", "compiled_shard"]
 
 
 def compile_shards(program: Program, shards: int) -> None:
-    """Compile the kernels of a program on Spark, which its workers load; raises `ViewError` if one cannot be."""
+    """Compile the kernels of a program for Spark's workers; raise `ViewError` if one cannot be compiled."""
     _compile(sources_of(program, "payloads", shards))
 
 
 def compiled_shard(
     program: Program, shard: int = 0, shards: int = 1, *, inputs: Literal["payloads", "relations"] = "payloads"
 ) -> ShardState:
-    """Return a shard without rows; raises `ViewError` if a kernel cannot be compiled.
+    """Return a shard without rows; raise `ViewError` if a kernel cannot be compiled.
 
-    Where the environment switches compilation off, as in tests, the kernels are interpreted.
+    If the environment disables compilation, as in tests, the kernels are interpreted.
     """
     if not _compile(ShardState(program, shard, shards, inputs=inputs).sources()):
         return ShardState(program, shard, shards, inputs=inputs)
@@ -33,7 +33,7 @@ def compiled_shard(
 
 
 def _compile(sources: Sequence[str]) -> bool:
-    """Return whether kernels are compiled at all."""
+    """Compile kernels; return False if compilation is disabled."""
     kernels = default_kernels()
     if not kernels.status().is_on:
         return False

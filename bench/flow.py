@@ -17,16 +17,16 @@ _STEP_NS: Final = 20_000
 
 
 def feed_table(messages: int, live_orders: int, seed: int) -> pa.Table:
-    """Feed messages: an order is added, executed in part or cancelled in part, and gone ``live_orders`` adds later.
+    """Return feed messages: an order is added, executed or cancelled in part, and ends ``live_orders`` adds later.
 
-    Two of five messages are adds, one changes a live order, two end one (executed or deleted, by halves), so that about
-    ``live_orders`` rest at any time. Prices are spread over some 200 ticks a side.
+    Two of five messages are adds, one changes a live order, two end one (half of them executed, half deleted), so that
+    about ``live_orders`` rest at any time. Prices are spread over about 200 ticks a side.
     """
     rng = np.random.default_rng(seed)
     place = np.arange(messages)
     cycle = place % 5
     adds = (cycle == 0) | (cycle == 2)
-    number = np.cumsum(adds)  # orders are numbered by their add
+    number = np.cumsum(adds)  # orders are numbered by their adds
     ends = ((cycle == 3) | (cycle == 4)) & (number > live_orders)
     ended = np.cumsum(ends)
     changes = (cycle == 1) & (number > live_orders)
@@ -56,7 +56,7 @@ def feed_table(messages: int, live_orders: int, seed: int) -> pa.Table:
 
 
 def write_feed(path: Path, messages: int, live_orders: int, seed: int = 1) -> int:
-    """Write the flow as feed lines with a heartbeat at the end; gives the size in bytes."""
+    """Write the flow as feed lines with a heartbeat at the end; return the size in bytes."""
     options = pa.csv.WriteOptions(include_header=False, quoting_style="none")
     table = feed_table(messages, live_orders, seed)
     with path.open("wb") as file:

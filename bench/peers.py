@@ -1,4 +1,4 @@
-"""Environments that hold nothing but the peers of a benchmark."""
+"""Environments that contain only the peers of a benchmark."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _TIMEOUT_S: Final = 900
 
 
 def find_peer(module: str, name: str, how: str) -> Path | None:
-    """Return the interpreter of an environment that a person has made and that has a module; None, said on standard
-    output together with ``how`` to get it, if there is none. For peers that are on no package index."""
+    """Return the interpreter of an environment that a person has made and that has a module; if there is none, print
+    ``how`` to get it and return None. This is for peers that are on no package index.
+    """
     python = _CACHE / name / "bin" / "python"
     if python.exists() and not subprocess.run([str(python), "-c", f"import {module}"], check=False).returncode:
         return python
@@ -25,9 +26,9 @@ def find_peer(module: str, name: str, how: str) -> Path | None:
 
 
 def install_peers(listed: Path, name: str) -> tuple[Path, list[str]]:
-    """The interpreter of an environment, and which of the listed peers are in it.
+    """Return the interpreter of an environment, and the listed peers that are in it.
 
-    ``listed`` has a line ``PEER==VERSION`` each; what does not install is named on standard output and left out.
+    ``listed`` has a line ``PEER==VERSION`` for each; a peer that cannot be installed is printed and left out.
     """
     folder = _CACHE / name
     python = folder / "bin" / "python"

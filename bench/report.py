@@ -1,4 +1,4 @@
-"""What a benchmark says: records with medians and spread, as JSON and as a table."""
+"""Results of a benchmark: records with medians and spread, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ class Record(msgspec.Struct, frozen=True):
     """One figure."""
 
     what: str
-    """Dotted name."""
+    """Dotted name of the figure."""
     value: float
     """Median of the runs."""
     unit: str
     """Unit of the value."""
     reference: str
-    """What it is compared with, in the same run."""
+    """Reference, measured in the same run."""
     ratio: float | None
     """Value ÷ the reference's median."""
     runs: int
-    """How many runs were counted."""
+    """Number of counted runs."""
     min: float
-    """Lowest."""
+    """Lowest value."""
     max: float
-    """Highest."""
+    """Highest value."""
 
 
 def record(
     what: str, values: Sequence[float], unit: str, reference: str = "", reference_values: Sequence[float] = ()
 ) -> Record:
-    """The record of these runs, beside those of a reference."""
+    """Return the record of these runs, compared with those of a reference."""
     median = statistics.median(values)
     ratio = median / statistics.median(reference_values) if reference_values else None
     return Record(what, median, unit, reference, ratio, len(values), min(values), max(values))
 
 
 def machine() -> str:
-    """The machine in one line."""
+    """Describe the machine in one line."""
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     load = os.getloadavg()[0]
     return (
@@ -56,7 +56,7 @@ def machine() -> str:
 
 
 def write_records(folder: Path, name: str, records: Sequence[Record]) -> Path:
-    """Write ``NAME.json`` and give its path."""
+    """Write ``NAME.json`` and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(list(records)), indent=2) + b"\n")
@@ -64,7 +64,7 @@ def write_records(folder: Path, name: str, records: Sequence[Record]) -> Path:
 
 
 def print_table(name: str, records: Sequence[Record]) -> None:
-    """Show the records on standard output."""
+    """Print the records on standard output."""
     table = Table(title=f"{name}: {machine()}", title_justify="left")
     for heading in ("what", "median", "min", "max", "unit", "runs", "ratio", "reference"):
         table.add_column(

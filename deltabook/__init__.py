@@ -14,8 +14,8 @@ wire: the message types that these parts share
 The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
 
 For notebooks and scripts: `run_backtest`, `sweep` and `replay` of recordings, `simulate` and `sweep_simulations`,
-`connect` to a running runtime, what a strategy is made of, and what they raise. Each of these names is imported when it
-is first used, because all parts import `deltabook.wire`, and a process of theirs needs no backtest. See docs/python.md.
+`connect` to a running runtime, the parts of a strategy, and the errors. Each of these names is imported when it
+is first used, because all parts import `deltabook.wire`, and their processes need no backtest. See docs/python.md.
 """
 
 from importlib import import_module as _import_module

@@ -1,4 +1,4 @@
-"""``python -m deltabook``: the same as the console script."""
+"""``python -m deltabook``: runs the console script."""
 
 from deltabook.cli import main
 

@@ -1,4 +1,4 @@
-"""Damaged files of run directories: made again from what they follow from, or named with what to do.
+"""Repair of damaged files in run directories: a file is made again from its sources, or reported with a remedy.
 
 ```
 exchange   snapshots, feeds, private streams  ◀── the requests
@@ -6,11 +6,12 @@ algo       lists of trades                    ◀── the journals of orders
 runtime    relation snapshots, the log's mark ◀── the epochs        results behind a damaged one ◀── Spark, from the log
 ```
 
-What is the source of something else cannot be made again: requests, epochs, state, journals of orders. Nothing is
-removed: a damaged file gets another name beside its own (`deltabook.wire.directories`).
+Sources cannot be made again: requests, epochs, state, journals of orders. Nothing is removed: a damaged file gets
+another name beside its own (`deltabook.wire.directories`).
 
-Results that follow a damaged one go with it: Spark publishes them again from the log, if that goes back far enough.
-State and epochs are the sources; what is damaged there is the feed's to say again, in a new directory.
+Results that follow a damaged one are removed with it: Spark publishes them again from the log, if that goes back far
+enough. State and epochs are sources; if they are damaged, their data must be read from the feed again, in a new
+directory.
 """
 
 from __future__ import annotations
@@ -53,35 +54,35 @@ from runtime.upstreams.consumers import CONSUMERS
 __all__ = ["Finding", "PartFindings", "repair"]
 
 RESTORE = "restore the directory from a backup (`deltabook restore`)"
-"""What to do about a damaged source."""
+"""Remedy for a damaged source."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One damaged file, or several that go with it."""
+    """One damaged file, or several that belong together."""
 
     problem: str
-    """What is wrong, with the file's name."""
+    """Description of the damage, with the file's name."""
     remedy: str
-    """What was done, or would be done; if nothing can be, what to do."""
+    """Action that was taken, or would be taken; if none is possible, the action for the user."""
     is_repairable: bool = True
-    """Whether it can be made again here."""
+    """True if the file can be made again here."""
     kept: tuple[str, ...] = ()
-    """Files as they were, by the names that they have now."""
+    """Kept damaged files, by their new names."""
 
 
 class PartFindings(msgspec.Struct, frozen=True):
-    """A run directory."""
+    """Findings of a run directory."""
 
     kind: Kind
-    """Whose."""
+    """Kind of process that wrote the directory."""
     path: str
-    """Where it is."""
+    """Path of the directory."""
     findings: tuple[Finding, ...]
-    """What is damaged; none if nothing is."""
+    """Damaged files; empty if there are none."""
 
 
 def repair_algo(directory: Path, is_dry: bool) -> list[Finding]:
-    """Check every strategy's journal and list of trades; raises `algo_engine.errors.JournalInUse`."""
+    """Check every strategy's journal and list of trades; raise `algo_engine.errors.JournalInUse`."""
     folders = {path.parent for name in (JOURNAL, SPOOL) for path in directory.glob(f"*/{name}")}
     return [finding for folder in sorted(folders) for finding in _repair_strategy(folder, is_dry)]
 
@@ -119,7 +120,7 @@ _GONE: Final = (
 
 
 def repair_exchange(directory: Path, is_dry: bool) -> list[Finding]:
-    """Verify the journal, and make again the files that differ from what follows from it.
+    """Verify the journal, and make files again that differ from what the journal gives.
 
     Raises `exchange_server.errors.DirectoryInUseError`.
     """
@@ -168,7 +169,7 @@ def _make_again(journal: Journal, head: SegmentHead, derived: dict[str, str]) ->
 
 
 def _keep(path: Path, is_needed: bool) -> str:
-    """Keep a damaged file under another name; its beginning stays where it is, if nothing else can give it."""
+    """Keep a damaged file under another name; leave its beginning in place if no other file has the same data."""
     if not is_needed or path.suffix == ".snapshot":
         return str(set_aside(path))
     aside = aside_name(path)
@@ -177,7 +178,7 @@ def _keep(path: Path, is_needed: bool) -> str:
 
 
 def _advice(directory: Path) -> str:
-    """What to do about requests that are damaged: all is well if a snapshot stands for them."""
+    """Return the remedy for damaged requests: none is needed for a start if a snapshot covers them."""
     try:
         moment = History(directory, all_outputs).now()
     except JournalError:
@@ -192,7 +193,7 @@ _ANEW: Final = f"{RESTORE}, or start the runtime on a new directory, where it re
 
 
 def repair_runtime(directory: Path, is_dry: bool) -> list[Finding]:
-    """Check every file, and make again what follows from others; raises `DirectoryInUseError`."""
+    """Check every file, and make files again from their sources; raise `DirectoryInUseError`."""
     lock = DirectoryLock(directory, this_process())
     try:
         log = EpochLogReader(directory / "epochs")
@@ -213,7 +214,7 @@ def _lost(problem: object) -> Finding:
 
 
 def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
-    """The state must be sound, and of the newest epoch; of that the segment may still have its hidden name."""
+    """Check that the state is sound and belongs to the newest epoch, whose segment may still have its hidden name."""
     path = directory / STATE
     if not path.exists() or not path.stat().st_size:
         return [_lost(f"expected the state of a runtime at {path}, was none")]
@@ -229,7 +230,7 @@ def _state(directory: Path, log: EpochLogReader) -> list[Finding]:
 
 
 def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
-    """The mark says which epoch is the first: that can be seen as well from what is there."""
+    """Check the mark of the first epoch, which can also be derived from the existing segments."""
     path = log.directory / FIRST
     there = log.published()
     try:
@@ -237,7 +238,7 @@ def _mark(log: EpochLogReader, is_dry: bool) -> list[Finding]:
     except EpochLogError as error:
         problem = str(error)
     else:
-        # The control record of epoch 0 is kept when the epoch itself goes, behind which a mark is written.
+        # The control record of epoch 0 stays when the epoch itself is removed, and a mark is written after that.
         if first or not there or not there[0] or 0 not in log.programs():
             return []
         problem = f"expected a mark of the first epoch at {path}, was none"
@@ -281,13 +282,13 @@ def _epochs(directory: Path, log: EpochLogReader, is_dry: bool) -> list[Finding]
 
 
 def _control(directory: Path) -> int:
-    """The epoch of the newest catalogue, as the state says."""
+    """Return the epoch of the newest catalogue in the state."""
     recovered = read_recovered(directory / STATE)
     return recovered.control if recovered else 0
 
 
 def _base(directory: Path, log: EpochLogReader, epoch: int) -> int | None:
-    """The oldest whole snapshot not before an epoch, if everybody who reads the log has passed it; else None."""
+    """Return the oldest complete snapshot at or after an epoch if all readers of the log have passed it, else None."""
     _, _, version = ResultLog.damage_in(directory / "results")
     checkpoint = directory / "checkpoint"
     try:
@@ -346,10 +347,10 @@ _REPAIRS = {"algo": repair_algo, "exchange": repair_exchange, "runtime": repair_
 
 
 def repair(directory: Path, *, is_dry: bool = False) -> list[PartFindings]:
-    """Check a run directory, or those right below a directory, and make again what follows from something else.
+    """Check a run directory, or those directly below a directory, and make files again from their sources.
 
-    ``is_dry``: change nothing, and say what would be done. The processes must have ended; raises the error of the part
-    whose process runs, and `deltabook.backup.BackupError` where there is no run directory.
+    With ``is_dry`` nothing is changed, and the actions are only described. The processes must have ended; raises the
+    error of the part whose process runs, and `deltabook.backup.BackupError` if there is no run directory.
     """
     return [
         PartFindings(part.kind, str(part.directory), tuple(_REPAIRS[part.kind](part.directory, is_dry)))

@@ -1,5 +1,5 @@
-"""How throughput and freshness go with workers and runtimes, what a message costs in which process, and what that means
-for a cluster.
+"""Throughput and freshness by the number of workers and runtimes, the cost of a message in each process, and a model of
+larger clusters.
 
 ```
 benchmark.py: run(quick) ──▶ a point after the other, each kept in a file ──▶ records, docs/scaling.md, its picture

@@ -1,7 +1,8 @@
-"""``make bench-cluster``: every point once, a file each, so that a run that was cut short goes on where it stopped.
+"""``make bench-cluster``: measure every point once, with a file for each, so that an interrupted run resumes where it
+stopped.
 
-A point that was measured is taken as it is while plan and code are the same; BENCH_FRESH=1 measures all of them anew.
-A run with all points puts its tables into docs/scaling.md and draws its picture; a quick one changes no page.
+A measured point is reused while plan and code are the same; BENCH_FRESH=1 measures all of them anew. A run with all
+points puts its tables into docs/scaling.md and draws its plot; a quick one changes no page.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ _PARTS_MESSAGES: Final = 400_000
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """A point's file."""
+    """File of a point."""
 
     fingerprint: str
-    """Of the plan and the code."""
+    """Fingerprint of the plan and the code."""
     measured: Measured
 
 
 def run(quick: bool) -> list[Record]:
-    """All figures; points for which there was no time are left out, and named."""
+    """Measure all points and return their figures; points for which there was no time are left out, and printed."""
     if sys.platform != "linux":
         raise RuntimeError(f"expected Linux, whose /proc says what processes spend, was {sys.platform}")
     plan, begun = QUICK if quick else FULL, time.monotonic()
@@ -76,7 +77,7 @@ def run(quick: bool) -> list[Record]:
 
 
 def _points(plan: Plan, recording: Recording, begun: float, say: document.Say) -> list[Measured]:
-    """Those that are kept, and those that there is time for; raises `RuntimeError` if there is none."""
+    """Return the points of earlier runs, and those for which there is time; raise `RuntimeError` if there is none."""
     _KEPT.mkdir(parents=True, exist_ok=True)
     mark, fresh = _fingerprint(plan), os.environ.get("BENCH_FRESH", "") not in {"", "0"}
     points: list[Measured] = []
@@ -100,7 +101,9 @@ def _points(plan: Plan, recording: Recording, begun: float, say: document.Say) -
 
 
 def _measured(point: Point, plan: Plan, recording: Recording, say: document.Say) -> Measured | None:
-    """A point, tried again where it fails; None if it fails again: the others are still worth having."""
+    """Measure a point, and again if it fails; return None if it fails again, because the other points are still
+    useful.
+    """
     for _ in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix="bench-cluster-"))
         try:
@@ -126,7 +129,9 @@ def _kept(path: Path, mark: str) -> Measured | None:
 
 
 def _fingerprint(plan: Plan) -> str:
-    """Of what a point depends on: the plan but for its list of points, and all code that runs."""
+    """Return the hash of everything that a point depends on: the plan without its list of points, and all code that
+    runs.
+    """
     digest = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(plan, points=())))
     for folder in _CODE:
         for path in sorted((_ROOT / folder).rglob("*")):

@@ -1,8 +1,8 @@
-"""From points measured to the costs of the model, and how far its answers are off.
+"""Fits the costs of the model to measured points, and computes the errors of the model.
 
-Each part's processor time is taken for a sum of what drives it, and the costs are the least squares of that over all
-phases, none below zero. Phases with few large batches (bursts) and with many small ones (the steady rate) tell the cost
-of a message from that of a batch; points with more shards that of a task.
+The processor time of each part is modelled as a sum of its drivers, and the costs are the least-squares fit over all
+phases, none below zero. Phases with few large batches (bursts) and with many small ones (the steady rate) separate the
+cost of a message from that of a batch; points with more shards separate that of a task.
 """
 
 from __future__ import annotations
@@ -28,38 +28,40 @@ _LARGE_MESSAGES: Final = 10_000
 
 
 class Error(msgspec.Struct, frozen=True):
-    """A figure of a point, as measured and as the model has it."""
+    """A figure of a point, as measured and as modelled."""
 
     name: str
-    """The point's."""
+    """Name of the point."""
     what: str
-    """``rate``, ``p50_ms`` or ``p99_ms``."""
+    """Kind of the figure: ``rate``, ``p50_ms`` or ``p99_ms``."""
     measured: float
-    """Median."""
+    """Median of the measured values."""
     modelled: float
-    """Calibrated on all points."""
+    """Value of the model calibrated on all points."""
     without: float
-    """Calibrated on all points but this one; nan where too few are left."""
+    """Value of the model calibrated on all other points; nan if too few are left."""
 
     @property
     def percent(self) -> float:
-        """How far the model is off."""
+        """Error of the model in percent."""
         return 100 * (self.modelled / self.measured - 1)
 
     @property
     def percent_without(self) -> float:
-        """The same for a point that it has not seen."""
+        """Error in percent of a model that was not calibrated on this point."""
         return 100 * (self.without / self.measured - 1)
 
 
 def layout_of(measured: Measured, symbols: int) -> Layout:
-    """The point as the model knows it: all on one machine."""
+    """Return the point as a layout of the model: all processes on one machine."""
     point = measured.point
     return Layout(point.workers, 1, point.shards, point.runtimes, symbols, measured.cores)
 
 
 def non_negative(rows: Floats, wanted: Floats) -> Floats:
-    """Least squares without negative coefficients, relative to what is wanted; for few columns: every set is tried."""
+    """Return the least-squares fit without negative coefficients, relative to the wanted values; it tries every set of
+    columns, so there must be few.
+    """
     weight = 1 / np.maximum(np.abs(wanted), _LEAST)
     scaled, target = rows * weight[:, None], wanted * weight
     best, least = np.zeros(rows.shape[1]), float(target @ target)
@@ -75,7 +77,7 @@ def non_negative(rows: Floats, wanted: Floats) -> Floats:
 
 
 def calibrate(points: Sequence[Measured], symbols: int) -> Costs:
-    """The costs, from points with workers, whose views are all spread; raises `ValueError` for none."""
+    """Return the costs, fitted to the points with workers; raise `ValueError` if there is none."""
     points = [point for point in points if point.point.workers]
     if not points:
         raise ValueError("expected at least one point with workers, was none")
@@ -102,7 +104,7 @@ def calibrate(points: Sequence[Measured], symbols: int) -> Costs:
 
 
 def errors(points: Sequence[Measured], symbols: int, burst_messages: int) -> list[Error]:
-    """All figures of all points with workers beside what the model says of them."""
+    """Return all figures of all points with workers, measured and modelled."""
     points = [point for point in points if point.point.workers]
     costs = calibrate(points, symbols)
     found: list[Error] = []
@@ -125,7 +127,7 @@ def _said(costs: Costs | None, measured: Measured, symbols: int, burst_messages:
 
 
 def _read(measured: Measured, phase: Phase) -> tuple[int, int]:
-    """Messages that the runtime with the views has read itself, and that were passed on to it."""
+    """Return the messages that the runtime with the views has read itself, and those that upstreams passed to it."""
     return (phase.messages, 0) if measured.point.runtimes == 1 else (0, phase.messages)
 
 
@@ -146,7 +148,7 @@ def _fit(
 
 
 def _wait_s(points: Sequence[Measured], costs: Costs, symbols: int) -> float:
-    """What the steady batches took longer than their work explains."""
+    """Return the median time in seconds of the steady batches that their work does not explain."""
     left = []
     for measured in points:
         phase = measured.steady

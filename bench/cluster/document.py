@@ -1,4 +1,4 @@
-"""The tables of docs/scaling.md, and the same on the terminal."""
+"""The tables of docs/scaling.md, also printed on the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["PLACES", "Findings", "Say", "show", "tables", "write"]
 
 Say = Callable[[str], None]
 PLACES: Final = ("setting", "points", "processor", "costs", "errors", "scenarios", "sensitivity")
-"""Of the page."""
+"""Places of the tables in the page."""
 _COSTS: Final = {
     "ingest_us": "a message, in the runtime that reads its feed, µs",
     "pass_us": "a message of an upstream, in the runtime with the views, µs",
@@ -41,22 +41,22 @@ _COSTS: Final = {
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """All that was found."""
+    """All results."""
 
     points: list[Measured]
-    """In the order of the plan."""
+    """Points in the order of the plan."""
     parts: Parts
-    """Without Spark."""
+    """Figures of the views without Spark."""
     costs: Costs
-    """Calibrated on the points."""
+    """Costs calibrated on the points."""
     off: list[Error]
-    """How far the model is from them."""
+    """Errors of the model at the points."""
     plan: Plan
-    """What was asked for."""
+    """Plan of the run."""
 
 
 def tables(found: Findings, machine: str) -> dict[str, str]:
-    """Place → Markdown."""
+    """Return the Markdown text of each place."""
     return {
         "setting": _setting(found.parts, found.plan, machine),
         "points": _points(found.points),
@@ -69,13 +69,13 @@ def tables(found: Findings, machine: str) -> dict[str, str]:
 
 
 def show(found: Findings) -> None:
-    """Everything on standard output."""
+    """Print all tables."""
     for text in tables(found, "").values():
         sys.stdout.write(f"\n{text}\n")
 
 
 def write(page: Path, found: Findings, machine: str) -> None:
-    """Put the tables into the page; raises `ValueError` where it has no place for one."""
+    """Put the tables into the page; raise `ValueError` if a place is missing."""
     text = page.read_text("utf-8")
     for place, table in tables(found, machine).items():
         text = placed(text, place, table)

@@ -1,4 +1,4 @@
-"""The picture of docs/scaling.md: measured beside modelled, and where the model ends."""
+"""The plot of docs/scaling.md: measured and modelled values, and the limits of the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DPI: Final = 110
 
 
 def draw(found: Findings, path: Path) -> None:
-    """Two panels of what was measured, two of what the model says of larger clusters."""
+    """Draw two panels of measured values, and two of the model's values for larger clusters."""
     points, costs, plan = found.points, found.costs, found.plan
     plt.rcParams.update({"font.size": 10, "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True})
     figure, ((rate, age), (most, fresh)) = plt.subplots(2, 2, figsize=(12, 8.4))
@@ -76,7 +76,7 @@ def _measured(rate: Any, age: Any, mine: Sequence[Measured], costs: Costs, plan:
 
 
 def _larger(most: Any, fresh: Any, costs: Costs, symbols: int, one_shard_us: float) -> None:
-    """A core for each process: what can be taken, and how old it is, by the number of workers."""
+    """Draw the largest rate and the age of results by the number of workers, with a core for each process."""
     for (label, colour, style), more_us in zip(_LINES, (one_shard_us, 0.0), strict=True):
         these = besides(costs, more_us)
         layouts = [Layout(n, 1, 2 * n, max(1, n // 4), symbols) for n in _WORKERS]

@@ -1,8 +1,8 @@
 """``python -m bench.cluster.feed_process FILE SESSION``: plays a recording as an exchange's text feed.
 
-Prints its port, takes one listener, and then does what a line of standard input says: send so many further messages, as
-fast as they are taken or at a rate. It keeps when each piece was handed to the socket, by the clock that file systems
-stamp files with, and answers with a line when it is done. It ends with standard input.
+The process prints its port, takes one listener, and then follows the lines of standard input: each requests a number of
+further messages, at full speed or at a rate. It records when each piece was passed to the socket, by the clock that
+file systems use for timestamps, and answers with a line when it is done. It ends with standard input.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ _HEARTBEAT_SECONDS: Final = 1.0
 
 
 class Play(msgspec.Struct, frozen=True):
-    """What is to be sent."""
+    """Request to send messages."""
 
     messages: int
-    """So many more."""
+    """Number of further messages."""
     rate: float = 0.0
-    """Messages a second; 0: as fast as they are taken."""
+    """Messages per second; 0: as fast as the listener takes them."""
 
 
 class Played(msgspec.Struct, frozen=True):
-    """What was sent."""
+    """Report on sent messages."""
 
     stamps: list[tuple[int, int]]
-    """Number of the last message of each piece, and when the piece was begun, nanoseconds since the UTC epoch."""
+    """Number of the last message of each piece, and the time when the piece was begun, in nanoseconds since the UTC
+    epoch.
+    """
     late_ms: float = 0.0
-    """How far behind its rate the sender was at most."""
+    """Largest delay of the sender behind its rate, in milliseconds."""
 
 
 def main(path: Path, session: str) -> int:
-    """See the module."""
+    """Play a recording to one listener, as the lines of standard input request."""
     lines = path.read_bytes()
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n")) + 1
     view = memoryview(lines)
@@ -79,13 +81,14 @@ def _play(connection: socket.socket, view: memoryview, ends: npt.NDArray[np.int6
         stamps.append((at + sent, time.time_ns()))
         first = int(ends[at + begin - 1]) if at + begin else 0
         connection.sendall(view[first : int(ends[at + sent - 1])])
-    # It says that the requests of all messages so far are complete: the last need not wait for more.
+    # The heartbeat shows that the requests of all messages so far are complete, so that the last one need not wait for
+    # more.
     connection.sendall(_heartbeat(at + sent))
     return Played(stamps, late_s * 1000)
 
 
 def _next_line(connection: socket.socket, at: int) -> bytes:
-    """What is to be done next; meanwhile heartbeats, without which a feed counts as gone."""
+    """Return the next line of standard input; send heartbeats meanwhile, without which a feed counts as lost."""
     while not select.select([sys.stdin.buffer], [], [], _HEARTBEAT_SECONDS)[0]:
         connection.sendall(_heartbeat(at))
     return sys.stdin.buffer.readline()

@@ -1,4 +1,4 @@
-"""Processor time of a system's processes, by the part that they play; from ``/proc``."""
+"""Processor time of a system's processes by their role, from ``/proc``."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ __all__ = ["PARTS", "Part", "Process", "processes", "spent_s"]
 
 Part = Literal["upstream", "runtime", "driver", "executor", "daemon"]
 PARTS: Final[tuple[Part, ...]] = ("upstream", "runtime", "driver", "executor", "daemon")
-"""upstream: runtimes that read a feed and have no views; runtime: the Python of the one with the views; driver: its
-Java, and the Python that plans batches; executor: Java and Python of the executors (of ``local[N]`` these are inside
-driver); daemon: Spark's master and workers and what starts them."""
+"""Roles of processes. upstream: runtimes that read a feed and have no views; runtime: the Python of the one with the
+views; driver: its Java, and the Python that plans batches; executor: Java and Python of the executors (with
+``local[N]`` these are part of the driver); daemon: Spark's master and workers and their launchers.
+"""
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A line of the table of processes."""
+    """One row of the process table."""
 
     pid: int
-    """Its id."""
+    """Process id."""
     parent: int
-    """Of the process that started it."""
+    """Id of the process that started it."""
     own: int
-    """Processor time of its own, in ticks."""
+    """Processor time of the process itself, in ticks."""
     ended: int
-    """The same of its children that have ended, and of theirs."""
+    """Processor time of its children that have ended and of their descendants, in ticks."""
     command: str
-    """Its command line, blanks between the words."""
+    """Command line, with blanks between the words."""
 
 
 def processes(proc: Path = _PROC) -> dict[int, Process]:
-    """All that there are now; raises `FileNotFoundError` where the system has no such table."""
+    """Return all present processes; raise `FileNotFoundError` if the system has no such table."""
     found: dict[int, Process] = {}
     for name in os.listdir(proc):  # noqa: PTH208 (names alone)
         if not name.isdigit():
@@ -44,9 +45,9 @@ def processes(proc: Path = _PROC) -> dict[int, Process]:
         try:
             stat = (proc / name / "stat").read_text("ascii", "replace")
             command = (proc / name / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        except (FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
             continue
-        fields = stat[stat.rindex(")") + 2 :].split()  # the name before may hold anything
+        fields = stat[stat.rindex(")") + 2 :].split()  # the name before it may contain any character
         own, ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
         found[int(name)] = Process(int(name), int(fields[1]), own, ended, command)
     return found
@@ -55,12 +56,13 @@ def processes(proc: Path = _PROC) -> dict[int, Process]:
 def spent_s(
     roots: Mapping[int, Part], before: Mapping[int, Process], after: Mapping[int, Process]
 ) -> dict[Part, float]:
-    """Seconds of each part between two tables: of the processes that were started as one, and of all below them."""
+    """Return the seconds that each role spent between two tables, in its root processes and their descendants."""
     seconds = dict.fromkeys(PARTS, 0.0)
     children: dict[int, list[int]] = {}
     for process in after.values():
         children.setdefault(process.parent, []).append(process.pid)
-    # When a process ends all of its time is added to its parent's, also what was spent before: that is taken off.
+    # When a process ends, all of its time is added to its parent's, including time from before the first table, which
+    # is subtracted here.
     gone: dict[int, int] = {}
     for process in before.values():
         if process.pid not in after:
@@ -77,7 +79,9 @@ def spent_s(
 
 
 def _part(process: Process, above: Part) -> Part:
-    """An executor stands below the worker that started it, the driver's Java below the runtime."""
+    """Return the role of a process: an executor is a descendant of the worker that started it, the driver's Java one of
+    the runtime.
+    """
     if "CoarseGrainedExecutorBackend" in process.command or above == "executor":
         return "executor"
     if above in {"runtime", "driver"} and ("java" in process.command.split(" ")[0] or above == "driver"):

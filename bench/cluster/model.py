@@ -1,13 +1,13 @@
-"""A model of throughput and freshness: what a message and a batch cost, laid out over processes and cores.
+"""A model of throughput and freshness: the costs of a message and a batch, distributed over processes and cores.
 
 ```
 feeds ─▶ runtimes that read (one core each) ─▶ epochs ─▶ batch after batch: driver │ executors │ publishing ─▶ results
               └─▶ passed on by the one with the views (one core)
 ```
 
-A batch takes everything that is sealed when it begins. Its time is what cannot be shared (waiting, the driver's
-planning and its tasks, publishing) and what the executors do: all of it over the cores, but no less than the busiest
-shard, nor than the views that live in one shard. Where all processes share a machine, no batch has more of it than the
+A batch takes everything that is sealed when it begins. Its time is the serial part (waiting, the driver's planning and
+its tasks, publishing) plus the executors' part: their work divided by the cores, but at least the work of the busiest
+shard, or of the views that live in one shard. If all processes share a machine, a batch gets only the part that the
 others leave. Everything is a pure function of `Costs` and a `Layout`.
 """
 
@@ -29,66 +29,68 @@ _LEAST_US: Final = 1e-3
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What things cost: processor time, except `wait_ms`."""
+    """Costs: processor time, except for `wait_ms`."""
 
     ingest_us: float
-    """A message, in the runtime that reads its feed."""
+    """Microseconds per message in the runtime that reads its feed."""
     pass_us: float
-    """A message of an upstream, in the runtime with the views."""
+    """Microseconds per message of an upstream in the runtime with the views."""
     publish_ms: float
-    """A batch, in the Python of the runtime with the views."""
+    """Milliseconds per batch in the Python of the runtime with the views."""
     publish_shard_ms: float
-    """A shard of a batch, there."""
+    """Milliseconds per shard of a batch in the Python of the runtime with the views."""
     driver_ms: float
-    """A batch, in the driver."""
+    """Milliseconds per batch in the driver."""
     driver_task_ms: float
-    """A task, in the driver."""
+    """Milliseconds per task in the driver."""
     executor_us: float
-    """A message, in the executors."""
+    """Microseconds per message in the executors."""
     executor_task_ms: float
-    """A task, in an executor."""
+    """Milliseconds per task in an executor."""
     single_us: float
-    """Of `executor_us`: the state of views that live in one shard."""
+    """Part of `executor_us` for the state of views that live in one shard."""
     daemon_cores: float
-    """A worker with nothing to do, in cores."""
+    """Cores used by an idle worker."""
     wait_ms: float
-    """A batch: what is spent waiting (syncs, hand-overs), not computing."""
+    """Milliseconds per batch spent waiting (syncs, hand-overs), not computing."""
     epoch_ms: float = 100.0
-    """Time between epochs."""
+    """Milliseconds between epochs."""
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What runs where, and what is asked of it."""
+    """Processes of a system and their load."""
 
     workers: int
-    """Of the cluster."""
+    """Number of workers of the cluster."""
     cores: int
-    """Of each worker."""
+    """Cores of each worker."""
     shards: int
-    """Of the view program."""
+    """Number of shards of the view program."""
     runtimes: int
-    """1: it reads the feed and has the views; more: so many upstreams, and one with the views."""
+    """Number of runtimes that read feeds. 1: it also has the views; more: that many upstreams, and one runtime with the
+    views.
+    """
     symbols: int
-    """By which views are spread."""
+    """Number of symbols by which views are distributed."""
     shared_cores: int | None = None
-    """All processes are on one machine with so many; None: each runtime and each worker has its own."""
+    """Cores of the machine that all processes share; None: each runtime and each worker has a machine of its own."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What comes of it."""
+    """Result of the model."""
 
     rate: float
-    """Messages a second, from the first sent to the last published."""
+    """Messages per second, from the first sent to the last published."""
     p50_ms: float
-    """Median age of a message in its first version."""
+    """Median age of a message in its first version, in milliseconds."""
     p99_ms: float
-    """The age that 99 of 100 do not exceed."""
+    """99th percentile of the age, in milliseconds."""
     batch_s: float
-    """Median time of a batch."""
+    """Median time of a batch in seconds."""
 
 
 def busiest_share(symbols: int, shards: int) -> float:
-    """The part of evenly active symbols that the busiest shard has."""
+    """Return the share of evenly active symbols that the busiest shard has."""
     counts = np.zeros(shards, np.int64)
     for number in range(symbols):
         counts[zlib.crc32(b"S%03d" % number) % shards] += 1
@@ -96,7 +98,7 @@ def busiest_share(symbols: int, shards: int) -> float:
 
 
 def batch_s(costs: Costs, layout: Layout, messages: float, busy_cores: float = 0.0) -> float:
-    """How long a batch with so many messages takes, while other work keeps so many cores of a shared machine busy."""
+    """Return the seconds of a batch of ``messages``, while other work keeps ``busy_cores`` of a shared machine busy."""
     source_tasks = 1 if messages < 10_000 else layout.shards
     tasks = layout.shards + source_tasks
     driver = (costs.driver_ms + costs.driver_task_ms * tasks + costs.publish_ms) / 1e3
@@ -110,13 +112,15 @@ def batch_s(costs: Costs, layout: Layout, messages: float, busy_cores: float = 0
     if layout.shared_cores is None:
         return costs.wait_ms / 1e3 + driver + max(work / cores, longest)
     free = max(_LEAST_CORES, layout.shared_cores - busy_cores - costs.daemon_cores * layout.workers)
-    # One core's worth of serial work is slower as well where less than a core is left for it.
+    # Serial work of one core is also slower if less than a core is left for it.
     serial = costs.wait_ms / 1e3 + driver / min(1.0, free)
     return serial + max(work / min(cores, free), longest / min(1.0, free))
 
 
 def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
-    """Messages a second that come into epochs at most; cores that a message a second keeps busy until then."""
+    """Return the most messages per second that enter epochs, and the cores that a message per second keeps busy until
+    then.
+    """
     if layout.runtimes == 1:
         return _per_s(costs.ingest_us), costs.ingest_us / 1e6
     each = (costs.ingest_us + costs.pass_us) / 1e6
@@ -125,7 +129,9 @@ def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
 
 
 def limits(costs: Costs, layout: Layout) -> dict[str, float]:
-    """Messages a second at which each part is at its end, with batches so large that their fixed cost is nothing."""
+    """Return the messages per second at which each part reaches its limit, with batches so large that their fixed cost
+    vanishes.
+    """
     cores = min(layout.workers * layout.cores, layout.shards)
     spread_us = costs.executor_us - costs.single_us
     found = {
@@ -142,12 +148,16 @@ def limits(costs: Costs, layout: Layout) -> dict[str, float]:
 
 
 def _per_s(cost_us: float) -> float:
-    """How many a core does in a second; what costs nothing is not infinitely fast, for the sake of arithmetic."""
+    """Return how many operations a core does per second; a cost of 0 is replaced by a small one to keep the result
+    finite.
+    """
     return 1e6 / max(cost_us, _LEAST_US)
 
 
 def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
-    """So many messages at once; on a shared machine reading them takes no more than half of it, and Spark the rest."""
+    """Return the outcome of messages sent at once; on a shared machine, reading them takes at most half of it, and
+    Spark the rest.
+    """
     most, each = _reading(costs, layout)
     if layout.shared_cores is not None:
         most = min(most, layout.shared_cores / 2 / max(each, 1e-12))
@@ -155,15 +165,15 @@ def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
 
 
 def steady(costs: Costs, layout: Layout, rate: float, seconds: float = 30.0) -> Outcome:
-    """So many messages a second; where that is too many, ages grow with the seconds."""
+    """Return the outcome of a steady rate; if it is too high, ages grow with ``seconds``."""
     most, each = _reading(costs, layout)
     return _play(costs, layout, round(rate * seconds), min(rate, most), each * min(rate, most), rate)
 
 
-def _play(  # noqa: PLR0917 (what is played, and how it comes)
+def _play(  # noqa: PLR0917 (the load and its rates)
     costs: Costs, layout: Layout, messages: int, read_rate: float, busy_cores: float, sent_rate: float | None = None
 ) -> Outcome:
-    """Epoch after epoch is sealed, batch after batch takes what there is."""
+    """Simulate the sealing of epoch after epoch, and the batches, each of which takes everything that is sealed."""
     epoch_s, now_s, done = costs.epoch_ms / 1e3, 0.0, 0.0
     taken: list[float] = []
     ages: list[npt.NDArray[np.float64]] = []

@@ -1,4 +1,4 @@
-"""What views cost by themselves, in this process: those of the points, and one that lives in one shard."""
+"""Costs of views in this process, without Spark: those of the points, and one that lives in one shard."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _SHARDS: Final = 4
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Figures of views without Spark, one of each batch of an epoch behind the first half, which fills the state."""
+    """Figures of views without Spark, one for each batch of an epoch after the first half, which fills the state."""
 
     messages_per_s: tuple[float, ...]
-    """All views in one shard, on one thread: what a machine does without Spark."""
+    """Messages per second of all views in one shard, on one thread: the speed of a machine without Spark."""
     add_up_us: tuple[float, ...]
-    """Processor time of a message: adding up per map and key, which any number of tasks share."""
+    """Processor time per message, in microseconds, of summing per map and key, which any number of tasks can share."""
     spread_us: tuple[float, ...]
-    """The same: the state of the views that are spread, over all shards together."""
+    """Processor time per message, in microseconds, of the state of distributed views, over all shards together."""
     one_shard_us: tuple[float, ...]
-    """The same: the state of `ONE_SHARD`."""
+    """Processor time per message, in microseconds, of the state of `ONE_SHARD`."""
 
 
 def measure_parts(recording: Path, messages: int) -> Parts:
-    """On the beginning of a recording."""
+    """Measure the costs on the beginning of a recording; raise `ValueError` if a view is not distributed."""
     program = _program(VIEWS)
     if apart := [view.name for view in program.views if not is_spread(program, view)]:
         raise ValueError(f"expected views that are spread, was {', '.join(apart)}, which the model knows nothing of")
@@ -64,7 +64,9 @@ def _program(names: Sequence[str]) -> Program:
 
 
 def _follow(program: Program, segments: Sequence[Segment], shards: int) -> tuple[list[float], list[float]]:
-    """Microseconds a message of adding up, and of the state over all shards, of each epoch behind the first half."""
+    """Return the microseconds per message of summing, and of the state over all shards, for each epoch after the first
+    half.
+    """
     states = [compiled_shard(program, number, shards) for number in range(shards)]
     add_up, step = [], []
     for segment in segments:

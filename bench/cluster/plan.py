@@ -1,4 +1,4 @@
-"""Which points are measured, and how much of each."""
+"""The points to measure, and the amounts of each."""
 
 from __future__ import annotations
 
@@ -9,68 +9,72 @@ import msgspec
 __all__ = ["FULL", "ONE_SHARD", "QUICK", "VIEWS", "Plan", "Point"]
 
 VIEWS: Final = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume", "trades_1s")
-"""All are spread over the shards by keys that have the symbol in them."""
+"""Views that are distributed over the shards by keys that contain the symbol."""
 ONE_SHARD: Final = "vwap"
-"""A view over all symbols: it lives in one shard, however many there are. Measured by itself alone."""
+"""A view over all symbols: it lives in one shard, however many there are. It is only measured without Spark."""
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A way to lay the system out."""
+    """A layout of the system."""
 
     workers: int
-    """Of a standalone cluster, with a core each; 0: Spark in the runtime's own process, ``local[2]``."""
+    """Number of workers of a standalone cluster, with a core each; 0: Spark in the runtime's own process,
+    ``local[2]``.
+    """
     runtimes: int
-    """1: the runtime with the views reads all symbols; 2: two upstreams read one half each, a third has the views."""
+    """Number of runtimes that read a feed. 1: the runtime with the views reads all symbols; 2: two upstreams read one
+    half each, a third runtime has the views.
+    """
     shards: int = 4
-    """Of the view program."""
+    """Number of shards of the view program."""
 
     @property
     def name(self) -> str:
-        """As in the keys of the figures."""
+        """Name in the keys of the figures."""
         where = f"workers_{self.workers}" if self.workers else "local_2"
         return f"{where}.runtimes_{self.runtimes}" + (f".shards_{self.shards}" if self.shards != 4 else "")
 
     @property
     def executor_cores(self) -> int:
-        """Tasks at a time, in all."""
+        """Total number of concurrent tasks."""
         return self.workers or 2
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much is measured."""
+    """Amounts of a run."""
 
     points: tuple[Point, ...]
-    """In this order: what a run that is cut short lacks is the end."""
+    """Points in their order; an interrupted run lacks those at the end."""
     symbols: int
-    """Half of them in either feed."""
+    """Number of symbols, half of them in either feed."""
     live_orders: int
-    """Over all symbols."""
+    """Number of live orders over all symbols."""
     requests: int
-    """What is recorded; it must hold the messages of a point."""
+    """Number of recorded requests; the recording must contain the messages of a point."""
     warm: int
-    """Messages before anything is timed: they fill the books and warm up the workers."""
+    """Number of messages before any timing: they fill the books and warm up the workers."""
     burst: int
-    """Messages sent as fast as they are taken."""
+    """Number of messages of a burst, sent as fast as they are taken."""
     bursts: int
-    """How often."""
+    """Number of bursts."""
     rate: int
-    """Messages a second, over all feeds, at which freshness is measured."""
+    """Messages per second, over all feeds, at which freshness is measured."""
     steady_s: float
-    """Seconds of that."""
+    """Seconds at this rate."""
     windows: int
-    """Stretches of it, for the spread."""
+    """Number of windows of this time, for the spread."""
     budget_s: float
-    """No further point is begun behind it."""
+    """Seconds after which no further point is begun."""
 
     @property
     def messages(self) -> int:
-        """Messages of a point."""
+        """Number of messages of a point."""
         return self.warm + self.burst * self.bursts + round(self.rate * self.steady_s)
 
 
 _LOCAL: Final = Point(0, 1)
 _SHARDED: Final = Point(2, 1, shards=16)
-"""What more tasks cost, for the model."""
+"""Point that shows the cost of more tasks, for the model."""
 FULL: Final = Plan(
     points=(_LOCAL, *(Point(w, r) for w in (1, 2, 4) for r in (1, 2)), _SHARDED),
     symbols=100,
@@ -84,7 +88,7 @@ FULL: Final = Plan(
     windows=4,
     budget_s=780,
 )
-"""About 13 minutes on two cores that have nothing else to do."""
+"""Full plan: about 13 minutes on two otherwise idle cores."""
 QUICK: Final = Plan(
     points=(_LOCAL, Point(1, 1), Point(2, 1), Point(2, 2)),
     symbols=100,
@@ -98,4 +102,4 @@ QUICK: Final = Plan(
     windows=2,
     budget_s=150,
 )
-"""Under 3 minutes: four of the points."""
+"""Quick plan: under 3 minutes, with four of the points."""

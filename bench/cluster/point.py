@@ -1,4 +1,4 @@
-"""A point from its start to its end: bursts, then a steady rate, and what both cost."""
+"""A point from start to end: bursts, then a steady rate, and their costs."""
 
 from __future__ import annotations
 
@@ -24,61 +24,61 @@ _PATIENCE_S: Final = 150.0
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """What happened while messages of one kind of play came, until all of them were published."""
+    """Figures from the sending of messages until all of them were published."""
 
     seconds: float
-    """Wall clock."""
+    """Wall-clock seconds."""
     messages: int
-    """Feed messages in the epochs published."""
+    """Number of feed messages in the published epochs."""
     deltas: int
-    """Rows of relations in them."""
+    """Number of the relations' rows in them."""
     epochs: int
-    """How many epochs."""
+    """Number of epochs."""
     batch_s: tuple[float, ...]
-    """Between one version and the next."""
+    """Seconds between consecutive versions."""
     cpu_s: dict[Part, float]
-    """Processor time by part."""
+    """Processor seconds by role."""
 
     @property
     def batches(self) -> int:
-        """Of Spark's."""
+        """Number of Spark's batches."""
         return max(1, len(self.batch_s))
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A point's figures."""
+    """Figures of a point."""
 
     point: Point
-    """Which."""
+    """Point that was measured."""
     start_s: float
-    """From nothing to a runtime that serves."""
+    """Seconds from nothing to a serving runtime."""
     rates: tuple[float, ...]
-    """Messages a second of each burst: from its first byte sent to the version that has its last message."""
+    """Messages per second of each burst: from its first byte sent to the version that has its last message."""
     p50_ms: tuple[float, ...]
-    """Median age of a message in its first version, of each window of the steady rate."""
+    """Median age of a message in its first version, in milliseconds, for each window of the steady rate."""
     p99_ms: tuple[float, ...]
-    """The same that 99 of 100 messages do not exceed."""
+    """99th percentile of the age, in milliseconds, for each window."""
     burst: Phase
-    """All bursts together."""
+    """Figures of all bursts together."""
     steady: Phase
-    """The steady rate."""
+    """Figures of the steady rate."""
     rate: int
-    """Messages a second of it."""
+    """Messages per second of the steady rate."""
     late_ms: float
-    """How far behind that rate the sender was at most."""
+    """Largest delay of the sender behind that rate, in milliseconds."""
     cores: int
-    """Of the machine."""
+    """Number of cores of the machine."""
     load: float
-    """Of the machine, before the point began."""
+    """Load of the machine before the point began."""
 
     @property
     def deltas_per_message(self) -> float:
-        """Rows of relations that came of a message."""
+        """Number of the relations' rows per message."""
         return self.burst.deltas / max(1, self.burst.messages)
 
 
 def measure(point: Point, plan: Plan, recording: Recording, folder: Path, say: Callable[[str], None]) -> Measured:
-    """Run a point in a new folder. Raises `RuntimeError` where a process ends or nothing is published."""
+    """Run a point in a new folder; raise `RuntimeError` if a process ends or nothing is published."""
     load, begun = os.getloadavg()[0], time.monotonic()
     with started(point, recording, folder, say) as system:
         start_s = time.monotonic() - begun
@@ -122,7 +122,7 @@ def _steady(system: System, plan: Plan) -> tuple[Phase, list[Played], list[Versi
 
 
 class _PhaseClock:
-    """What was so far, when a phase begins."""
+    """State at the begin of a phase."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -131,7 +131,7 @@ class _PhaseClock:
         self._begun = time.monotonic()
 
     def finish(self) -> Phase:
-        """The phase, up to now."""
+        """Return the phase from its begin until now."""
         seconds, cpu = time.monotonic() - self._begun, self._system.spent_s(self._before)
         versions = self._system.versions.all[self._versions - 1 :]
         epochs, messages, deltas = self._system.versions.between(versions[0].to_epoch, versions[-1].to_epoch)
@@ -143,7 +143,7 @@ class _PhaseClock:
 def _window(
     versions: Sequence[Version], origins: Sequence[str], played: Sequence[Played], number: int, windows: int
 ) -> tuple[float, float]:
-    """Median and 99th percentile of the freshness of a stretch, over all feeds."""
+    """Return the median and the 99th percentile of the freshness in one window, over all feeds."""
     lags, counts = [], []
     for origin, each in zip(origins, played, strict=True):
         begin, end = (len(each.stamps) * place // windows for place in (number, number + 1))

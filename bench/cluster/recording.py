@@ -1,7 +1,7 @@
-"""The flow that is played: what an exchange publishes for many symbols, as its text feed, in files.
+"""The flow that is played: an exchange's text feed for many symbols, in files.
 
-Two exchanges trade one half of the symbols each. Either feed is written as it is, for two runtimes, and once more the
-two as one feed, for one runtime: the same messages in the order of their times, numbered anew.
+Two exchanges trade one half of the symbols each. Each feed is written as it is, for two runtimes, and both are also
+merged into one feed, for one runtime: the same messages in the order of their times, renumbered.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _PIECE_LINES: Final = 10_000
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """Files of feed lines."""
+    """Feed lines in files."""
 
     whole: Path
-    """All symbols in one feed."""
+    """File of all symbols in one feed."""
     halves: tuple[Path, Path]
-    """The same messages as two feeds."""
+    """Files of the same messages in two feeds."""
     messages: tuple[int, int, int]
-    """Lines of the whole and of each half."""
+    """Number of lines of the whole feed and of each half."""
 
 
 def recorded(folder: Path, symbols: int, live_orders: int, requests: int) -> Recording:
-    """The recording of so many symbols, with so many live orders in all, and of so many requests.
+    """Return the recording of these numbers of symbols, of live orders in total, and of requests.
 
-    It is made where it is not there yet: some 30 µs of one core a request. The same numbers give the same bytes.
+    It is made if it does not exist: that takes about 30 µs of one core per request. Equal numbers give equal bytes.
     """
     place = folder / f"{symbols}-{live_orders}-{requests}"
     halves = (place / "half-0.csv", place / "half-1.csv")
@@ -64,7 +64,7 @@ def recorded(folder: Path, symbols: int, live_orders: int, requests: int) -> Rec
 
 
 def _write_half(path: Path, half: int, symbols: int, live_orders: int, requests: int) -> None:
-    """The feed of an exchange with every second symbol."""
+    """Write the feed of an exchange with every second symbol."""
     names = [f"S{number:03d}" for number in range(symbols) if number % HALVES == half]
     now, rules = Now(), MarketRules(tuple(Instrument(name) for name in names))
     encoder = TextEncoder(rules, now)
@@ -74,7 +74,7 @@ def _write_half(path: Path, half: int, symbols: int, live_orders: int, requests:
     with path.open("wb") as file:
         for number, (name, request) in enumerate(_requests(names, live_orders // symbols, each)):
             kind, order_id, side, price, volume = request
-            # Times are unique over both halves, so that what belongs to one request stays together in the whole.
+            # Times are unique over both halves, so that the messages of one request stay together in the merged feed.
             time_ns = _START_NS + (HALVES * number + half) * _STEP_NS
             if kind == CANCEL:
                 market.apply(Cancel(time_ns, 0, order_id % _BROKERS, 0, ids.get((name, order_id), 0), name))
@@ -87,7 +87,7 @@ def _write_half(path: Path, half: int, symbols: int, live_orders: int, requests:
 
 
 def _requests(names: list[str], live: int, each: int) -> Iterator[tuple[str, Request]]:
-    """The books are filled first; then the symbols take turns."""
+    """Yield the requests that fill the books, then those of all symbols in turns."""
     flows = [make_flow(max(0, each - live), live, seed) for seed in range(1, len(names) + 1)]
     for turn in (0, 1):
         columns: list[list[Request]] = [flow.requests if turn else flow.filling for flow in flows]
@@ -102,7 +102,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
-    """One feed of two, by time; order ids stay apart."""
+    """Merge two feeds into one by time; order ids stay distinct."""
     apart = []
     for number, table in enumerate(tables):
         ids = table["order_id"].to_numpy() * HALVES + number

@@ -1,4 +1,4 @@
-"""What is asked of the model: clusters that are not here."""
+"""Scenarios for the model: clusters that cannot be measured here."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from bench.cluster.model import Costs, Layout, Outcome, limits, steady
 __all__ = ["BIG", "RATE", "Answer", "Scenario", "Swing", "answer", "besides", "sensitivity"]
 
 RATE: Final = 50_000
-"""Messages a second at which freshness is asked for."""
+"""Messages per second at which freshness is modelled."""
 _STEADY_S: Final = 60.0
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A cluster and what it is to do."""
+    """A cluster and its load."""
 
     key: str
-    """In the names of figures."""
+    """Part of the figures' names."""
     title: str
-    """In words."""
+    """Title for readers."""
     layout: Layout
     """Processes and cores."""
     one_shard: bool = False
-    """With a view besides that cannot be spread."""
+    """True if there is also a view that cannot be distributed."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the model says."""
+    """Result of the model for a scenario."""
 
     most_rate: float
-    """Messages a second at which the first part is at its end."""
+    """Messages per second at which the first part reaches its limit."""
     limit: str
-    """Which."""
+    """Name of that part."""
     at_rate: Outcome
-    """At `RATE`, or at nine tenths of the most where that is less."""
+    """Outcome at `RATE`, or at nine tenths of the largest rate if that is less."""
     rate: float
-    """That rate."""
+    """Rate of that outcome in messages per second."""
 
 
 class Swing(msgspec.Struct, frozen=True):
-    """How an answer goes with one cost."""
+    """Dependence of a result on one cost."""
 
     cost: str
-    """Which."""
+    """Name of the cost."""
     rate: tuple[float, float]
-    """Most messages a second with half and with twice of it."""
+    """Largest rate in messages per second, with half and with twice the cost."""
     p50_ms: tuple[float, float]
-    """Median age with half and with twice of it."""
+    """Median age in milliseconds, with half and with twice the cost."""
 
 
 def _big(key: str, title: str, layout: Layout) -> tuple[Scenario, Scenario]:
@@ -65,11 +65,13 @@ BIG: Final = (
     *_big("symbols_100.workers_100", "100 symbols, 100 workers", Layout(100, 1, 200, 10, 100)),
     *_big("symbols_100.workers_100.shards_32", "100 symbols, 100 workers, 32 shards", Layout(100, 1, 32, 10, 100)),
 )
-"""Each process of Spark's and each runtime has a machine, or at least a core, of its own."""
+"""Scenarios in which each process of Spark's and each runtime has a machine, or at least a core, of its own."""
 
 
 def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:
-    """What a scenario comes to; ``one_shard_us`` is what a message costs the view that cannot be spread."""
+    """Return the result of a scenario; ``one_shard_us`` is the cost of a message for the view that cannot be
+    distributed.
+    """
     if scenario.one_shard:
         costs = besides(costs, one_shard_us)
     found = limits(costs, scenario.layout)
@@ -79,13 +81,13 @@ def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:
 
 
 def besides(costs: Costs, one_shard_us: float) -> Costs:
-    """The costs with a view that lives in one shard besides."""
+    """Return the costs with an additional view that lives in one shard."""
     whole_us, single_us = costs.executor_us + one_shard_us, costs.single_us + one_shard_us
     return msgspec.structs.replace(costs, executor_us=whole_us, single_us=single_us)
 
 
 def sensitivity(costs: Costs, scenario: Scenario) -> list[Swing]:
-    """Half and twice of each cost, the others as they are."""
+    """Return the results for half and twice each cost, with the other costs unchanged."""
     swings = []
     for name in costs.__struct_fields__:
         value = getattr(costs, name)

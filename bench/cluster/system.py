@@ -1,4 +1,4 @@
-"""The processes of a point: Spark's cluster, feeds, runtimes; from the first ready line to the last end."""
+"""The processes of a point: Spark's cluster, feeds and runtimes, from the first ready line to the last end."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MANY: Final = "1000000"
 
 
 class Feed:
-    """A process that plays a recording, and the origin as which its messages are known."""
+    """A process that plays a recording, and the origin under which its messages are known."""
 
     def __init__(self, path: Path, session: str, origin: str) -> None:
         self.origin = origin
         self.last = 0
-        """Number of the last message sent."""
+        """Number of the last sent message."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.cluster.feed_process", str(path), session],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -43,19 +43,19 @@ class Feed:
         self.port = int(json.loads(self._read())["port"])
 
     def begin(self, play: Play) -> None:
-        """Let it send; `played` must follow."""
+        """Request to send messages; `played` must follow."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(play) + b"\n")
         self._process.stdin.flush()
 
     def played(self) -> Played:
-        """What it has sent, once it has."""
+        """Return the report on the messages when they are sent."""
         played = msgspec.json.decode(self._read(), type=Played)
         self.last = played.stamps[-1][0]
         return played
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -72,17 +72,17 @@ class System:
     """A running point."""
 
     def __init__(self, directory: Path, feeds: list[Feed], roots: dict[int, Part]) -> None:
-        """``directory`` is that of the runtime with the views."""
+        """Make a system; ``directory`` is that of the runtime with the views."""
         self.feeds = feeds
         self.versions = Versions(directory)
         self._roots = roots
 
     def spent_s(self, before: Mapping[int, Process]) -> dict[Part, float]:
-        """Processor time by part since this table of processes."""
+        """Return the processor seconds by role since this process table."""
         return spent_s(self._roots, before, processes())
 
     def play(self, messages: int, rate: float, patience_s: float) -> tuple[list[Played], int]:
-        """Send so many messages, shared out over the feeds; what was sent, and when all of them were published.
+        """Send messages, distributed over the feeds; return what was sent, and when all of it was published.
 
         Raises `RuntimeError` if they are not published in time.
         """
@@ -107,7 +107,7 @@ class System:
 
 @contextmanager
 def started(point: Point, recording: Recording, folder: Path, say: Callable[[str], None]) -> Iterator[System]:
-    """Start everything, in the order in which parts need each other; everything has ended afterwards."""
+    """Start all processes in the order of their dependencies, and end all of them afterwards."""
     folder.mkdir(parents=True)
     with ExitStack() as stack:
         roots: dict[int, Part] = {}
@@ -148,5 +148,5 @@ def _feed(stack: ExitStack, path: Path, session: str, origin: str) -> Feed:
 def _views(point: Point, master: str) -> list[str]:
     files = ",".join(str(query_path(name)) for name in VIEWS)
     options = ["--views", files, "--master", master, "--shards", str(point.shards)]
-    options += ["--snapshot-results", _MANY]  # results are what is measured: none is retired
+    options += ["--snapshot-results", _MANY]  # results are measured, so none is retired
     return options if not point.workers else [*options, "--executor-memory", _EXECUTOR_MEMORY]

@@ -1,4 +1,4 @@
-"""What the result log of a run says about its speed: when which message was in a published version."""
+"""Timing from the result log of a run: when each message was in a published version."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ class Version(msgspec.Struct, frozen=True):
     """A published version of all views."""
 
     from_epoch: int
-    """The version before."""
+    """Epoch of the version before."""
     to_epoch: int
-    """The version."""
+    """Epoch of the version."""
     published_ns: int
-    """When its result got its name, nanoseconds since the UTC epoch; file systems round it to a few milliseconds."""
+    """Time when its result got its name, in nanoseconds since the UTC epoch; file systems round it to a few
+    milliseconds.
+    """
     cuts: dict[str, int]
-    """Origin → number of the last message inside."""
+    """Number of the last message in the version, by origin."""
 
 
 class Versions:
-    """The versions of a run directory, read as they come."""
+    """The versions of a run directory, read as they appear."""
 
     def __init__(self, directory: Path) -> None:
         self._results = directory / "results"
@@ -39,7 +41,7 @@ class Versions:
         self.all: list[Version] = []
 
     def look(self) -> Version | None:
-        """Take in what is new; the newest version."""
+        """Read new versions; return the newest one."""
         last = self.all[-1].to_epoch if self.all else 0
         if self._results.is_dir() and any(version > last for version in ResultLog.versions_in(self._results)):
             for path in sorted(self._results.glob(f"[0-9]*{_SUFFIX}")):
@@ -51,7 +53,7 @@ class Versions:
         return self.all[-1] if self.all else None
 
     def between(self, begin: int, end: int) -> tuple[int, int, int]:
-        """Epochs, messages and deltas in ``(begin, end]``."""
+        """Return the number of epochs, messages and deltas in ``(begin, end]``."""
         messages = deltas = epochs = 0
         for epoch in range(begin + 1, end + 1):
             footer = self._log.read(epoch).footer
@@ -62,7 +64,7 @@ class Versions:
 
 
 def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | None:
-    """When the first version was published that has all messages up to these, by origin; None if none has."""
+    """Return when the first version with all messages up to these, by origin, was published; None if there is none."""
     for version in versions:
         if all(version.cuts.get(name, 0) >= number for name, number in last.items()):
             return version.published_ns
@@ -70,21 +72,22 @@ def covered_ns(versions: Sequence[Version], last: Mapping[str, int]) -> int | No
 
 
 def lags_ms(versions: Sequence[Version], origin: str, stamps: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-    """From the sending of each piece of messages to the first version with all of it; and how many messages it has.
+    """Return the milliseconds from the sending of each piece to the first version that contains it, and its number of
+    messages.
 
-    Pieces that no version has are left out.
+    Pieces that are in no version are left out.
     """
     ends = np.array([version.cuts.get(origin, 0) for version in versions], np.int64)
     times = np.array([version.published_ns for version in versions], np.int64)
     numbers, sent = (np.array(column, np.int64) for column in zip(*stamps, strict=True))
-    place = np.searchsorted(ends, numbers)  # cuts never go back
+    place = np.searchsorted(ends, numbers)  # cuts never decrease
     there = place < len(ends)
     counts = np.diff(numbers, prepend=numbers[0] - (numbers[1] - numbers[0] if len(numbers) > 1 else 1))
     return (times[place[there]] - sent[there]) / 1e6, counts[there].astype(np.float64)
 
 
 def percentile(values: Floats, counts: Floats, percent: float) -> float:
-    """The value that so many percent of the counts do not exceed."""
+    """Return the value that ``percent`` percent of the counts do not exceed."""
     order = np.argsort(values)
     reached = np.cumsum(counts[order])
     return float(values[order][np.searchsorted(reached, reached[-1] * percent / 100)])

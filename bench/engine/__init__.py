@@ -1,4 +1,4 @@
-"""How fast the engine, its state, derived streams and the express lane are.
+"""Speed of the engine, its state, derived streams and the express lane.
 
 ```
 plans: source ─▶ pipelines without work ─▶ tasks, barriers ─┐

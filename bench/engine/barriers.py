@@ -1,4 +1,4 @@
-"""How long a barrier takes, from its request until every operator has drained."""
+"""Duration of a barrier, from its request until every operator has drained."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _WORKERS: Final = 2
 _ROUNDS: Final = 5
 _WARM: Final = 20
 _BETWEEN: Final = 200
-"""Items that come through between two barriers; 64 at most are on their way at a time."""
+"""Number of items that pass between two barriers; at most 64 are in flight at a time."""
 _FOR_EVER: Final = 1 << 60
 _REFERENCE: Final = "concurrent.futures.ThreadPoolExecutor, two threads: a task a operator, each submits the next, {}"
 
 
 def measure_barriers(quick: bool) -> list[Record]:
-    """Plans of 1, 10 and 100 operators in a row, with no input (idle) and with as much as they take (loaded)."""
+    """Measure plans of 1, 10 and 100 operators in a row, without input (idle) and with as much as they take
+    (loaded).
+    """
     found: list[Record] = []
     for operators in OPERATORS:
         for suffix, load, count in (("", 0, 60 if quick else 1000), (".loaded", _FOR_EVER, 20 if quick else 200)):
@@ -41,13 +43,13 @@ def measure_barriers(quick: bool) -> list[Record]:
 
 
 def _engine_rounds(operators: int, items: int, count: int) -> list[list[float]]:
-    """Microseconds of each barrier, by round."""
+    """Return the microseconds of each barrier, by round."""
     last = Counted()
     pipelines = [*(PassOn() for _ in range(operators - 1)), last]
 
     def barrier_us() -> float:
         if items:
-            last.wait_for(_BETWEEN)  # the plan is as full again as it was before the last barrier
+            last.wait_for(_BETWEEN)  # the plan is as full again as before the last barrier
         return _barrier_us(engine)
 
     with running(chain(Brook(items, ends=False), pipelines), _WORKERS) as (engine, _):
@@ -76,7 +78,9 @@ def _barrier_us(engine: QueryEngine) -> float:
 
 
 def _executor_rounds(operators: int, is_loaded: bool, count: int) -> list[list[float]]:
-    """A token that is passed from task to task, with other tokens that go round on and on if it is loaded."""
+    """Return the microseconds for a token that is passed from task to task, with other circulating tokens if it is
+    loaded.
+    """
     stopped = threading.Event()
     with ThreadPoolExecutor(_WORKERS) as pool:
 

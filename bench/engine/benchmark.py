@@ -13,6 +13,6 @@ __all__ = ["run"]
 
 
 def run(quick: bool) -> list[Record]:
-    """All parts, one after another."""
+    """Run all parts, one after another."""
     return [*measure_tasks(quick), *measure_barriers(quick), *measure_state(quick), *measure_streams(quick),
             *measure_express(quick)]  # fmt: skip

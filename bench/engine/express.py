@@ -1,8 +1,8 @@
-"""The express lane from a socket to what a subscriber hears, and the references in the same run.
+"""The express lane from a socket to a subscriber, and the references in the same run.
 
-A process sends a text feed over loopback, another is a runtime with the six finance queries in the express lane and no
-Spark. Latency is that of every message: from the moment at which its piece is handed to the socket until the first
-frame of each view that covers it. Epochs are committed every second, on disk, while this is measured.
+One process sends a text feed over loopback, another is a runtime with the six finance queries in the express lane and
+without Spark. The latency of a message is the time from passing its piece to the socket until the first frame of each
+view that covers it. Meanwhile epochs are committed to the disk every second.
 """
 
 from __future__ import annotations
@@ -29,51 +29,51 @@ __all__ = ["Plan", "measure_express", "plan_of"]
 _WARM: Final = 30_000
 _LIVE: Final = 10_000
 _EPOCH_MS: Final = 100
-"""The default of `deltabook runtime`."""
+"""Default epoch of `deltabook runtime`, in milliseconds."""
 _WORKERS: Final = 1
-"""As `deltabook runtime` chooses for express views alone."""
+"""Number of workers that `deltabook runtime` uses for express views alone."""
 _REFERENCE_MESSAGES: Final = 100_000
 _BY_HAND: Final = ("axf", "bsv", "mst", "psp", "vwap")
-"""The hand-written BSP takes for granted that a row never changes."""
+"""Queries with a hand-written reference; that of BSP assumes that a row never changes."""
 _FOLDER: Final = Path(__file__).resolve().parents[2]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much is measured."""
+    """Amounts of a run."""
 
     runs: int
-    """Runs of each figure."""
+    """Number of runs of each figure."""
     rate: float
-    """Messages a second of the latencies."""
+    """Messages per second while latencies are measured."""
     seconds: float
-    """Of the latencies."""
+    """Seconds for which latencies are measured."""
     messages: int
-    """Of the throughput."""
+    """Number of messages for the throughput."""
 
 
 def plan_of(quick: bool) -> Plan:
-    """A full plan, or one that only shows that everything works."""
+    """Return a full plan, or one that only shows that everything works."""
     return Plan(1, 10_000.0, 1.0, 100_000) if quick else Plan(3, 50_000.0, 5.0, 3_000_000)
 
 
 class _Heard(msgspec.Struct, frozen=True):
-    """One run through the socket."""
+    """Results of one run through the socket."""
 
     latency_ms: np.ndarray[Any, Any]
-    """Of every message in every view."""
+    """Latency of every message in every view, in milliseconds."""
     messages_per_s: float
-    """From the first piece sent until the last message was heard of."""
+    """Messages per second, from the first piece sent until the last message was received."""
     step_messages: float
-    """Messages of a step, on average."""
+    """Mean number of messages of a step."""
     answers: dict[str, Answer]
-    """View → its rows at the end."""
+    """Rows of each view at the end."""
 
 
 def measure_express(quick: bool) -> list[Record]:
-    """``express.p50_ms``, ``express.p99_ms``, ``express.messages_per_s`` and the references of the last.
+    """Measure ``express.p50_ms``, ``express.p99_ms``, ``express.messages_per_s`` and the references of the last.
 
-    Raises `WrongAnswerError` if the lane, the hand-written programs and the one for single messages do not agree at the
-    end of the flow; that is checked before anything is timed.
+    Raises `WrongAnswerError` if the lane, the hand-written programs and the one for single messages disagree at the end
+    of the flow; this is checked before anything is timed.
     """
     plan = plan_of(quick)
     paced = round(plan.rate * plan.seconds)
@@ -137,7 +137,7 @@ def _heard(stamps: np.ndarray[Any, Any], heard: np.ndarray[Any, Any], result: di
         frames = heard[heard[:, 0] == view]
         messages = np.arange(_WARM + 1, last + 1)
         covering = np.searchsorted(frames[:, 1], messages)
-        known = covering < len(frames)  # the last messages may leave a view as it is
+        known = covering < len(frames)  # the last messages may leave a view unchanged
         sent = stamps[np.searchsorted(stamps[:, 0], messages[known]), 1]
         latencies.append((frames[covering[known], 2] - sent) / 1e6)
     end = int(heard[-1, 2])

@@ -1,9 +1,9 @@
-"""``python -m bench.engine.express_feed``: an exchange's text feed of generated flow, at a given rate, with stamps.
+"""``python -m bench.engine.express_feed``: an exchange's text feed of generated flow, at a given rate, with timestamps.
 
-Prints its port; takes one listener's login; sends the warm-up as fast as it is taken; waits for a line on standard
-input; sends the rest at the rate, and keeps when each piece was handed to the socket. At the end it prints one line of
-JSON and writes the stamps: for each piece the number of its last message and the monotonic clock, which all processes
-of a machine share.
+The process prints its port; takes one listener's login; sends the warm-up as fast as it is taken; waits for a line on
+standard input; then sends the rest at the rate, and records when each piece was passed to the socket. At the end it
+prints one line of JSON and writes the timestamps: for each piece the number of its last message and the monotonic
+clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SEED: Final = 3
 
 
 def flow(messages: int, live_orders: int) -> pa.Table:
-    """Feed messages over 2,000 ticks a side: bids up to 9,999, asks from 10,001, as `bench.views.market` has them.
+    """Return feed messages over 2,000 ticks a side: bids up to 9,999, asks from 10,001, as in `bench.views.market`.
 
-    Every broker has orders on both sides, so that there is something to be found by AXF.
+    Every broker has orders on both sides, so that AXF has results.
     """
     table = feed_table(messages, live_orders, _SEED)
     price = table["price"]
@@ -50,7 +50,7 @@ def flow(messages: int, live_orders: int) -> pa.Table:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module."""
+    """Send the generated flow to one listener."""
     parser = argparse.ArgumentParser(prog="express_feed")
     parser.add_argument("--warm", type=int, required=True, help="messages before the start")
     parser.add_argument("--messages", type=int, required=True, help="messages from then on")
@@ -85,13 +85,15 @@ def main(arguments: list[str]) -> int:
     _say({"seconds": time.monotonic() - start, "cpu_seconds": time.process_time()})
     np.save(options.stamps, np.array(stamps, np.int64))
     _say({"saved": len(stamps)})
-    sys.stdin.readline()  # the connection stays until everything is read
+    sys.stdin.readline()  # keeps the connection open until everything is read
     connection.close()
     return 0
 
 
 def _heartbeat(last: int) -> bytes:
-    """Says that the requests of all messages so far are complete, so that the last of them need not wait for more."""
+    """Return a heartbeat, which shows that the requests of all messages so far are complete, so that the last need not
+    wait.
+    """
     return f"{last + 1},0,0,0,H,0,0,\n".encode()
 
 

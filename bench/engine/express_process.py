@@ -1,7 +1,9 @@
-"""``python -m bench.engine.express_process``: a runtime of express views alone, and when its subscriber heard what.
+"""``python -m bench.engine.express_process``: a runtime of express views alone, with the receiving times of a
+subscriber.
 
-Waits for a line on standard input once the warm-up is in, then for the last message; prints one line of JSON with the
-answers of all views, and writes what was heard: for every frame its view, the feed's position and the monotonic clock.
+The process waits for a line on standard input once the warm-up is read, then for the last message; it prints one line
+of JSON with the answers of all views, and writes for every received frame its view, the feed's position and the
+monotonic clock.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _header = msgspec.json.Decoder(FrameHeader)
 
 
 class _Subscriber(Listener):
-    """Keeps the heads of frames, and when they came."""
+    """Records the headers of frames and when they came."""
 
     reads_arrow = True
 
@@ -46,13 +48,13 @@ class _Subscriber(Listener):
 
     def write(self, message: Message) -> None:
         now = time.monotonic_ns()
-        message.encoded(arrow_frame)  # as every connection has it done
+        message.encoded(arrow_frame)  # encoded as for every connection
         header = message.header
         if header.kind == "changes":
             self.heard.append((VIEWS.index(header.view), header.feed["feed"][1], now))
 
     def flush(self) -> None:
-        """Nothing is gathered."""
+        """Do nothing: frames are not collected."""
 
     def finish(self) -> None:
         raise RuntimeError("expected views that stay, was the end of all of them")
@@ -127,7 +129,7 @@ def _plain(value: Any) -> int | None:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module."""
+    """Run the runtime to the last message and print the answers."""
     parser = argparse.ArgumentParser(prog="express_process")
     parser.add_argument("--dir", type=Path, required=True, help="run directory, new")
     parser.add_argument("--port", type=int, required=True, help="of the feed")

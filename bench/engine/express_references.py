@@ -1,6 +1,6 @@
-"""What the express lane is measured against: a program for one message at a time, and the hand-written numpy ones.
+"""References of the express lane: a program for one message at a time, and the hand-written numpy programs.
 
-Both are given what the lane has to work for: the first parsed messages, the second deltas of the relations.
+Both get input that the lane has to compute: the first gets parsed messages, the second deltas of the relations.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _TOP: Final = 1 << (LEVELS.bit_length() - 1)
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """A run of a reference."""
+    """Result of a timed run of a reference."""
 
     messages_per_s: float
-    """Messages a second."""
+    """Messages per second."""
     answers: dict[str, Answer]
-    """View → its rows at the end."""
+    """Rows of each view at the end."""
 
 
 class _Fenwick:
-    """Sums over price levels that change one at a time; levels count from 0."""
+    """Fenwick tree: sums over price levels that change one at a time; levels count from 0."""
 
     __slots__ = ("_sums",)
 
@@ -50,7 +50,7 @@ class _Fenwick:
             place += place & -place
 
     def below(self, level: int) -> int:
-        """The sum of the levels before this one."""
+        """Return the sum of the levels before this one."""
         sums, place, total = self._sums, min(max(level, 0), LEVELS), 0
         while place > 0:
             total += sums[place]
@@ -58,7 +58,7 @@ class _Fenwick:
         return total
 
     def reaching(self, target: int) -> int:
-        """The first level up to which, itself included, the sum is at least the target."""
+        """Return the first level up to which, itself included, the sum is at least the target."""
         sums, place, step = self._sums, 0, _TOP
         while step:
             after = place + step
@@ -69,7 +69,7 @@ class _Fenwick:
 
 
 class PlainBook:
-    """VWAP and AXF after every message, by dictionaries and Fenwick trees."""
+    """Computes VWAP and AXF after every message, by dictionaries and Fenwick trees."""
 
     def __init__(self) -> None:
         self._orders: dict[int, tuple[bool, int, int, int]] = {}
@@ -82,10 +82,10 @@ class PlainBook:
         self._axf = [0] * BROKERS
         self._pairs = [0] * BROKERS
         self.vwap: int | None = None
-        """The answer of VWAP."""
+        """Answer of VWAP."""
 
     def take(self, order_id: int, broker: int, action: str, volume: int, price: int) -> None:
-        """One message; the answers are those behind it."""
+        """Process one message; the answers are up to date afterwards."""
         if action == "B" or action == "S":  # noqa: PLR1714 (quicker than a tuple)
             self._orders[order_id] = action == "B", broker, price, volume
             self._change(action == "B", broker, price, volume, 1)
@@ -104,7 +104,7 @@ class PlainBook:
         self._answer()
 
     def _change(self, is_bid: bool, broker: int, price: int, volume: int, count: int) -> None:
-        """So much more volume and so many more orders at a price: pairs with the far ones of the other side."""
+        """Change volume and number of orders at a price, and the pairs with distant orders of the other side."""
         level = price - LOWEST["bids" if is_bid else "asks"]
         if is_bid:
             self._volume += volume
@@ -129,23 +129,24 @@ class PlainBook:
         held[1] += volume
 
     def _answer(self) -> None:
-        """The levels that have less than a quarter of the volume above them, but for the best, which has nothing."""
+        """Sum the values of the levels above which lies less than a quarter of the volume, without the best level."""
         if not self._volume:
             self.vwap = None
             return
-        # A level counts if 4 x (total - upto) < total: if the volume up to it is more than three quarters.
+        # A level counts if 4 × (total - upto) < total, which means that the volume up to it is more than three
+        # quarters.
         first = self._volumes.reaching(self._volume - (self._volume - 1) // 4)
         best = self._volumes.reaching(self._volume)
         self.vwap = self._values.below(best) - self._values.below(first) if first < best else None
 
     @property
     def axf(self) -> Answer:
-        """The answer of AXF."""
+        """Answer of AXF."""
         return [(broker, self._axf[broker]) for broker in range(BROKERS) if self._pairs[broker]]
 
 
 def time_plain(table: pa.Table, warm: int) -> Timed:
-    """The messages of a flow one by one, those of the warm-up not timed."""
+    """Process the messages of a flow one by one; the warm-up is not timed."""
     columns = [table[name].to_pylist() for name in ("order_id", "broker_id", "action", "volume", "price")]
     rows = list(zip(*columns, strict=True))
     book = PlainBook()
@@ -160,17 +161,17 @@ def time_plain(table: pa.Table, warm: int) -> Timed:
 
 
 def deltas_of(table: pa.Table, piece: int) -> Iterator[tuple[int, Mapping[str, pa.RecordBatch]]]:
-    """How many messages, and their deltas, in pieces of so many messages."""
+    """Yield the deltas of pieces of ``piece`` messages, with the number of messages."""
     adaptor = FeedAdaptor(ObjectSpace(MemoryStore()), "feed", Retention(), kernels=default_kernels())
     (whole,) = table.combine_chunks().to_batches()
     for begin in range(0, whole.num_rows, piece):
         rows = whole.slice(begin, piece)
-        ends = rows["sequence"].to_numpy()  # nobody looks at offsets
+        ends = rows["sequence"].to_numpy()  # offsets are not used
         yield rows.num_rows, adaptor.apply(Prepared(rows, ends, ends > 0))
 
 
 def time_numpy(table: pa.Table, warm: int, piece: int, views: Sequence[str]) -> Timed:
-    """The hand-written programs over pieces of so many messages, those of the warm-up not timed."""
+    """Run the hand-written programs over pieces of ``piece`` messages; the warm-up is not timed."""
     programs = {view: HANDWRITTEN[view]() for view in views}
     answers: dict[str, Answer] = {}
     given: list[tuple[int, dict[str, Columns]]] = [

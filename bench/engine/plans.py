@@ -1,4 +1,4 @@
-"""Plans without work: a source, and pipelines that pass on what they are given."""
+"""Plans without work: a source, and pipelines that pass on their input."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ PATIENCE_S: Final = 300.0
 
 
 class PassOn(Pipeline):
-    """Emits what it is given."""
+    """Emits its input."""
 
     def __init__(self, concurrency: int = 1) -> None:
         self.concurrency = concurrency
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Pass it on."""
+        """Pass the input on."""
         for item in inputs:
             context.emit(item)
 
 
 class Counted(PassOn):
-    """Counts what it passes on; `_passed` belongs to the worker that is in it, one at a time."""
+    """Counts the items that it passes on; `_passed` is only used by the one worker that is executing the pipeline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,18 +49,20 @@ class Counted(PassOn):
 
     @property
     def passed(self) -> int:
-        """Items so far."""
+        """Number of items so far."""
         return self._passed
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """Count and pass on."""
+        """Count the input and pass it on."""
         super().execute(inputs, context)
         self._passed += len(inputs)
         if self._passed >= self._awaited:
             self._came.set()
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more items have come; raises RuntimeError if they do not. One thread only."""
+        """Wait until ``more`` further items have come; raise `RuntimeError` if they do not. Only one thread may call
+        it.
+        """
         self._came.clear()
         self._awaited = self._passed + more
         if not self._came.wait(PATIENCE_S):
@@ -68,7 +70,7 @@ class Counted(PassOn):
 
 
 class Brook(Source):
-    """Puts so many items as fast as they are taken, on a thread of its own; ends if it is told to."""
+    """Emits a number of items at full speed, on a thread of its own; ends after them only if ``ends`` is true."""
 
     def __init__(self, items: int, *, ends: bool) -> None:
         self._items = items
@@ -76,12 +78,12 @@ class Brook(Source):
         self._thread: threading.Thread | None = None
 
     def open(self, emit: Emitter) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, args=(emit,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Nothing to release: its thread ends with the query, which refuses further items."""
+        """Do nothing: the thread ends with the query, which refuses further items."""
 
     def _run(self, emit: Emitter) -> None:
         for item in range(self._items):
@@ -92,7 +94,7 @@ class Brook(Source):
 
 
 def chain(source: Source, pipelines: Sequence[Pipeline]) -> Plan:
-    """The source and, behind it, pipelines in a row."""
+    """Return a plan of the source followed by pipelines in a row."""
     plan = Plan(QUERY)
     node: Node = plan.add_source("source", source)
     for number, pipeline in enumerate(pipelines):
@@ -106,7 +108,7 @@ class _Status(StatusListener):
         self.reason = ""
 
     def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
-        """See `StatusListener`."""
+        """Record the status; see `StatusListener`."""
         if status is QueryStatus.RUNNING:
             self.running.set()
         elif status in {QueryStatus.STOPPED, QueryStatus.FAILED}:
@@ -117,7 +119,9 @@ class _Status(StatusListener):
 
 @contextmanager
 def running(plan: Plan, workers: int) -> Iterator[tuple[QueryEngine, threading.Event]]:
-    """An engine that carries the plan out, and what is set at its end; raises RuntimeError if the query failed."""
+    """Yield an engine that runs the plan, and an event that is set at its end; raise `RuntimeError` if the query
+    failed.
+    """
     status = _Status()
     engine = QueryEngine(EngineConfig(workers=workers), status)
     try:

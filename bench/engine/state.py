@@ -1,9 +1,9 @@
-"""What a differential checkpoint costs by how much is held: 1,000 edits at 1 k, 100 k and 10 M entries.
+"""Cost of a differential checkpoint by the size of the state: 1,000 edits at 1 k, 100 k and 10 M entries.
 
-Three things are measured, each for itself: the object space alone, with a dictionary of whole numbers over a store that
-takes everything and keeps nothing (`state.differential.HELD`); a keyed table in the same way, its compaction included
-(`state.differential.table.HELD`); and the dictionary over SQLite, edits, fsync and all
-(`state.differential.sqlite.HELD`), where 1,000 scattered edits write 1,000 pages as soon as so many are held.
+Three things are measured separately: the object space alone, with a dictionary of integers over a store that discards
+everything (`state.differential.HELD`); a keyed table in the same way, its compaction included
+(`state.differential.table.HELD`); and the dictionary over SQLite, including edits and fsync
+(`state.differential.sqlite.HELD`), where 1,000 scattered edits write 1,000 pages once the dictionary has that many.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HELD: Final = {"1k": 1_000, "100k": 100_000, "1m": 1_000_000, "10m": 10_000_000
 
 
 class _Sink(Store):
-    """Counts what it is given."""
+    """Store that counts the bytes of each commit and discards them."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -49,7 +49,7 @@ class _Sink(Store):
 
 
 def measure_state(quick: bool) -> list[Record]:
-    """Time and bytes of commits of 1,000 scattered edits; quick: up to 1 M entries, else up to 10 M."""
+    """Measure time and bytes of commits of 1,000 scattered edits; quick: up to 1 M entries, otherwise up to 10 M."""
     sizes = ("1k", "100k", "1m") if quick else ("1k", "100k", "10m")
     records: list[Record] = []
     for name, measure in (("", _dictionary), ("table.", _table), ("sqlite.", _sqlite)):
@@ -116,7 +116,7 @@ def _table(held: int) -> tuple[list[float], list[float]]:
 def _timed(
     space: ObjectSpace, edit: Callable[[], None], written: Callable[[], int] | None
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds of edits and commit, and bytes written, of each run."""
+    """Return the milliseconds of edits and commit, and the bytes written, of each run."""
     millis, sizes = [], []
     for _ in range(_RUNS):
         begun = time.perf_counter()

@@ -1,10 +1,11 @@
-"""Derived streams: rows a second through one query in batches of 10,000, a barrier behind each.
+"""Derived streams: rows per second through one query in batches of 10,000, with a barrier after each.
 
-The same query as `runtime.engine.operators.DerivedQuery` keeps it, its state committed to a store in memory at every
-barrier, and as DuckDB, in one thread, and Polars, with all cores, compute it from scratch. The references compute it
-anew over all rows so far at each barrier, which is what a stream costs without state: the time at five evenly spaced
-barriers stands for that at all. The ratio of `streams.NAME.once.rows_per_s` is to the faster of them when it computes
-the query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows are compared.
+`runtime.engine.operators.DerivedQuery` maintains the query, and commits its state to a store in memory at every
+barrier; DuckDB, in one thread, and Polars, with all cores, compute the same query from scratch. The references compute
+it anew over all rows so far at each barrier, which is the cost of a stream without state: the time at five evenly
+spaced barriers stands for that at all. The ratio of `streams.NAME.once.rows_per_s` is to the faster reference when it
+computes the query once, at the end: all rows in one batch, without order, state or barriers. The numbers of rows are
+compared.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ _QUERIES: Final = {
     "lookup": (_LOOKUP, _LOOKUP),
     "merge": (_MERGE, _MERGE),
 }
-"""The query of each figure, and what DuckDB is asked."""
+"""Query of each figure, and the SQL for DuckDB."""
 
 
 def measure_streams(quick: bool) -> list[Record]:
-    """Every figure beside the faster one of DuckDB and Polars."""
+    """Measure every figure beside the faster one of DuckDB and Polars."""
     rows = 200_000 if quick else 1_000_000
     tables = _feed(rows)
     records = []
@@ -102,7 +103,7 @@ def _feed(rows: int) -> Mapping[str, pa.Table]:
 
 
 def _derived(sql: str, tables: Mapping[str, pa.Table]) -> tuple[int, float, int]:
-    """Rows in, seconds, rows out."""
+    """Return the number of input rows, the seconds and the number of output rows."""
     space = ObjectSpace(MemoryStore())
     query = DerivedQuery(NamedSelect("bench", sql), _INPUTS, space, "bench")
     streams = [name for name in ("trades", "quotes") if name in query.reads]

@@ -1,4 +1,4 @@
-"""How many tasks a second the engine runs when they have nothing to do."""
+"""Tasks per second of the engine, when they have nothing to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFERENCE: Final = "concurrent.futures.ThreadPoolExecutor, as many threads: the
 
 
 def measure_tasks(quick: bool) -> list[Record]:
-    """At two workers and at one."""
+    """Measure the rate with two workers and with one."""
     items, runs = (10_000, 3) if quick else (100_000, 5)
     found = []
     for workers, what in ((2, "engine.tasks_per_s"), (1, "engine.tasks_per_s.1")):
@@ -31,7 +31,9 @@ def measure_tasks(quick: bool) -> list[Record]:
 
 
 def _seconds(items: int, workers: int) -> float:
-    """Items through a chain of pipelines, one task for each item at each, from the start until the query has ended."""
+    """Return the seconds of items through a chain of pipelines, one task for each item at each, until the query has
+    ended.
+    """
     plan = chain(Brook(items, ends=True), [PassOn(workers) for _ in range(_OPERATORS)])
     start = time.perf_counter()
     with running(plan, workers) as (_, ended):
@@ -41,7 +43,7 @@ def _seconds(items: int, workers: int) -> float:
 
 
 def _executor_seconds(items: int, workers: int) -> float:
-    """The same by hand: a task submits the one behind it, and so many items are on their way at a time."""
+    """Return the seconds of the same by hand: a task submits the next one, with the same number of items in flight."""
     room = threading.Semaphore(EngineConfig().in_flight)
     left = items
     done = threading.Event()

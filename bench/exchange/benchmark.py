@@ -23,12 +23,12 @@ _LIVE: Final = 2_000
 
 
 def run(quick: bool) -> list[Record]:
-    """All parts, one after another."""
+    """Run all parts, one after another."""
     return [*_measure_books(quick), *measure_tcp(quick), *measure_memory(quick)]
 
 
 def _measure_books(quick: bool) -> list[Record]:
-    """Ours and the peers', in turns, so that what else the machine does falls on all of them."""
+    """Measure our book and the peers in turns, so that other load of the machine affects all of them."""
     runs, requests = (1, 50_000) if quick else (7, 500_000)
     filling, flow, live = make_flow(requests, _LIVE)
     python, peers = install_peers(LISTED, "bench-peers")
@@ -57,5 +57,5 @@ def _measure_books(quick: bool) -> list[Record]:
 
 
 def books() -> dict[str, Callable[[], FeedEncoder]]:
-    """Our book in each form that is timed: what makes the encoder of its feed."""
+    """Return factories of the feed encoder for each form of our book that is timed."""
     return {"book": Silence, "book_itch": lambda: ItchEncoder(MarketRules((INSTRUMENT,)), Now())}

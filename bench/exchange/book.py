@@ -1,4 +1,4 @@
-"""Our book in process, on the flow that the peers get: silent, and with every message encoded as ITCH."""
+"""Our book in process, on the same flow as the peers: without a feed, and with every message encoded as ITCH."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TURN: Final = 1_000
 def run_book(
     feed: FeedEncoder, filling: Sequence[Request], requests: Sequence[Request], live: Collection[int]
 ) -> float:
-    """Seconds for the requests.
+    """Return the seconds for the requests.
 
-    Orders are made inside the time that is taken, as the peers make theirs; what the encoder has is taken (and dropped)
-    every 1,000 requests, as an exchange does once a turn of its reactor. Raises RuntimeError if the book holds other
-    orders than `live` afterwards.
+    Orders are created within the timed span, as in the peers; the encoder's output is taken and dropped every 1,000
+    requests, as an exchange does once per turn of its reactor. Raises `RuntimeError` if the book's orders differ from
+    `live` afterwards.
     """
     book = Book(1, INSTRUMENT.symbol, feed)
     _drive(book, filling)

@@ -1,4 +1,4 @@
-"""What OUCH 5.0 sessions send: prepared bytes, so that the load costs as little as it can."""
+"""Messages of OUCH 5.0 sessions as prepared bytes, so that the load costs as little as possible."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = [
 
 PASSWORD: Final = "secret"
 ACCEPTED_BYTES: Final = 3 + 64
-"""A packet with Accepted, without appendage."""
+"""Size of a packet with Accepted, without appendage, in bytes."""
 EXECUTED_BYTES: Final = 3 + 36
-"""A packet with Executed."""
+"""Size of a packet with Executed, in bytes."""
 QUERY: Final = b"\x00\x02UQ"
-"""An account query: its answer is the last that comes."""
+"""Packet of an account query, whose answer is the last message."""
 HEARTBEAT: Final = b"\x00\x01R"
 LAST_WORD: Final = b"\x00\x0eSQ"
-"""How the answer begins."""
+"""Beginning of the answer."""
 
 _ENTER: Final = struct.Struct(">HcsI1sI8sQ1s1s1s1s1s14sH")
 _MID_UNITS: Final = 1_000_000
-"""100.00, in ten-thousandths."""
+"""Middle price of 100.00, in ten-thousandths."""
 _TICK_UNITS: Final = 100
 
 
 def login(user: str, sequence: int = 1) -> bytes:
-    """A login request of SoupBinTCP 3.00."""
+    """Return a login request of SoupBinTCP 3.00."""
     body = f"L{user:<6}{PASSWORD:<10}{'':<10}{sequence:>20}".encode("ascii")
     return struct.pack(">H", len(body)) + body
 
@@ -46,7 +46,7 @@ def _enter(ref: int, side: bytes, shares: int, units: int, symbol: bytes) -> byt
 
 
 def resting(first_ref: int, orders: int, symbol: str) -> bytes:
-    """Orders on both sides, far from where `pairs` trade."""
+    """Return orders on both sides, far from the prices of `pairs`."""
     stock = symbol.encode("ascii").ljust(8)
     parts = []
     for number in range(orders):
@@ -57,7 +57,7 @@ def resting(first_ref: int, orders: int, symbol: str) -> bytes:
 
 
 def pairs(first_ref: int, orders: int, symbol: str) -> bytes:
-    """A sale that rests, then a purchase of as much that executes; prices wander over 20 ticks."""
+    """Return pairs of orders: a resting sale, then a purchase that executes it; prices vary over 20 ticks."""
     stock = symbol.encode("ascii").ljust(8)
     parts = []
     for number in range(0, orders, 2):

@@ -1,6 +1,6 @@
-"""``python -m bench.exchange.echo_process``: answers whatever comes with as many bytes as an acknowledgement has.
+"""``python -m bench.exchange.echo_process``: answers every message with as many bytes as an acknowledgement has.
 
-The least that a server on the same reactor can do: what an order takes beyond this is the exchange.
+This is the least work of a server on the same reactor: the rest of an order's time is the exchange.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class _Echo(Protocol):
     transport: Any
 
     def connectionMade(self) -> None:
-        """Send at once."""
+        """Send without delay."""
         self.transport.setTcpNoDelay(True)
 
     def dataReceived(self, data: bytes) -> None:
-        """Answer."""
+        """Send the answer."""
         del data
         self.transport.write(bytes(ACCEPTED_BYTES))
 

@@ -10,14 +10,14 @@ from sortedcontainers import SortedDict
 __all__ = ["ADD", "CANCEL", "CROSS", "Flow", "Request", "make_flow"]
 
 ADD: Final = 0
-"""An order that rests."""
+"""Kind of a request for an order that rests."""
 CANCEL: Final = 1
-"""The end of a resting order."""
+"""Kind of a request that ends a resting order."""
 CROSS: Final = 2
-"""An order that executes against the best of the other side; what is left of it rests."""
+"""Kind of a request for an order that executes against the best of the other side; the remainder rests."""
 
 Request = tuple[int, int, int, int, int]
-"""Kind, order id, side (0 buy, 1 sell), price in ticks, volume."""
+"""A request: kind, order id, side (0 buy, 1 sell), price in ticks, volume."""
 
 _MID_TICKS: Final = 10_000
 _REACH_TICKS: Final = 40
@@ -25,7 +25,7 @@ _CROSSES: Final = 0.1
 
 
 class _Side:
-    """What rests on one side, as plainly as it goes; the flow has to know which orders are still there."""
+    """Resting orders of one side in a simple form: the flow must know which orders still rest."""
 
     def __init__(self, sign: int) -> None:
         self._sign = sign
@@ -60,21 +60,22 @@ class _Side:
 
 
 class Flow(NamedTuple):
-    """What is sent, and what a book must hold afterwards."""
+    """Requests, and the orders that a book must have afterwards."""
 
     filling: list[Request]
-    """Adds that fill the book."""
+    """Requests that fill the book."""
     requests: list[Request]
-    """What is timed."""
+    """Requests that are timed."""
     live: dict[int, tuple[int, int]]
-    """Orders that still rest at the end: id → side and price."""
+    """Side and price of orders that still rest at the end, by id."""
 
 
 def make_flow(requests: int, live_orders: int, seed: int = 1) -> Flow:
-    """The adds that fill a book, and the requests behind them, which keep about as many orders alive.
+    """Return the requests that fill a book, and the following ones, which keep the number of live orders about
+    constant.
 
-    A tenth of the requests execute, about as many others add as cancel. Prices lie within 40 ticks of a mid that
-    wanders slowly; volumes are 1 to 100.
+    A tenth of the requests execute; of the others about as many add as cancel. Prices lie within 40 ticks of a middle
+    that moves slowly; volumes are 1 to 100.
     """
     random = Random(seed)
     sides = (_Side(-1), _Side(1))
@@ -115,7 +116,7 @@ def _rest(  # noqa: PLR0917 - the parts of an order
 
 
 def _cancel(random: Random, sides: tuple[_Side, _Side], live: dict[int, tuple[int, int]], ids: list[int]) -> Request:
-    """The end of an order that still rests; ids that do not are thrown out on the way."""
+    """Return a request that ends an order that still rests; ids of others are removed on the way."""
     while True:
         place = random.randrange(len(ids))
         ids[place], ids[-1] = ids[-1], ids[place]

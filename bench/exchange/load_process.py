@@ -1,7 +1,7 @@
-"""``python -m bench.exchange.load_process``: sends orders to an exchange, listens to its feed, says how long it took.
+"""``python -m bench.exchange.load_process``: sends orders to an exchange, reads its feed, and reports the time.
 
-One process with plain sockets, so that the exchange has a core for itself. Reads one line of JSON, a `Job`; prints one,
-a `Result`.
+This is one process with plain sockets, so that the exchange has a core for itself. It reads one line of JSON, a `Job`,
+and prints one, a `Result`.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ _PATIENCE_S: Final = 120.0
 _BEAT_S: Final = 1.0
 _QUIET_S: Final = 0.5
 _HEARTBEATS_BYTES: Final = 300
-"""By so much listeners may differ: by heartbeats of three bytes, which each is sent when it falls silent."""
+"""Bytes by which listeners may differ: heartbeats of three bytes, which each is sent when the feed is silent."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What to do."""
+    """Parameters of a run."""
 
     ouch_port: int
     itch_port: int
     users: list[str]
-    """Each sends a share of the orders."""
+    """Users, each of which sends a share of the orders."""
     symbol: str
     listeners: int
     orders: int
-    """Of all sessions together; 0: none."""
+    """Number of orders of all sessions together; 0: none."""
     in_flight_one: bool = False
-    """One order at a time, and how long each took; else as fast as they are taken."""
+    """True to send one order at a time and time each; otherwise orders are sent as fast as they are taken."""
     polls: bool = False
-    """One in flight: asks for the answer again and again, and does not sleep until it is woken."""
+    """True to poll for the answer instead of sleeping until it comes, with one order in flight."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """How it went."""
+    """Result of a run."""
 
     seconds: float
-    """From the first byte of an order sent until the last answer and the last byte of the feed."""
+    """Seconds from the first byte of an order sent until the last answer and the last byte of the feed."""
     answered_s: float
-    """Until the last answer alone."""
+    """Seconds until the last answer alone."""
     orders: int
     feed_bytes: int
-    """What each listener was sent."""
+    """Bytes sent to each listener."""
     latencies_us: list[float]
-    """Of every order, one in flight: from before it is sent until its answer is there."""
+    """Microseconds of every order with one in flight, from before it is sent until its answer is received."""
 
 
 class _Session:
-    """One OUCH session: what is left to send, and what came."""
+    """One OUCH session with its unsent data and its answers."""
 
     def __init__(self, port: int, user: str, data: bytes) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -72,14 +72,14 @@ class _Session:
         self._tail = b""
 
     def take(self, chunk: memoryview) -> None:
-        # More may come behind the last answer: heartbeats, and what other sessions execute.
+        # More data may follow the last answer: heartbeats, and executions by other sessions.
         data = self._tail + bytes(chunk)
         self.done = self.done or crowd.LAST_WORD in data
         self._tail = data[-len(crowd.LAST_WORD) :]
 
 
 def _read_login(connection: socket.socket) -> None:
-    """Read the answer to a login, and nothing behind it."""
+    """Read the answer to a login, and no byte after it."""
     data = b""
     while len(data) < 33:
         more = connection.recv(33 - len(data))
@@ -149,7 +149,7 @@ class _Pipeline:
                 self._send(session)
 
     def _beat(self) -> None:
-        """Listeners have to be heard of; a session that still sends is."""
+        """Send heartbeats for listeners and for sessions that do not send any more."""
         self._beaten = time.perf_counter()
         for connection in self._feed:
             connection.send(crowd.HEARTBEAT)
@@ -180,7 +180,7 @@ class _Pipeline:
 
 
 def _one_in_flight(job: Job) -> Result:
-    """Each order is sent when the one before is answered."""
+    """Send each order after the answer to the one before."""
     session = _Session(job.ouch_port, job.users[0], b"")
     listeners = _listen(job.itch_port, job.users[0], job.listeners)
     data = crowd.pairs(5_000_001, job.orders, job.symbol)
@@ -207,7 +207,7 @@ def _one_in_flight(job: Job) -> Result:
 
 
 def _poll(connection: socket.socket, buffer: memoryview) -> int:
-    """What `recv_into` does, without sleeping."""
+    """Receive like `recv_into`, without sleeping."""
     while True:
         try:
             return connection.recv_into(buffer)
@@ -225,7 +225,7 @@ def _drain(listeners: list[socket.socket], buffer: memoryview) -> None:
 
 
 def main() -> None:
-    """Do one job."""
+    """Run one job."""
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
     result = _one_in_flight(job) if job.in_flight_one else _Pipeline(job).run(job.orders)
     sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")

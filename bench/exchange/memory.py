@@ -1,4 +1,4 @@
-"""What a live order costs in memory, and whether a long day makes the exchange larger than its live orders."""
+"""Memory of a live order, and the growth of the exchange's memory over a long day."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _TIMEOUT_S: Final = 3_600
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """What `memory_process` says."""
+    """Output of `memory_process`."""
 
     order_bytes: float
     """Resident memory of a live order, its account's entry included."""
     day_bytes: list[int]
-    """Resident memory at ten moments of the day, the first behind its first tenth."""
+    """Resident memory at ten times of the day, the first after its first tenth."""
     day_messages: int
-    """Feed messages of the day."""
+    """Number of feed messages of the day."""
     day_seconds: float
-    """How long it took."""
+    """Duration of the day's processing in seconds."""
 
 
 def measure_memory(quick: bool) -> list[Record]:
-    """``exchange.memory.*``, in processes of their own."""
+    """Measure ``exchange.memory.*``, in separate processes."""
     runs, orders, messages = (1, 50_000, 200_000) if quick else (3, 500_000, 10_000_000)
     sizes = [_run(orders, messages if number == 0 else 0) for number in range(runs)]
     day = sizes[0].day_bytes

@@ -1,6 +1,6 @@
-"""``python -m bench.exchange.memory_process ORDERS MESSAGES``: measures itself; prints `Sizes` as one line of JSON.
+"""``python -m bench.exchange.memory_process ORDERS MESSAGES``: measures its memory; prints `Sizes` as one line of JSON.
 
-An exchange without sockets: OUCH orders as they come off a session, market, ITCH, journal and streams on disk.
+The process is an exchange without sockets: OUCH orders as from a session, market, ITCH, journal and streams on disk.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _exchange(folder: Path, max_live_orders: int) -> Exchange:
 
 
 def _resident_bytes() -> int:
-    """Of this process now; where the system does not say, its highest so far."""
+    """Return the present resident memory of this process; its maximum if the system does not report the present one."""
     status = Path("/proc/self/statm")
     if status.exists():
         return int(status.read_text("ascii").split()[1]) * resource.getpagesize()
@@ -99,7 +99,7 @@ def _day(folder: Path, messages: int) -> tuple[list[int], int, float]:
 
 
 def main(orders: int, messages: int) -> None:
-    """Measure."""
+    """Measure the memory and print it."""
     with tempfile.TemporaryDirectory(prefix="bench-exchange-") as folder:
         day = _day(Path(folder) / "day", messages) if messages else ([1], 0, 1.0)
         order_bytes = _order_bytes(Path(folder) / "orders", orders)

@@ -20,18 +20,18 @@ _TIMEOUT_S: Final = 900
 
 
 class PeerRun(msgspec.Struct, frozen=True):
-    """What a peer took."""
+    """Result of a peer's run."""
 
     requests: int
-    """How many were timed."""
+    """Number of timed requests."""
     seconds: float
-    """For all of them."""
+    """Seconds for all timed requests."""
     executions: int
-    """How many it said; -1 if it does not."""
+    """Number of executions that it reported; -1 if it reports none."""
 
 
 def write_flow(path: Path, filling: Sequence[Request], requests: Sequence[Request]) -> None:
-    """As `peers_process.py` reads it."""
+    """Write a flow in the format of `peers_process.py`."""
     with path.open("w", encoding="ascii") as file:
         file.write(f"{len(filling)}\n")
         for part in (filling, requests):
@@ -39,7 +39,7 @@ def write_flow(path: Path, filling: Sequence[Request], requests: Sequence[Reques
 
 
 def run_peer(python: Path, name: str, flow: Path) -> PeerRun:
-    """One run; raises `subprocess.CalledProcessError` if the peer fails on the flow."""
+    """Run a peer once; raise `subprocess.CalledProcessError` if it fails on the flow."""
     command = [str(python), str(_HERE / "peers_process.py"), name, str(flow)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
     return msgspec.convert(json.loads(done.stdout), PeerRun)

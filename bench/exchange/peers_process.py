@@ -1,9 +1,8 @@
-"""Runs a flow through one peer; called with the interpreter of an environment that has it.
+"""Runs a flow through one peer; it must be called with the interpreter of an environment that has the peer.
 
-Reads a plain file: one line a request, ``kind order side price volume``; the first line says how many of
-them fill the book. Prints requests, seconds and executions (-1: it does not say) of the rest
-as one line of JSON. Imports nothing of this
-project, so that it runs wherever the peer is installed.
+It reads a plain file with one line per request, ``kind order side price volume``, after a first line with the number of
+requests that fill the book. It prints requests, seconds and executions (-1: not reported) of the remaining requests as
+one line of JSON. It imports nothing of this project, so that it runs wherever the peer is installed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ ADD, CANCEL, CROSS = 0, 1, 2
 
 
 def pyorderbook(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """`Book.match` and `Book.cancel`; ids are the peer's own, prices Decimals."""
+    """Return a runner of `Book.match` and `Book.cancel`; ids are the peer's own, prices are Decimals."""
     from pyorderbook import Book, ask, bid
 
     logging.disable(logging.CRITICAL)
@@ -43,7 +42,9 @@ def pyorderbook(requests: Sequence[Request]) -> Callable[[Sequence[Request]], in
 
 
 def lightmatchingengine(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """`LightMatchingEngine.add_order` and `.cancel_order`; it says a trade for the taker too, one a level."""
+    """Return a runner of `LightMatchingEngine.add_order` and `.cancel_order`, which reports a trade for the taker too,
+    one per level.
+    """
     from lightmatchingengine.lightmatchingengine import LightMatchingEngine
 
     engine = LightMatchingEngine()
@@ -64,7 +65,7 @@ def lightmatchingengine(requests: Sequence[Request]) -> Callable[[Sequence[Reque
 
 
 def limit_order_book(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """C++ behind ctypes: `LimitOrderBook.limit`, `.cancel`; it does not say what it executed."""
+    """Return a runner of `LimitOrderBook.limit` and `.cancel`, C++ behind ctypes, which does not report executions."""
     from limit_order_book import LimitOrderBook
 
     book = LimitOrderBook()
@@ -83,7 +84,9 @@ def limit_order_book(requests: Sequence[Request]) -> Callable[[Sequence[Request]
 
 
 def order_book(requests: Sequence[Request]) -> Callable[[Sequence[Request]], int]:
-    """A sorted map of price levels in C: no orders and no matching, so only the levels are kept up to date."""
+    """Return a runner of a sorted map of price levels in C without orders and matching: only the levels are kept up to
+    date.
+    """
     from order_book import OrderBook
 
     book = OrderBook()
@@ -124,7 +127,7 @@ def _request(line: str) -> Request:
 
 
 def main(name: str, path: str) -> None:
-    """Fill the book, then time the rest."""
+    """Fill the book, then time the remaining requests."""
     with Path(path).open(encoding="ascii") as file:
         filling = int(file.readline())
         requests = [_request(line) for line in file]

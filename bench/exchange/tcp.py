@@ -1,4 +1,4 @@
-"""The exchange as a process, with OUCH sessions that send and listeners that hear its ITCH feed."""
+"""The exchange as a process, with OUCH sessions that send orders and listeners that read its ITCH feed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TIMEOUT_S: Final = 600
 
 @contextmanager
 def _exchange(folder: Path, fsync: str, busy_poll_ms: int) -> Iterator[dict[str, int]]:
-    """An exchange without flow of its own; gives its ports."""
+    """Run an exchange without flow of its own; yield its ports."""
     users = folder / "users.toml"
     secret = hash_password(PASSWORD)
     users.write_text(
@@ -90,7 +90,7 @@ def _latencies(orders: int, fsync: str, runs: int, *, polls: bool) -> list[list[
 
 
 def _echo_us(pings: int) -> list[float]:
-    """The same conversation with a server that does nothing."""
+    """Return the microseconds of the same exchange of messages with a server that does nothing."""
     command = [sys.executable, "-m", "bench.exchange.echo_process"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
@@ -111,7 +111,7 @@ def _ping_us(connection: socket.socket) -> float:
 
 
 def measure_tcp(quick: bool) -> list[Record]:
-    """``exchange.tcp.*``: orders a second through everything, and how long one order takes."""
+    """Measure ``exchange.tcp.*``: orders per second through all parts, and the time of one order."""
     runs, orders, pings = (1, 40_000, 2_000) if quick else (5, 1_000_000, 20_000)
     _allow_files()
     what = "OUCH 5.0 in, matched, journalled, ITCH out to 16 listeners; half of the orders execute"
@@ -144,7 +144,7 @@ def measure_tcp(quick: bool) -> list[Record]:
 
 
 def _allow_files() -> None:
-    """A thousand listeners need as many descriptors, here and in the processes that this one starts."""
+    """Raise the limit of open files, here and for child processes: a thousand listeners need as many descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 8_192 if hard == resource.RLIM_INFINITY else min(8_192, hard)
     if soft < wanted:

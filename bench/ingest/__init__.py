@@ -1,4 +1,4 @@
-"""How fast raw buffers become columns, what that costs for each source, and whether memory stays.
+"""Speed of turning raw buffers into columns, the cost of each source, and the stability of memory.
 
 ```
  material (texts, itchflow) ──cut, shuffled──▶ feeding ─▶ InputFormatter ─▶ InOrder, 1 and 2 workers ──▶ rates

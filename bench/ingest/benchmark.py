@@ -18,7 +18,9 @@ __all__ = ["run"]
 
 
 def run(quick: bool) -> list[Record]:
-    """Formats, projections, epochs, sources, memory; raises `WrongCountError` if anything is lost on the way."""
+    """Measure formats, projections, epochs, sources and memory; raise `WrongCountError` if anything is lost on
+    the way.
+    """
     plan = plan_of(quick)
     records: list[Record] = []
     for name in FORMATS:

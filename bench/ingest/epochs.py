@@ -1,7 +1,7 @@
-"""A file to committed epochs: formatter, order-book adaptor, state, segments; and what a commit is made of.
+"""From a file to committed epochs: formatter, order-book adaptor, state, segments; and the parts of a commit.
 
-The whole ingest of a run directory, on disk, with two workers and the committer's thread, as `deltabook runtime` has it
-but for the views. A feed of so many messages a second, cut ten times a second, says what a commit costs, part by part.
+This is the whole ingest of a run directory, on disk, with two workers and the committer's thread, like `deltabook
+runtime` without views. A paced feed with ten epochs per second shows the cost of each part of a commit.
 """
 
 from __future__ import annotations
@@ -42,21 +42,23 @@ _BUFFER_BYTES: Final = 1 << 20
 _WORKERS: Final = 2
 _EPOCH_MESSAGES: Final = 200_000
 _COMMIT_RATE: Final = 50_000
-"""Messages a second while commits are measured."""
+"""Messages per second while commits are measured."""
 _COMMITS_A_SECOND: Final = 10
 _PIECES_A_SECOND: Final = 100
 _PARTS: Final = ("segment", "state", "publish", "whole")
 
 
 def measure_epochs(plan: Plan) -> list[Record]:
-    """``ingest.epochs.FORMAT.messages_per_s``: text beside pyarrow's reading, ITCH beside a C++ book builder."""
+    """Measure ``ingest.epochs.FORMAT.messages_per_s``: text beside pyarrow's reader, ITCH beside a C++ book builder."""
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         return [record for each in ("text", "itch") for record in _format(each, folder, plan)]
 
 
 def measure_commits(plan: Plan) -> list[Record]:
-    """``ingest.commit.PART.p50_ms`` and ``….p99_ms``: the segment, the state's transaction, the rename, and all."""
+    """Measure ``ingest.commit.PART.p50_ms`` and ``….p99_ms``: the segment, the state's transaction, the rename, and the
+    total.
+    """
     runs = [_commits(round(plan.commit_seconds)) for _ in range(plan.rounds)]
     where = f"{_COMMIT_RATE:,} messages/s, {_COMMITS_A_SECOND} epochs a second"
     return [
@@ -74,9 +76,9 @@ def ingest_file(
     feed_format: FeedFormat = "text",
     control: bytes = b"",
 ) -> int:
-    """Read a file of feed messages into a new run directory; the number of its last epoch.
+    """Read a file of feed messages into a new run directory; return the number of its last epoch.
 
-    With ``control`` the log begins with that record. Raises `RuntimeError` with the reason of an ingest that fails.
+    With ``control`` the log begins with that record. Raises `RuntimeError` with the reason of a failed ingest.
     """
     source = FileSource(path, 0, buffer_bytes=_BUFFER_BYTES)
     writer = EpochWriter(directory, time.time_ns, lambda _: None, committer=CommitterThread())
@@ -88,7 +90,7 @@ def _format(feed_format: FeedFormat, folder: Path, plan: Plan) -> list[Record]:
     path = folder / f"feed.{feed_format}"
     messages = _write(feed_format, path, plan.epoch_messages)
     ours, theirs = [], []
-    for number in range(plan.rounds + 1):  # the first warms up
+    for number in range(plan.rounds + 1):  # the first round warms up
         before = _reference(feed_format, path)
         start = time.perf_counter()
         ingest_file(path, folder / f"{feed_format}{number}", _EPOCH_MESSAGES, feed_format=feed_format)
@@ -100,7 +102,7 @@ def _format(feed_format: FeedFormat, folder: Path, plan: Plan) -> list[Record]:
 
 
 def _write(feed_format: FeedFormat, path: Path, messages: int) -> int:
-    """A file of at least so many messages; how many."""
+    """Write a file of at least ``messages`` messages; return their number."""
     if feed_format == "text":
         write_feed(path, messages, _LIVE_ORDERS, _SEED)
         return messages
@@ -113,7 +115,7 @@ def _write(feed_format: FeedFormat, path: Path, messages: int) -> int:
 
 
 def _reference(feed_format: FeedFormat, path: Path) -> float:
-    """Messages a second of somebody else's reader."""
+    """Return the messages per second of another project's reader."""
     reading: Reading
     if feed_format == "text":
         reading = pyarrow_csv(path.read_bytes(), FEED_SCHEMA.arrow_schema(), _WORKERS)
@@ -166,7 +168,7 @@ class _Times:
         self.parts: dict[str, list[float]] = {part: [] for part in _PARTS}
 
     def take(self, part: str, call: Callable[..., None], *given: object) -> None:
-        """Make a call, and note how long it took."""
+        """Make a call, and record its duration."""
         start = time.perf_counter()
         call(*given)
         self.parts[part].append(time.perf_counter() - start)
@@ -215,25 +217,25 @@ class _TimedCommitter(CommitterThread):
 
 
 class _PacedSource(Source):
-    """Feed lines at a steady rate, and a barrier every so often, by whoever calls `pace`."""
+    """Emits feed lines at a steady rate, and a barrier at intervals, on the thread that calls `pace`."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
         self._opened: queue.SimpleQueue[BufferSink] = queue.SimpleQueue()
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Whoever paces begins."""
+        """Pass the sink to the thread that paces."""
         del position
         self._opened.put(sink)
 
     def resume(self) -> None:
-        """Offers are repeated anyway."""
+        """Do nothing: rejected offers are repeated anyway."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the source owns no resources."""
 
     def pace(self, barrier: Callable[[], None]) -> None:
-        """Offer every piece at its time; raises `RuntimeError` if that falls behind by a second."""
+        """Offer every piece at its time; raise `RuntimeError` if that falls a second behind."""
         sink = self._opened.get()
         offset, begun = 0, time.perf_counter()
         for number, piece in enumerate(self._pieces):
@@ -250,7 +252,7 @@ class _PacedSource(Source):
 
 
 def _commits(seconds: int) -> dict[str, list[float]]:
-    """The times of a run of so many seconds, without those of its first one."""
+    """Return the times of a run of ``seconds`` seconds, without those of its first second."""
     quicken()  # as the runtime does for express views
     lines = csv_lines(feed_table(_COMMIT_RATE * seconds, _LIVE_ORDERS, _SEED)).splitlines(keepends=True)
     most = _COMMIT_RATE // _PIECES_A_SECOND

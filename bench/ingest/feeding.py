@@ -1,4 +1,4 @@
-"""Raw buffers in a shuffled order through one formatter, by a number of worker threads."""
+"""Raw buffers in shuffled order through one formatter, on a number of worker threads."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from runtime.formats import FormattedBatch, InOrder, InputFormatter, Pushdown, R
 __all__ = ["Fed", "WrongCountError", "cut", "feed"]
 
 _AHEAD: Final = 2
-"""How many blocks wait for the workers, for each of them, before more is fed."""
+"""Number of blocks per worker that wait before more is fed."""
 _IN_ORDER: Final = 4096
 
 
 class WrongCountError(AssertionError):
-    """What came out is not what went in."""
+    """The number of output rows differs from the input."""
 
 
 class Fed(msgspec.Struct, frozen=True):
-    """What went through, and how long it took."""
+    """Number of rows processed, and the time."""
 
     rows: int
-    """Rows that came out, in stream order."""
+    """Number of output rows, in stream order."""
     seconds: float
-    """From the first buffer fed until the last row was in order."""
+    """Seconds from the first buffer fed until the last row was in order."""
 
 
 def cut(data: bytes, size: int, seed: int) -> list[RawBuffer]:
-    """The bytes as raw buffers of this size, in the order of their arrival: shuffled within windows."""
+    """Return the bytes as raw buffers of this size, in the order of their arrival: shuffled within windows."""
     raws = [RawBuffer(0, number + 1, data[at : at + size], at) for number, at in enumerate(range(0, len(data), size))]
     rng = random.Random(seed)
     for start in range(0, len(raws), WINDOW):
@@ -67,7 +67,7 @@ class _Run:
         self._bad = 0
 
     def work(self) -> None:
-        """What a worker does until nothing is left."""
+        """Format buffers on a worker until none is left."""
         while (raws := self._next()) is not None:
             formatted = self._formatter.format(raws)
             if formatted.again:
@@ -76,7 +76,7 @@ class _Run:
                 self._count(self._order.add(formatted.batches))
 
     def end(self, buffers: int, size: int) -> int:
-        """Flush, and see that nothing is missing; gives the rows."""
+        """Flush, and check that nothing is missing; return the number of rows."""
         self._count(self._order.add(self._formatter.finish(0)))
         if self._bad or self._order.waiting or self._order.last_sequence != buffers:
             raise WrongCountError(
@@ -94,7 +94,7 @@ class _Run:
                 return None
 
     def _add(self, raws: Iterable[RawBuffer]) -> bool:
-        """Add buffers behind those that wait; return whether there were any."""
+        """Add buffers after the waiting ones; return True if there were any."""
         with self._pending_lock:
             before = len(self._pending)
             self._pending.extend(raws)
@@ -124,7 +124,9 @@ class _Run:
 
 
 def feed(schema: Schema, raws: list[RawBuffer], workers: int, pushdown: Pushdown | None = None) -> Fed:
-    """All buffers through a new formatter: fed to what is pending, formatted, put in order, counted and dropped."""
+    """Process all buffers with a new formatter: add them to the pending ones, format, order, count and drop the
+    rows.
+    """
     run = _Run(schema, pushdown or Pushdown(), raws, workers)
     with ThreadPoolExecutor(workers) as pool:
         start = time.perf_counter()

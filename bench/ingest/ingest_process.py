@@ -1,9 +1,9 @@
-"""``python -m bench.ingest.ingest_process``: a whole ingest of TCP sources, and what it holds and costs.
+"""``python -m bench.ingest.ingest_process``: a whole ingest of TCP sources, with its memory and cost.
 
-Sources, formatter and epochs are the engine's own; the adaptor counts rows and drops them, so that what is measured is
-the way up to it. Answers in lines of JSON: what it holds before there is any source; then, asked by a line of standard
-input once all are connected, what it holds with them idle; and at the end of all streams what came in, what it cost and
-the memory meanwhile.
+Sources, formatter and epochs are the engine's own; the adaptor counts rows and drops them, so that only the way to it
+is measured. The process answers in lines of JSON: its memory before there is any source; then, at a line of standard
+input when all are connected, its memory with idle sources; and at the end of all streams the input, its cost and the
+memory meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EPOCH_SECONDS: Final = 1.0
 
 
 class _Counting(Adaptor):
-    """Counts what it gets."""
+    """Counts its input."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -82,7 +82,7 @@ class _Listener(IngestListener):
 
 
 class _Samples(threading.Thread):
-    """Memory and bytes so far, until told to stop; asks for a barrier now and then."""
+    """Samples memory and bytes so far until told to stop; requests a barrier from time to time."""
 
     def __init__(self, ingest: Ingest, adaptor: _Counting, listener: _Listener) -> None:
         super().__init__(daemon=True)
@@ -100,7 +100,7 @@ class _Samples(threading.Thread):
 
 
 def main(arguments: list[str]) -> int:
-    """See the module."""
+    """Run an ingest to the end of all streams and print its figures."""
     from twisted.internet import reactor
 
     loop: Any = reactor
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _measure(loop: Any, ingest: Ingest, adaptor: _Counting, listener: _Listener) -> None:
-    """Everything between the connections and the end of the streams."""
+    """Measure from the connections to the end of the streams."""
     sys.stdin.readline()
     _say({"resident": resident_bytes()})
     samples = _Samples(ingest, adaptor, listener)

@@ -1,8 +1,8 @@
-"""A generated ITCH 5.0 file: orders are added and executed, cut, replaced or deleted, and none is left at the end.
+"""A generated ITCH 5.0 file: orders are added and executed, reduced, replaced or deleted, and none is left at the end.
 
-Written from the specification with numpy's structures, apart from `deltabook.wire.itch`, so that a mistake there is not
-made here again. The book is empty behind the last message: the block may be repeated and stays one that a book builder
-accepts.
+It is written from the specification with numpy's structures, independently of `deltabook.wire.itch`, so that a mistake
+there is not repeated here. The book is empty after the last message, so a book builder accepts repetitions of the
+block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTES_AN_ORDER: Final = 68
 _OPEN_NS: Final = 34_200_000_000_000
 _STEP_NS: Final = 1_700
 _LIFE: Final = 2_000
-"""Orders that come while one lives, on average."""
+"""Mean number of orders that are added while one lives."""
 _COMMON: Final = [
     ("size", ">u2"),
     ("type", "S1"),
@@ -46,13 +46,13 @@ _TYPES: Final = {
     "U": np.dtype([*_COMMON, ("ref", ">u8"), ("new_ref", ">u8"), ("shares", ">u4"), ("price", ">u4")]),
     "P": np.dtype([*_COMMON, *_ORDER, ("match", ">u8")]),
 }
-"""Messages with the two bytes of their length in front, packed."""
+"""Packed messages, each preceded by the two bytes of its length."""
 _FATES: Final = {"D": 0.62, "E": 0.1, "C": 0.02, "ED": 0.08, "XD": 0.04, "UD": 0.12, "P": 0.02}
-"""What becomes of an order and how often; P is a trade with a hidden one, which is never added."""
+"""Fates of orders and their shares, as letters of messages; P is a trade with a hidden order, which is never added."""
 
 
 def itch_block(size: int, seed: int) -> tuple[bytes, int]:
-    """About ``size`` bytes, and how many messages they hold."""
+    """Return about ``size`` bytes, and the number of messages in them."""
     orders = _Orders(max(100, size // _BYTES_AN_ORDER), seed)
     parts = [(np.full(len(_SYMBOLS), -1.0), orders.directory())]
     parts += list(orders.events())
@@ -91,14 +91,14 @@ class _Orders:
         self._named = rng.random(count) < 0.05
 
     def directory(self) -> Any:
-        """A stock directory message for each symbol."""
+        """Return a stock directory message for each symbol."""
         records = _records("R", np.arange(len(_SYMBOLS)))
         records["stock"] = [symbol.ljust(8) for symbol in _SYMBOLS]
         records["marks"], records["lot"], records["rest"] = b"QN", 100, b"NCZ PNN1N    N"
         return records
 
     def events(self) -> Iterator[tuple[npt.NDArray[np.float64], Any]]:
-        """When, and the messages, in groups of one type."""
+        """Yield the times and the messages in groups of one type."""
         hidden = list(_FATES).index("P")
         for kind, chosen in (("A", ~self._named), ("F", self._named)):
             yield self._added(kind, np.flatnonzero(chosen & (self._fate != hidden)))

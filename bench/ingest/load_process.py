@@ -1,8 +1,9 @@
 """``python -m bench.ingest.load_process``: listens on loopback and sends feed lines to a number of connections.
 
-Prints its port; waits for all connections; then, on a line of standard input, sends in turns at a total rate, and at
-the end closes the connections and prints what it sent as one line of JSON. Sockets and a selector by hand: it shares
-the machine with what it feeds, and takes a third of a core at 10,000 writes a second.
+The process prints its port and waits for all connections; then, on a line of standard input, it sends in turns at a
+total rate, and at the end closes the connections and prints what it sent as one line of JSON. It uses sockets and a
+selector directly, because it shares the machine with its receivers; it takes a third of a core at 10,000 writes per
+second.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SEED: Final = 3
 
 
 class _Connection:
-    """A listener, and how far it has been served."""
+    """A listener's connection, with its unsent bytes."""
 
     def __init__(self, sock: socket.socket, lines: bytes) -> None:
         self._sock = sock
@@ -37,12 +38,12 @@ class _Connection:
         self.file_number = sock.fileno()
 
     def owe(self, size: int) -> bool:
-        """Send so many bytes more as soon as the socket takes them; False if it does not take all now."""
+        """Send more bytes as soon as the socket takes them; return False if it does not take all now."""
         self._left += size
         return self.send()
 
     def send(self) -> bool:
-        """Go on with what is owed."""
+        """Continue to send the owed bytes; return False if some remain."""
         while self._left:
             piece = self._view[self._at : self._at + self._left]
             try:
@@ -55,7 +56,7 @@ class _Connection:
         return True
 
     def close(self) -> None:
-        """No more comes."""
+        """Close the connection after the last byte."""
         self._sock.close()
 
 
@@ -68,7 +69,9 @@ class _Load:
         self._behind: set[_Connection] = set()
 
     def run(self, each: int, piece: int, bytes_per_s: float) -> float:
-        """``each`` bytes to every connection, in turns of ``piece`` bytes; gives the seconds. Rate 0: no pause."""
+        """Send ``each`` bytes to every connection, in turns of ``piece`` bytes; return the seconds. Rate 0: no
+        pause.
+        """
         start = time.perf_counter()
         turns = -(-each // piece)
         sent = 0
@@ -106,7 +109,7 @@ class _Load:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module."""
+    """Serve connections as the arguments require."""
     parser = argparse.ArgumentParser(prog="load_process")
     parser.add_argument("--connections", type=int, required=True)
     parser.add_argument("--bytes", type=int, required=True, help="bytes to each connection; cut down to whole lines")

@@ -1,4 +1,4 @@
-"""What each format is measured on: its bytes, its schema, and who reads the same bytes in one piece."""
+"""Input of each format: its bytes, its schema, and the reference that reads the same bytes in one piece."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RECORD: Final = np.dtype(
         ("price", "<i8"),
     ]
 )
-"""A native record."""
+"""Layout of a native record."""
 _NATIVE_TYPES: Final = {
     "sequence": "int64",
     "time_ns": "int64",
@@ -52,32 +52,34 @@ _WIDE_BYTES: Final = {"csv": 145, "json": 285}
 
 
 class Material(msgspec.Struct, frozen=True):
-    """One format's input."""
+    """Input of one format."""
 
     format: str
-    """Its name, as the figures carry it."""
+    """Name of the format in the figures."""
     schema: Schema
-    """How the formatter reads it."""
+    """Schema with which the formatter reads it."""
     data: bytes
-    """All of it: a generated block, repeated."""
+    """All bytes: a generated block, repeated."""
     rows: int
-    """How many tuples it holds."""
+    """Number of tuples."""
     reference: str
-    """Who reads the same in one piece."""
+    """Name of the reference that reads the same bytes in one piece."""
     threaded: bool
-    """Whether that takes as many threads as it is given."""
+    """True if the reference uses as many threads as it is given."""
     read: Callable[[int], Reading]
-    """That reader with so many threads."""
+    """Runs the reference with a number of threads."""
 
 
 def material_of(name: str, plan: Plan, folder: Path) -> Material:
-    """The input of a format; an ITCH file also lies in the folder, for the reader that takes only files."""
+    """Return the input of a format; an ITCH file is also written to the folder, for a reference that reads only
+    files.
+    """
     makers = {"csv": _csv, "json": _json, "native": _native, "itch": _itch}
     return makers[name](plan, folder)
 
 
 def wide_material(name: str, plan: Plan) -> Material:
-    """20 columns as CSV or JSON, for the projection."""
+    """Return 20 columns as CSV or JSON, for the projection."""
     rows = plan.block_bytes // _WIDE_BYTES[name]
     table = wide_table(rows, _SEED)
     block = csv_lines(table) if name == "csv" else json_lines(table)
@@ -141,7 +143,7 @@ def _flow(name: str, plan: Plan) -> pa.Table:
 
 
 def _repeated(block: bytes, size: int) -> tuple[bytes, int]:
-    """The block as often as it takes to reach the size, and how often that is."""
+    """Return the block repeated to reach the size, and the number of repetitions."""
     times = -(-size // len(block))
     return block * times, times
 

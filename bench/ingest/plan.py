@@ -1,4 +1,4 @@
-"""How much is measured: all of it, or with BENCH_QUICK the same figures from less."""
+"""Amounts of the measurements: all, or with BENCH_QUICK less data for the same figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUFFERS: Final = {"4k": 1 << 12, "64k": 1 << 16, "256k": 1 << 18, "1m": 1 << 20}
 """Sizes of raw buffers in bytes, by the name that the figures carry."""
 WORKERS: Final = (1, 2)
 WINDOW: Final = 64
-"""Buffers are shuffled within groups of so many."""
+"""Number of buffers in a group within which they are shuffled."""
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
@@ -23,33 +23,33 @@ class Plan(msgspec.Struct, frozen=True):
     """Amounts of one run."""
 
     input_bytes: int
-    """Of each format, at least."""
+    """Least input of each format in bytes."""
     block_bytes: int
-    """What is generated and then repeated."""
+    """Size in bytes of the block that is generated and then repeated."""
     rounds: int
-    """Counted ones; one more comes first and warms up."""
+    """Number of counted rounds; one more comes first for warming up."""
     wide_bytes: int
-    """Input of 20 columns, for the projection."""
+    """Input of 20 columns in bytes, for the projection."""
     slice_messages: int
-    """How many ITCH messages `itchfeed` reads."""
+    """Number of ITCH messages that `itchfeed` reads."""
     memory_bytes: int
-    """How much goes through one ingest process while its memory is watched."""
+    """Bytes that go through one ingest process while its memory is watched."""
     memory_from_bytes: int
-    """From where on it is watched."""
+    """Bytes after which the memory is watched."""
     epoch_messages: int
-    """How many go from a file into epochs, of each format."""
+    """Number of messages of each format that go from a file into epochs."""
     commit_seconds: float
-    """How long a feed is committed while the parts of a commit are timed."""
+    """Seconds for which the parts of commits are timed."""
     sources: tuple[int, ...]
-    """How many TCP sources send at once."""
+    """Numbers of TCP sources that send at once."""
     sources_seconds: float
-    """For how long."""
+    """Seconds for which the sources send."""
     sources_bytes_per_s: int
-    """How much all of them send in a second."""
+    """Bytes per second of all sources together."""
 
 
 def plan_of(quick: bool) -> Plan:
-    """The plan; a quick one has the same figures."""
+    """Return the plan; a quick one has the same figures."""
     if quick:
         return Plan(
             input_bytes=48 * _MIB,

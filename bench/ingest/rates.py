@@ -1,4 +1,4 @@
-"""Bytes and messages a second of each format, for sizes of buffers and numbers of workers, beside its reference."""
+"""Bytes and messages per second of each format, for sizes of buffers and numbers of workers, beside its reference."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from runtime.formats import Pushdown, RawBuffer
 __all__ = ["SCALING_BUFFER", "measure_itchfeed", "measure_projection", "measure_rates", "measure_tiled"]
 
 SCALING_BUFFER: Final = "256k"
-"""The size of buffers whose rates by one and two workers give `scaling_2_1`."""
+"""Size of buffers whose rates with one and two workers give `scaling_2_1`."""
 _PROJECTION_WORKERS: Final = 2
 _PROJECTION_BUFFER: Final = 1 << 18
 
 
 class _Rates:
-    """Bytes a second, round by round."""
+    """Bytes per second, round by round."""
 
     def __init__(self, material: Material) -> None:
         self._material = material
@@ -31,8 +31,9 @@ class _Rates:
         self.theirs: dict[int, list[float]] = defaultdict(list)
 
     def once(self, cuttings: dict[str, list[RawBuffer]]) -> None:
-        """One round: the formatter with each size of buffer, between two readings of the reference, for each number of
-        workers."""
+        """Measure one round: the formatter with each size of buffer, between two readings of the reference, for each
+        number of workers.
+        """
         material = self._material
         for workers in WORKERS:
             before = self._read(workers)
@@ -48,16 +49,16 @@ class _Rates:
         return len(self._material.data) / seconds
 
     def forget(self) -> None:
-        """What was measured so far was for warming up."""
+        """Discard the rates so far, which were for warming up."""
         self.ours.clear()
         self.theirs.clear()
 
 
 def measure_rates(material: Material, plan: Plan) -> list[Record]:
-    """The figures of one format."""
+    """Return the figures of one format."""
     cuttings = {name: cut(material.data, size, seed=size) for name, size in BUFFERS.items()}
     gc.collect()
-    gc.freeze()  # no source holds so many buffers: the collector shall not go through them again and again
+    gc.freeze()  # no source holds so many buffers: the collector must not scan them again and again
     rates = _Rates(material)
     for number in range(plan.rounds + 1):
         rates.once(cuttings)
@@ -97,7 +98,7 @@ def _records(material: Material, rates: _Rates) -> list[Record]:
 
 
 def measure_projection(material: Material, plan: Plan) -> Record:
-    """How much faster it goes if two of the columns are wanted."""
+    """Measure how much faster formatting is if only two of the columns are requested."""
     names = material.schema.names
     wanted = Pushdown(columns=(names[2], names[-2]))
     raws = cut(material.data, _PROJECTION_BUFFER, seed=1)
@@ -113,7 +114,9 @@ def measure_projection(material: Material, plan: Plan) -> Record:
 
 
 def measure_itchfeed(material: Material, plan: Plan, records: list[Record]) -> list[Record]:
-    """`itchfeed` on a slice, and how many times faster the formatter was with one worker, as `records` say."""
+    """Measure `itchfeed` on a slice, and how many times faster the formatter was with one worker, according to
+    `records`.
+    """
     block = material.data[: _messages_end(material.data, plan.slice_messages)]
     theirs = []
     for _ in range(plan.rounds):
@@ -128,7 +131,7 @@ def measure_itchfeed(material: Material, plan: Plan, records: list[Record]) -> l
 
 
 def measure_tiled(material: Material, plan: Plan, records: list[Record]) -> list[Record]:
-    """The formatter's rates in `records` against numpy going over native records by runs that fit the cache."""
+    """Compare the formatter's rates in `records` with numpy on native records, in runs that fit the cache."""
     found = []
     for workers in WORKERS:
         theirs = []
@@ -143,7 +146,7 @@ def measure_tiled(material: Material, plan: Plan, records: list[Record]) -> list
 
 
 def _messages_end(data: bytes, messages: int) -> int:
-    """Offset behind so many length-prefixed messages, or behind all."""
+    """Return the offset after this number of length-prefixed messages, or after all."""
     at = 0
     for _ in range(messages):
         if at >= len(data):

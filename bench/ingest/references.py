@@ -1,7 +1,6 @@
-"""What the formatter is measured against: whole-file readers on the same bytes, in one piece.
+"""References of the formatter: readers of whole files on the same bytes, in one piece.
 
-Each gives the number of rows or messages that it has read and how long that took; what it has read is let go after the
-clock has stopped.
+Each returns the number of rows or messages read and the time; the result is released after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ import pyarrow.json as pajson
 __all__ = ["Reading", "itch_book", "itchfeed", "numpy_records", "pyarrow_csv", "pyarrow_json"]
 
 Reading = tuple[int, float]
-"""Rows, and seconds."""
+"""Number of rows, and seconds."""
 
 _DAY: Final = datetime.date(2026, 1, 5)
 _RECORDS_AT_ONCE: Final = 1 << 14
 
 
 def pyarrow_csv(data: bytes, types: pa.Schema, threads: int) -> Reading:
-    """`pyarrow.csv.read_csv` with its usual blocks, types given."""
+    """Run `pyarrow.csv.read_csv` with its default blocks and given types."""
     read = pacsv.ReadOptions(column_names=types.names, use_threads=threads > 1)
     convert = pacsv.ConvertOptions(column_types=types, strings_can_be_null=False)
     parse = pacsv.ParseOptions(quote_char=False)
@@ -37,16 +36,17 @@ def pyarrow_csv(data: bytes, types: pa.Schema, threads: int) -> Reading:
 
 
 def pyarrow_json(data: bytes, types: pa.Schema, threads: int) -> Reading:
-    """`pyarrow.json.read_json` with its usual blocks, types given."""
+    """Run `pyarrow.json.read_json` with its default blocks and given types."""
     read = pajson.ReadOptions(use_threads=threads > 1)
     parse = pajson.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore")
     return _timed(lambda: pajson.read_json(pa.BufferReader(data), read, parse), threads)
 
 
 def numpy_records(data: bytes, dtype: np.dtype[np.void], threads: int, *, tiled: bool = False) -> Reading:
-    """A structured array over the bytes, its fields copied into contiguous columns, by as many equal parts as threads.
+    """Copy the fields of a structured array over the bytes into contiguous columns, in as many equal parts as threads.
 
-    Field by field, as one writes it; or ``tiled``: by runs of records that stay in the cache, which is faster.
+    The fields are copied one by one, the usual way, or with ``tiled`` in runs of records that stay in the cache, which
+    is faster.
     """
     records = np.frombuffer(data, dtype)
     borders = np.linspace(0, len(records), threads + 1).astype(int).tolist()
@@ -69,7 +69,7 @@ def numpy_records(data: bytes, dtype: np.dtype[np.void], threads: int, *, tiled:
 
 
 def itch_book(path: Path) -> Reading:
-    """`itch-book` (C++) on a file: its table of order messages, and the books that it builds for it; one thread."""
+    """Run `itch-book` (C++) on a file: its table of order messages, and the books that it builds for it; one thread."""
     import itch_book as library
 
     feed = library.open(str(path), date=_DAY)
@@ -82,7 +82,7 @@ def itch_book(path: Path) -> Reading:
 
 
 def itchfeed(data: bytes) -> Reading:
-    """`itchfeed` (Python) on bytes that hold whole messages: one object a message."""
+    """Run `itchfeed` (Python) on bytes of whole messages: one object per message."""
     from itch.parser import MessageParser
 
     start = time.perf_counter()

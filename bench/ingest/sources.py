@@ -1,4 +1,4 @@
-"""Many TCP sources at once, and much from one: what they cost, and whether memory stays."""
+"""Many TCP sources at once, and one with much data: their cost, and the stability of memory."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ __all__ = ["measure_memory", "measure_sources"]
 
 _FILES_BESIDE = 200
 _PIECE_SECONDS = 10_000
-"""Writes a second, over all connections."""
+"""Writes per second, over all connections."""
 _BULK_PIECE = 1 << 20
 
 
 class _Passed(msgspec.Struct, frozen=True):
-    """What an ingest process said of what went through it."""
+    """Figures that an ingest process reports."""
 
     before: int
-    """Its memory without sources, in bytes."""
+    """Memory of the process without sources, in bytes."""
     idle: int
-    """The same with all connected and nothing sent."""
+    """Memory with all sources connected and nothing sent, in bytes."""
     samples: tuple[tuple[int, int], ...]
-    """While they sent: bytes so far, and memory."""
+    """Samples while the sources sent: bytes so far, and memory in bytes."""
     bytes: int
-    """All that came in."""
+    """Number of bytes that came in."""
     rows: int
-    """Rows of that."""
+    """Number of rows that came in."""
     seconds: float
-    """From the first byte to the end of all streams."""
+    """Seconds from the first byte to the end of all streams."""
     cpu_seconds: float
-    """Processor time of all its threads meanwhile."""
+    """Processor seconds of all its threads meanwhile."""
 
 
 def measure_sources(count: int, plan: Plan) -> list[Record]:
-    """So many sources that send at the plan's total rate."""
+    """Measure ``count`` sources that send at the plan's total rate."""
     rate = plan.sources_bytes_per_s
     each = int(rate * plan.sources_seconds / count)
     piece = max(1, rate // _PIECE_SECONDS)
@@ -59,7 +59,7 @@ def measure_sources(count: int, plan: Plan) -> list[Record]:
 
 
 def measure_memory(plan: Plan) -> list[Record]:
-    """One source as fast as it is taken: the process's memory over the whole of its input."""
+    """Measure the process's memory over the input of one source that sends at full speed."""
     passed = _pass(1, plan.memory_bytes, _BULK_PIECE, 0)
     watched = [resident for done, resident in passed.samples if done >= plan.memory_from_bytes]
     reference = "the lowest"
@@ -71,7 +71,7 @@ def measure_memory(plan: Plan) -> list[Record]:
 
 
 def _pass(connections: int, each: int, piece: int, rate: float) -> _Passed:
-    """Have a load sent to an ingest, each in a process of its own; raises `WrongCountError` if anything is missing."""
+    """Send a load to an ingest, each in a process of its own; raise `WrongCountError` if anything is missing."""
     _allow_files(connections)
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as directory,
@@ -101,7 +101,7 @@ def _compare(sent: dict[str, Any], found: dict[str, Any]) -> None:
 def _allow_files(count: int) -> None:
     """Raise the limit of open files as far as needed, for the processes that are started from here.
 
-    Raises `RuntimeError` where that is not allowed: fewer sources under the same name would be another figure.
+    Raises `RuntimeError` if that is not allowed: fewer sources under the same name would be another figure.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + _FILES_BESIDE

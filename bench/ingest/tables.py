@@ -1,4 +1,4 @@
-"""The grid of rates as one table a reader can take in."""
+"""The grid of rates as one readable table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["print_rates"]
 
 
 def print_rates(name: str, records: Sequence[Record]) -> None:
-    """MB/s and millions of messages a second by size of buffer and workers, with the ratio to the reference."""
+    """Print MB/s and millions of messages per second by size of buffer and workers, with the ratio to the reference."""
     by_name = {r.what: r for r in records}
     title = f"ingest: {name} against {by_name[f'ingest.{name}.4k.1.ratio'].reference.rpartition(', ')[0]}"
     table = Table(title=title, title_justify="left")

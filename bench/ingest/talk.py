@@ -1,4 +1,4 @@
-"""Processes of their own that answer in lines of JSON, and how much memory they hold."""
+"""Child processes that answer in lines of JSON, and the memory of a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS: Final = 60.0
 
 
 class BenchProcess:
-    """A module of the benchmark in a process of its own; what it says on standard error goes to ours."""
+    """A module of the benchmark in a child process, which shares our standard error."""
 
     def __init__(self, module: str, **options: float | str) -> None:
         self._name = module
@@ -44,13 +44,13 @@ class BenchProcess:
         self._process.wait(_PATIENCE_SECONDS)
 
     def say(self, word: str) -> None:
-        """A line to its standard input."""
+        """Write a line to its standard input."""
         assert self._process.stdin is not None
         self._process.stdin.write(word + "\n")
         self._process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
-        """Its next line; raises `RuntimeError` if it ends instead."""
+        """Return its next line; raise `RuntimeError` if it ends instead."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -61,7 +61,7 @@ class BenchProcess:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process now."""
+    """Return the present resident memory of this process in bytes."""
     if _STATM.exists():
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     listed = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, text=True, check=True)

@@ -17,14 +17,14 @@ _NAMES: Final = ("ACME", "GLOBEX", "INITECH", "UMBRELLA")
 
 
 def csv_lines(table: pa.Table) -> bytes:
-    """The rows, without a header and without quotes."""
+    """Return the rows as CSV, without a header and without quotes."""
     out = io.BytesIO()
     pacsv.write_csv(table, out, pacsv.WriteOptions(include_header=False, quoting_style="none"))
     return out.getvalue()
 
 
 def json_lines(table: pa.Table) -> bytes:
-    """The rows as objects, keys in the order of the columns, without blanks."""
+    """Return the rows as JSON objects, with keys in the order of the columns, without blanks."""
     pieces: list[Any] = []
     for place, name in enumerate(table.column_names):
         column = table.column(name).combine_chunks()
@@ -40,7 +40,7 @@ def json_lines(table: pa.Table) -> bytes:
 
 
 def wide_table(rows: int, seed: int) -> pa.Table:
-    """Rows of 20 columns: eight integers, eight prices with two decimals, four names."""
+    """Return rows of 20 columns: eight integers, eight prices with two decimals, four names."""
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for place in range(_WIDE):

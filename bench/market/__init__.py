@@ -1,6 +1,6 @@
-"""How much the agents' market looks like a recorded one, and what an order of theirs costs.
+"""Similarity of the agents' market to a recorded one, and the cost of an agent's order.
 
-``python -m bench.market`` writes the table and the picture of docs/market.md.
+``python -m bench.market`` writes the table and the plot of docs/market.md.
 
 ```
 observing.py  a market is watched while a recording or agents trade in it

@@ -1,4 +1,4 @@
-"""``python -m bench.market``: print the table of docs/market.md and draw its picture. BENCH_QUICK=1: from less."""
+"""``python -m bench.market``: print the table of docs/market.md and draw its plot. BENCH_QUICK=1 uses less data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PICTURE = Path(__file__).resolve().parents[2] / "docs" / "market.png"
 
 
 def main() -> None:
-    """The recording once, each preset with several seeds."""
+    """Observe the recording once, and each preset with several seeds."""
     quick = os.environ.get("BENCH_QUICK", "") not in ("", "0")
     capture = watch_capture(capture_file(os.environ))
     seconds, seeds = (300, range(1, 2)) if quick else (1_785, range(1, 6))
@@ -31,7 +31,7 @@ def main() -> None:
     sys.stdout.write(markdown(columns) + "\n")
     if not quick:
         draw([capture, *(seen[0] for seen in agents.values())], PICTURE)
-        # A quarter of the bytes: lines on white need few colours.
+        # This takes a quarter of the bytes: lines on white need few colours.
         Image.open(PICTURE).convert("RGB").quantize(64).save(PICTURE, optimize=True)
 
 

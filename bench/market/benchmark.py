@@ -1,4 +1,4 @@
-"""What an order of the agents costs, beside what the market does with it, and how fast recorded files are read."""
+"""Cost of an agent's order, beside the market's cost for it, and the speed of reading recorded files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from exchange_server.replay.bitstamp import HEADER
 __all__ = ["run"]
 
 _BATCH: Final = 20
-"""Requests of 10 ms at the default rate."""
+"""Number of requests of 10 ms at the default rate."""
 
 
 def run(quick: bool) -> list[Record]:
-    """Processor time of agents on the default symbols, at the default rate's batches, and of the loaders."""
+    """Measure the processor time of agents on the default symbols, at the default rate's batches, and of the
+    loaders.
+    """
     return [*_agents(quick), *_loaders(quick)]
 
 
@@ -66,7 +68,9 @@ def _rate(loader: Loader) -> float:
 
 
 def _recordings(folder: Path, count: int) -> dict[str, Loader]:
-    """The same orders in each format, each added and deleted; of ITCH once more, as one stock of twenty."""
+    """Write the same orders in each format, each added and deleted, and in ITCH also as one stock of twenty; return the
+    loaders.
+    """
     orders = range(1, count // 2 + 1)
     lines = {
         "dbtoaster": [f"{n},{n},B,100,{10_000 + n % 50}\n{n},{n},D,0,0\n" for n in orders],
@@ -100,5 +104,5 @@ def _recordings(folder: Path, count: int) -> dict[str, Loader]:
 
 
 def _day(orders: range) -> Iterator[int]:
-    """Numbers that are seconds of a day, too."""
+    """Yield the numbers modulo the seconds of a day."""
     return (n % 86_400 for n in orders)

@@ -1,4 +1,4 @@
-"""A market is watched, second by second, while agents trade in it."""
+"""Observes a market, second by second, while agents trade in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from exchange_server.matching.market import Market
 __all__ = ["REQUESTS_PER_S", "Venue", "watch_agents"]
 
 REQUESTS_PER_S: Final = 160.0
-"""Of agents, on one symbol: as many as the recording has."""
+"""Requests per second of agents on one symbol, as many as in the recording."""
 
 _WARM_S: Final = 100
 _SECOND_NS: Final = 10**9
@@ -30,12 +30,12 @@ class Venue:
         self.inputs = 0
         self.time_ns = _SECOND_NS
         self.seen: list[AnyInput] | None = None
-        """Collects what is submitted, if it is a list."""
+        """Inputs that were submitted, if they are to be collected, else None."""
         self.cpu_s = 0.0
-        """Processor time of the market alone."""
+        """Processor time of the market alone, in seconds."""
 
     def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
-        """The first of so many times, later than all before."""
+        """Return the first of ``count`` times, later than all before."""
         first_ns = max(at_least_ns, self.time_ns + 1)
         self.time_ns = first_ns + count - 1
         return first_ns
@@ -52,7 +52,7 @@ class Venue:
 
 
 def watch_agents(name: str, settings: AgentSettings, seconds: int, seed: int) -> Observation:
-    """Agents on one symbol, in batches every 10 ms as the exchange has them."""
+    """Observe agents on one symbol, in batches every 10 ms as at the exchange."""
     instrument = Instrument("ACME")
     venue = Venue([instrument])
     flow = AgentFlow(

@@ -12,7 +12,9 @@ __all__ = ["markdown"]
 
 
 def markdown(columns: Mapping[str, Sequence[Observation]]) -> str:
-    """The table: a column for each name, medians of its observations, with the lowest and the highest of several."""
+    """Return the table: a column for each name, with medians of its observations, and minimum and maximum if there are
+    several.
+    """
     lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for row, figure in ROWS.items():
         cells = []

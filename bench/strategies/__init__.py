@@ -1,10 +1,10 @@
-"""What the built-in strategies do on recorded markets: the tables and pictures of docs/strategies.md.
+"""Results of the built-in strategies on recorded markets: the tables and plots of docs/strategies.md.
 
-``python -m bench.strategies`` plays every case, writes the pictures, and puts the tables in their places.
+``python -m bench.strategies`` plays every case, writes the plots, and puts the tables into their places.
 
 ```
-cases.py     what is played against what
-playing.py   one case as a backtest, and what is kept of it
-tables.py    what came of it, in rows       drawing.py  and in pictures
+cases.py     strategies and their parameters
+playing.py   one case as a backtest
+tables.py    results as rows       drawing.py  results as plots
 ```
 """

@@ -1,6 +1,6 @@
 """``python -m bench.strategies``: play all cases, draw them, and put their tables into docs/strategies.md.
 
-BENCH_QUICK=1 plays the beginning of the recording alone and writes the tables to standard output.
+BENCH_QUICK=1 plays only the beginning of the recording and writes the tables to standard output.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def main() -> None:
-    """Two cases at a time."""
+    """Play all cases, two at a time."""
     quick = os.environ.get("BENCH_QUICK", "") not in ("", "0")
-    capture_file(os.environ)  # fetched once, before anything is shared out
+    capture_file(os.environ)  # fetched once, before the processes start
     page = DOCS / "strategies.md"
     text = page.read_text(encoding="utf-8")
     with ProcessPoolExecutor(2) as pool:

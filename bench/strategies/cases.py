@@ -1,4 +1,4 @@
-"""Which strategies are played, with which parameters, against which recording."""
+"""Cases: strategies with their parameters."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ __all__ = ["CASES", "LATENCY", "SNAPSHOT_RECORDS", "Case", "Recording"]
 Recording = Literal["capture", "trace"]
 
 LATENCY: Final = "fixed:feed=1ms,order=5ms,answer=5ms"
-"""Of a program not far from the exchange."""
+"""Latency of a program close to the exchange."""
 SNAPSHOT_RECORDS: Final = 6_512
-"""The capture begins with so many orders that stood there before: strategies see nothing until they are entered."""
+"""Number of orders at the beginning of the capture that were there before it; strategies see nothing until they are
+entered.
+"""
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One strategy as it is played."""
+    """One strategy with its parameters."""
 
     strategy: str
     """Built-in name."""
     parameters: tuple[str, ...] = ()
-    """``field=value`` for those that are not left at their defaults."""
+    """Parameters that differ from their defaults, as ``field=value``."""
 
     @property
     def name(self) -> str:
-        """Of its picture: that of the strategy where nothing is set."""
+        """Name of its plot: the strategy's name if nothing is set."""
         return "_".join([self.strategy, *(each.replace("=", "") for each in self.parameters)]).replace(".", "")
 
     @property
     def title(self) -> str:
-        """As the tables have it."""
+        """Title in the tables."""
         return " ".join([f"`{self.strategy}`", *(f"`{each}`" for each in self.parameters)])
 
 
@@ -43,4 +45,4 @@ CASES: Final = (
     Case("market_players"),
     Case("market_maker"),
 )
-"""None of them was chosen by what it earned; a narrower depth is there because whole books of coins say nothing."""
+"""No case was chosen by its profit; a narrower depth is used because whole books of coins carry no information."""

@@ -1,4 +1,4 @@
-"""A case in one picture: its executions on the price, its profit, its drawdown, its position."""
+"""Plot of a case: its executions on the price, its profit, its drawdown, its position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DOTS = 90
 
 
 def draw(case: Case, result: Result, path: Path) -> None:
-    """The tearsheet of a result as a picture of few colours, which takes a quarter of the bytes."""
+    """Draw the tearsheet of a result with few colours, which takes a quarter of the bytes."""
     from PIL import Image
 
     figure = result.plot()

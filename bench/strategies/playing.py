@@ -1,4 +1,4 @@
-"""One case, played; and what the tables and pictures need of it."""
+"""Runs one case."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _QUICK_RECORDS = 30_000
 
 
 def trace_file() -> Path:
-    """The trace in DBToaster's format that is in the repository; it is made up."""
+    """Return the path of the trace in DBToaster's format in the repository; it is synthetic."""
     return QUERIES_DIR / "trace-5000.csv"
 
 
 def play(case: Case, recording: Recording, *, quick: bool = False) -> Result:
-    """Against the whole recording, or with ``quick`` its beginning; raises `RuntimeError` if it ends early."""
+    """Run a case on the whole recording, or with ``quick`` on its beginning; raise `RuntimeError` if it ends early."""
     if recording == "capture":
         data = DataFile(capture_file(os.environ), "bitstamp", "BTCUSD")
         warm_up = SNAPSHOT_RECORDS

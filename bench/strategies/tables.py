@@ -1,4 +1,4 @@
-"""Results of the cases, as the rows of a table in Markdown."""
+"""Results of the cases as the rows of a Markdown table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ profit would be zero."""
 
 
 def markdown(played: Sequence[tuple[Case, Result]]) -> str:
-    """The table, one row for each case."""
+    """Return the table, one row for each case."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
     lines += [f"| {' | '.join(_cells(case, result))} |" for case, result in played]
     return "\n".join(lines)
@@ -59,7 +59,7 @@ def _short(value: Decimal) -> str:
 
 
 def placed(page: str, place: str, text: str) -> str:
-    """The page with this text between the marks of a place; raises `ValueError` where it has none."""
+    """Return the page with this text between the marks of a place; raise `ValueError` if it has no such place."""
     begin, end = f"<!-- {place} -->\n", f"<!-- end of {place} -->\n"
     head, found, rest = page.partition(begin)
     _, closed, tail = rest.partition(end)

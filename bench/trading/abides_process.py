@@ -1,9 +1,10 @@
-"""Runs a market of value and noise agents in ABIDES; called with an interpreter that has `abides_markets`.
+"""Runs a market of value and noise agents in ABIDES; it must be called with an interpreter that has `abides_markets`.
 
-Reads the seconds of continuous trading, the wakes a second of all value agents together, and the numbers of value and
-of noise agents. The other parameters are those of its own configuration `rmsc04`; agents and the exchange keep no logs
-of orders and of the book. Prints events (messages and wakes that its kernel handled), requests (orders and cancels that
-its exchange handled) and seconds (of the kernel's loop alone) as one line of JSON. Imports nothing of this project.
+It takes the seconds of continuous trading, the wakes per second of all value agents together, and the numbers of value
+and of noise agents. The other parameters are those of ABIDES' own configuration `rmsc04`; agents and the exchange keep
+no logs of orders and of the book. It prints events (messages and wakes that the kernel handled), requests (orders and
+cancels that the exchange handled) and seconds (of the kernel's loop alone) as one line of JSON. It imports nothing of
+this project.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ MEAN_CENTS = 100_000
 
 
 class CountingExchange(ExchangeAgent):  # type: ignore[misc]
-    """Exchange that counts what it is asked to do."""
+    """Exchange that counts requests."""
 
     requests = 0
 
     def receive_message(self, current_time: Any, sender_id: Any, message: Any) -> None:
-        """A message has arrived."""
+        """Count an order message and handle it."""
         self.requests += isinstance(message, OrderMsg)
         super().receive_message(current_time, sender_id, message)
 
 
 def random_state() -> Any:
-    """Return a seeded state for one agent."""
+    """Return a seeded random state for one agent."""
     return np.random.RandomState(seed=np.random.randint(low=0, high=2**32, dtype="uint64"))
 
 
 def main(seconds: float, wakes_per_s: float, value_agents: int, noise_agents: int, seed: int) -> None:
-    """One run."""
+    """Run the market once."""
     np.random.seed(seed)
     close_ns = OPEN_NS + int(seconds * SECOND_NS)
     fundamental = {

@@ -1,4 +1,4 @@
-"""Backtests: messages a second beside two peers on the same flow, and sweeps on one core and on two."""
+"""Backtests: messages per second beside two peers on the same flow, and sweeps on one core and on two."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _TOUCHER: Final = str(_HERE / "toucher.py")
 
 class _Played(msgspec.Struct, frozen=True):
     messages: int
-    """That were played."""
+    """Number of messages played."""
     seconds: float
-    """From the first to the last; reading the file is left out."""
+    """Seconds from the first to the last message, without reading the file."""
     touches: int
-    """How often the strategy saw other best prices."""
+    """Number of changes of the best prices that the strategy saw."""
     orders: int
-    """That it sent."""
+    """Number of orders that it sent."""
 
 
 def measure_backtests(quick: bool) -> list[Record]:
-    """``backtest.messages_per_s``, and for each peer its own and ``backtest.NAME.ratio_peer``, in turns.
+    """Measure ``backtest.messages_per_s``, and for each peer its own figure and ``backtest.NAME.ratio_peer``, in turns.
 
     Raises `RuntimeError` if the strategies did not see the same best prices: then the work was not equal.
     """
@@ -69,14 +69,14 @@ def measure_backtests(quick: bool) -> list[Record]:
 
 
 def play_with_peer(python: Path, peer: str, path: Path) -> _Played:
-    """One run of a peer."""
+    """Run a peer once."""
     command = [str(python), str(_HERE / _PROCESSES[peer]), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
     return msgspec.convert(json.loads(done.stdout.splitlines()[-1]), _Played)
 
 
 def _play(path: Path) -> _Played:
-    """One run of ours, from records that are in memory, as the peer's deltas are."""
+    """Run our backtest once, from records in memory, like the peer's deltas."""
     config = BacktestConfig((_TOUCHER,))
     flow = Flow((DataFile(path, "dbtoaster", SYMBOL),), 0)
     records = list(flow)
@@ -91,7 +91,9 @@ def _play(path: Path) -> _Played:
 
 
 def measure_sweeps(quick: bool) -> list[Record]:
-    """``sweep.speedup_2_1``: the same grid of backtests over Spark on one core and on two, Spark's start included."""
+    """Measure ``sweep.speedup_2_1``: the same grid of backtests over Spark on one core and on two, including Spark's
+    start.
+    """
     runs, requests, points = (1, 3_000, 2) if quick else (3, 100_000, 12)
     values = tuple(str(50 + 10 * place) for place in range(points))
     seconds: dict[int, list[float]] = {1: [], 2: []}

@@ -1,4 +1,4 @@
-"""The benchmark of what a user touches: tick to trade, answers, results, pages, backtests, simulations, queues."""
+"""The benchmark of what a user works with: tick to trade, answers, results, pages, backtests, simulations, queues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["run"]
 
 
 def run(quick: bool) -> list[Record]:
-    """All parts, one after another."""
+    """Run all parts, one after another."""
     return [
         *measure_tick_to_trade(quick),
         *measure_first_answer(quick),

@@ -1,12 +1,12 @@
-"""The budget of tick to trade: how long each stage took, from the histograms of the processes that run.
+"""The budget of tick to trade: the time of each stage, from the histograms of the running processes.
 
 ```
 exchange  delivery ─▶ runtime  applied ─▶ step ─▶ publish ─▶ algo  frame ─▶ journal ─▶ wire ─▶ exchange  request
 ```
 
-``python -m bench.trading.budget --exchange HOST:PORT --runtime HOST:PORT --algo HOST:PORT --seconds 10`` asks three
-processes of a loop that runs, such as those of `make demo`, twice and prints what lies in between: the exchange's admin
-port, the runtime's HTTP port and the status port of the algorithm engine, without a token.
+``python -m bench.trading.budget --exchange HOST:PORT --runtime HOST:PORT --algo HOST:PORT --seconds 10`` reads the
+metrics of three running processes, such as those of `make demo`, twice and prints the differences. It uses the
+exchange's admin port, the runtime's HTTP port and the status port of the algorithm engine, without a token.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PATIENCE_S: Final = 10.0
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """One stage on the way from a match to the answer's match."""
+    """One stage between a match and the match of the answering order."""
 
     name: str
-    """Key of its figures."""
+    """Name of the stage in the figures."""
     process: str
-    """exchange, runtime or algo."""
+    """Process that measures it: exchange, runtime or algo."""
     metric: str
-    """Its histogram."""
+    """Name of its histogram."""
     face: str = ""
-    """Of an exchange: the value of the label ``face``."""
+    """Value of the label ``face``, for an exchange."""
 
 
 STAGES: Final = (
@@ -51,26 +51,27 @@ STAGES: Final = (
     Stage("request", "exchange", "deltabook_exchange_request_seconds", "text"),
     Stage("fsync", "algo", "deltabook_algo_fsync_seconds"),
 )
-"""In the order of the way; the last one is behind the sending."""
+"""Stages in their order; the last one is after the sending of the order."""
 
 
 class StageTimes(msgspec.Struct, frozen=True):
-    """What a histogram counted, up to a moment or between two."""
+    """Counts of a histogram, up to a time or between two."""
 
     bounds_s: tuple[float, ...]
-    """Upper bounds of its buckets, ascending, infinity last."""
+    """Upper bounds of its buckets in seconds, ascending, infinity last."""
     counts: tuple[float, ...]
-    """So many durations were no longer than each."""
+    """Number of durations up to each bound."""
     total_s: float
-    """All durations, added up."""
+    """Sum of all durations in seconds."""
 
     def since(self, before: StageTimes) -> StageTimes:
-        """What was counted after an earlier moment."""
+        """Return the counts since an earlier time."""
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
         return StageTimes(self.bounds_s, counts, self.total_s - before.total_s)
 
     def quantile_us(self, share: float) -> float:
-        """Microseconds that were enough for this share of the durations, taken to be spread evenly in their bucket.
+        """Return the microseconds within which this share of the durations lies, assuming an even distribution within a
+        bucket.
 
         >>> StageTimes((1e-6, 2e-6, float("inf")), (0.0, 10.0, 10.0), 1.5e-5).quantile_us(0.5)
         1.5
@@ -84,14 +85,14 @@ class StageTimes(msgspec.Struct, frozen=True):
 
 
 def scrape(address: str) -> str:
-    """What a process tells a monitor; ``address`` is HOST:PORT."""
+    """Return the metrics of a process; ``address`` is HOST:PORT."""
     with urlopen(f"http://{address}/metrics", timeout=_PATIENCE_S) as answer:
         text: str = answer.read().decode()
         return text
 
 
 def read_stages(pages: Mapping[str, str]) -> dict[str, StageTimes]:
-    """The stages in the metrics of each process; raises `ValueError` where one is missing."""
+    """Return the stages in the metrics of each process; raise `ValueError` if one is missing."""
     families = {
         process: {family.name: family for family in text_string_to_metric_families(page)}
         for process, page in pages.items()
@@ -111,7 +112,9 @@ def read_stages(pages: Mapping[str, str]) -> dict[str, StageTimes]:
 
 
 def budget_records(runs: Sequence[Mapping[str, StageTimes]]) -> list[Record]:
-    """``trading.budget.STAGE.p50_us``, ``.p99_us`` and ``.mean_us`` of runs; a stage that never was is left out."""
+    """Return ``trading.budget.STAGE.p50_us``, ``.p99_us`` and ``.mean_us`` of runs; a stage without durations is left
+    out.
+    """
     records: list[Record] = []
     for stage in STAGES:
         times = [run[stage.name] for run in runs if run[stage.name].counts[-1]]

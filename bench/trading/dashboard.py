@@ -1,8 +1,8 @@
-"""The dashboard: frames and bytes a page, the processor time that a page costs, and what pages that stand still change.
+"""The dashboard: frames and bytes per page, the processor time of a page, and the effect of stalled pages.
 
-A real exchange with its agents, a runtime of the express lane, a dashboard, and pages that are sockets of this process:
-each asks for a frame when it has read the last, as a page does when it has drawn it. Of those that stand still half ask
-once and never again, half ask on and read nothing.
+The set-up is a real exchange with its agents, a runtime of the express lane, a dashboard, and pages that are sockets of
+this process: each requests a frame when it has read the last, as a page does when it has drawn it. Half of the stalled
+pages request a frame once and never again; the other half keep requesting and read nothing.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _VIEWS: Final = ("best_quote", "book_depth", "tape", "vwap_book", "vwap_trades")
 _PULLING: Final = 40
 _STUCK: Final = 10
 _RATE: Final = "100"
-"""Requests a second of the market."""
+"""Requests per second of the market."""
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """Some seconds of some pages."""
+    """Figures of some pages over some seconds."""
 
     frames_per_s: list[float]
-    """Of each page that pulls."""
+    """Frames per second of each page that reads."""
     bytes_per_s: list[float]
-    """Of each page that pulls."""
+    """Bytes per second of each page that reads."""
     cpu_share: float
-    """Processor seconds of the dashboard a second."""
+    """Processor seconds of the dashboard per second."""
 
 
 def measure_dashboard(quick: bool) -> list[Record]:
-    """``dashboard.*``: of forty pages beside ten that stand still; the ratio is to the same forty alone."""
+    """Measure ``dashboard.*`` with forty pages beside ten stalled ones; the ratio is to the same forty alone."""
     seconds = 3.0 if quick else 15.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -87,7 +87,7 @@ async def _pages(port: int, pid: int, pulling: int, stuck: int, seconds: float) 
 
 
 async def _pull(socket: ClientConnection, seconds: float) -> tuple[int, int]:
-    """Frames and bytes."""
+    """Read frames for some seconds; return the number of frames and of bytes."""
     have, symbol, symbol_have, frames, size = 0, "", 0, 0, 0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -111,6 +111,6 @@ async def _deaf(socket: ClientConnection, *, is_asking: bool) -> None:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor seconds that a process has used so far."""
+    """Return the processor seconds that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

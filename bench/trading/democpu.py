@@ -1,4 +1,4 @@
-"""What the demo costs a machine: processor time of each of its processes while it runs as `make demo` has it."""
+"""Processor time of each of the demo's processes while it runs as in `make demo`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ __all__ = ["measure_demo_cpu", "seconds_of"]
 
 _ROLES: Final = ("dashboard", "exchange", "runtime", "algo")
 _BEGUN: Final = "Spark is up"
-"""What the demo says when its seconds begin."""
+"""Text that the demo prints when its seconds begin."""
 _PATIENCE_S: Final = 300.0
 
 
 def measure_demo_cpu(quick: bool) -> list[Record]:
-    """``demo.cpu.PROCESS``: cores in use on average, from Spark's first version on; ``total`` of all of them."""
+    """Measure ``demo.cpu.PROCESS``: mean number of cores in use, from Spark's first version on; ``total`` is
+    the sum.
+    """
     seconds, runs = (10, 1) if quick else (40, 3)
     found = [_cores(seconds) for _ in range(runs)]
     names = sorted({name for cores in found for name in cores})
@@ -51,12 +53,12 @@ def _cores(seconds: int) -> dict[str, float]:
             if not begun.wait(_PATIENCE_S):
                 raise RuntimeError(f"expected the demo to begin within {_PATIENCE_S:g} s, was {lines[-1:]}")
             before, begun_s = _used(demo.pid), time.monotonic()
-            time.sleep(seconds - 1)  # while all of its processes are there
+            time.sleep(seconds - 1)  # while all of its processes are running
             after, took_s = _used(demo.pid), time.monotonic() - begun_s
             if demo.wait(_PATIENCE_S):
                 raise RuntimeError(f"expected a demo that ends well, was {lines[-1:]}")
         finally:
-            demo.terminate()  # which stops its processes; nothing happens where it has ended
+            demo.terminate()  # also stops its processes; no effect if it has ended
             demo.wait()
             reading.join()
     return {name: (used - before.get(name, 0.0)) / took_s for name, used in after.items()}
@@ -72,11 +74,11 @@ def _read(demo: subprocess.Popen[str], lines: list[str], begun: threading.Event)
 
 
 def _used(root: int) -> dict[str, float]:
-    """Seconds that the processes below one have used so far, by what they are."""
+    """Return the seconds that the descendants of a process have used so far, by their kind."""
     table = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,time=,args="], check=True, capture_output=True, text=True)
     rows = [line.split(maxsplit=3) for line in table.stdout.splitlines()]
     below, used = {root}, defaultdict[str, float](float)
-    for pid, parent, spent, *rest in sorted(rows, key=lambda row: int(row[0])):  # children have higher numbers, mostly
+    for pid, parent, spent, *rest in sorted(rows, key=lambda row: int(row[0])):  # children mostly have higher numbers
         if int(parent) in below:
             below.add(int(pid))
             used[_name("".join(rest))] += seconds_of(spent)
@@ -93,7 +95,7 @@ def _name(command: str) -> str:
 
 
 def seconds_of(spent: str) -> float:
-    """What `ps` says of a process's time: ``[[days-]hours:]minutes:seconds``, with a fraction on macOS.
+    """Parse the time of a process in `ps`: ``[[days-]hours:]minutes:seconds``, with a fraction on macOS.
 
     >>> seconds_of("1-02:03:04"), seconds_of("2:03.50")
     (93784.0, 123.5)

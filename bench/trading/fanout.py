@@ -1,4 +1,4 @@
-"""Results to many: changes of one view to its subscribers, and a view of a million rows page by page."""
+"""Distribution of results: changes of one view to its subscribers, and a view of a million rows page by page."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def _line(stream: IO[str] | None) -> str:
 
 
 def measure_fanout(quick: bool) -> list[Record]:
-    """``results.fanout.changes_per_s``, that of 50 subscribers, and the same of other crowds.
+    """Measure ``results.fanout.changes_per_s`` with 50 subscribers, and the same with other numbers of them.
 
-    A change is a row that came or went, told to one subscriber; a version changes all ten rows of the view, which are
-    20 changes. What is timed: from the first version until every subscriber has the last one.
+    A change is a row that was added or removed, sent to one subscriber; a version changes all ten rows of the view,
+    which are 20 changes. The time is from the first version until every subscriber has the last one.
     """
     runs, versions = (1, 100) if quick else (5, 2_000)
     found: list[Record] = []
@@ -78,7 +78,8 @@ def _fan_out(crowd: int, versions: int) -> tuple[float, dict[str, int]]:
 
 
 def measure_paging(quick: bool) -> list[Record]:
-    """``results.paging.rows_per_s``: a large view through a cursor, pages of 10,000 rows, into the client's tables.
+    """Measure ``results.paging.rows_per_s``: a large view through a cursor, in pages of 10,000 rows, into the client's
+    tables.
 
     The reference is the same view in one answer.
     """

@@ -1,4 +1,4 @@
-"""From the start of a runtime's process until Spark has published the first version of its views."""
+"""Time from the start of a runtime's process until Spark has published the first version of its views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _NO_ARCHIVE: Final = ["--spark-conf", f"spark.driver.defaultJavaOptions={QUICK_J
 
 
 def measure_first_answer(quick: bool) -> list[Record]:
-    """``spark.first_answer_s``: the demo's views in a new directory; the reference has no archive of classes."""
+    """Measure ``spark.first_answer_s``: the demo's views in a new directory; the reference has no archive of
+    classes.
+    """
     with_archive, without = [], []
     for _ in range(1 if quick else 5):
         with_archive.append(_seconds([]))

@@ -1,10 +1,10 @@
-"""Plays a recorded flow through the L3 backtester of hftbacktest; called with an interpreter that has it.
+"""Plays a recorded flow through the L3 backtester of hftbacktest; it must be called with an interpreter that has it.
 
-Reads ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone; times in ms). Each line becomes an
-event of its market-by-order feed before the clock starts, an execution two of them: the fill, and what it leaves. The
-strategy, compiled by numba before the clock starts, looks at the best prices after every event; at every thousandth
-change it cancels its order and bids one lot at the best bid. Prints messages (lines), seconds, touches and orders as
-one line of JSON. Imports nothing of this project.
+It reads ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone; times in ms). Each line becomes
+an event of hftbacktest's market-by-order feed before the clock starts, an execution becomes two: the fill, and the
+remaining order. The strategy, compiled by numba before the clock starts, reads the best prices after every event; at
+every thousandth change it cancels its order and bids one lot at the best bid. It prints messages (lines), seconds,
+touches and orders as one line of JSON. It imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ BOTH = EXCH_EVENT | LOCAL_EVENT
 
 
 def events_of(lines: list[str]) -> Any:
-    """The lines as events."""
+    """Return the lines as events."""
     live: dict[int, tuple[int, float, int]] = {}
     found: list[tuple[int, int, int, float, float, int, int, float]] = []
     time_ns = 0
     for line in lines:
         t, order, action, volume, price = line.split(",")
-        # A nanosecond apart: it shows the strategy all events of a time at once.
+        # The times differ by a nanosecond, because hftbacktest shows the strategy all events of a time at once.
         order_id, lots, time_ns = int(order), int(volume), max(time_ns + 1, int(t) * 1_000_000)
         if action in "BS":
             side, at = (BUY_EVENT if action == "B" else SELL_EVENT), int(price) / 100
@@ -68,7 +68,7 @@ def events_of(lines: list[str]) -> Any:
 
 @njit  # type: ignore[untyped-decorator]
 def play(hbt: Any) -> tuple[int, int]:
-    """What `bench.trading.toucher` does."""
+    """Trade like `bench.trading.toucher`."""
     touches = orders = 0
     bid = ask = 0
     while hbt.wait_next_feed(False, LATEST_NS) == FEED:
@@ -89,7 +89,7 @@ def play(hbt: Any) -> tuple[int, int]:
 
 
 def backtest_of(events: Any) -> Any:
-    """A backtest with exact queues and without latencies or fees."""
+    """Return a backtest with exact queues and without latencies or fees."""
     asset = (
         BacktestAsset()
         .data([events])
@@ -105,7 +105,7 @@ def backtest_of(events: Any) -> Any:
 
 
 def main(path: Path) -> None:
-    """One run."""
+    """Run the backtest once."""
     lines = path.read_text("ascii").splitlines()
     events = events_of(lines)
     play(backtest_of(events_of(lines[:100])))

@@ -1,7 +1,7 @@
 """``python -m bench.trading.listeners_process``: subscribers of ``touch``, each on a socket of its own.
 
-Prints a line once all have their snapshot, and one of JSON when each has seen the last version: frames, changed rows
-and how many of the frames stood for several versions.
+The process prints a line once all have their snapshot, and one of JSON when each has seen the last version: frames,
+changed rows and the number of frames that stood for several versions.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _header = msgspec.json.Decoder(FrameHeader)
 
 
 class _Listener:
-    """Reads frames without looking into them, but for their header and, of a sum of several versions, its rows."""
+    """Reads frames without decoding them, except for the header and, in a sum of several versions, the rows."""
 
     def __init__(self, port: int, rows: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
-        # Without chunks: HTTP/1.0 ends an answer with the connection.
+        # HTTP/1.0 has no chunks: the end of the connection ends the answer.
         self.socket.sendall(b"GET /v1/changes?views=touch HTTP/1.0\r\nHost: localhost\r\n\r\n")
         self._held = bytearray()
         self._is_open = False
@@ -80,7 +80,7 @@ class _Listener:
 
 
 def main() -> None:
-    """Subscribe, listen to the last version, and say what came."""
+    """Subscribe, read until the last version, and print the counts."""
     parser = argparse.ArgumentParser()
     for name in ("port", "subscribers", "last", "rows"):
         parser.add_argument(f"--{name}", type=int, required=True)

@@ -1,4 +1,4 @@
-"""Processes of the loop as the demo starts them, for a measurement."""
+"""Starts processes of the loop as the demo does, for a measurement."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LOOK_S: Final = 0.02
 
 
 def deltabook(*arguments: str) -> list[str]:
-    """The command line of a part that ends with its starter."""
+    """Return the command line of a part that ends with its starter."""
     return [sys.executable, "-m", "deltabook", *arguments, "--exit-with-stdin", "--status-interval", "0"]
 
 
 @contextmanager
 def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
-    """A part from its ready line to its end."""
+    """Run a part; yield when it is ready, and end it afterwards."""
     child = Child(role, command, folder / f"{role}.log", {**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         until_ready(child)
@@ -40,7 +40,7 @@ def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
 
 
 def until_ready(child: Child) -> dict[str, int]:
-    """Its ports, once it serves, and its Spark is up if it has one; raises `RuntimeError` if it does not."""
+    """Wait until it serves, and its Spark is up if it has one; return its ports, or raise `RuntimeError`."""
     _wait(child, lambda: child.ready is not None, _READY_S, "to be ready")
     if child.role == "runtime":
         port = child.ready.ports["http"] if child.ready else 0
@@ -50,7 +50,7 @@ def until_ready(child: Child) -> dict[str, int]:
 
 
 def _is_spark_up(port: int) -> bool:
-    """Whether a runtime's Spark has joined, or it has none."""
+    """Return True if a runtime's Spark has joined, or it has none."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/status", timeout=_READY_S) as answer:
         return bool(json.load(answer)["spark"] != "starting")
 

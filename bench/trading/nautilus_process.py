@@ -1,9 +1,9 @@
-"""Plays a recorded flow through `BacktestEngine` of nautilus_trader; called with an interpreter that has it.
+"""Plays a recorded flow through `BacktestEngine` of nautilus_trader; it must be called with an interpreter that has it.
 
-Reads ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone; times in ms). Each line becomes an
-`OrderBookDelta` of an L3 book before the clock starts. A strategy looks at the best prices after every delta; at every
-thousandth change it cancels its order and bids one lot at the best bid. Prints messages, seconds (of `run` alone),
-touches and orders as one line of JSON. Imports nothing of this project.
+It reads ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone; times in ms). Each line becomes
+an `OrderBookDelta` of an L3 book before the clock starts. A strategy reads the best prices after every delta; at every
+thousandth change it cancels its order and bids one lot at the best bid. It prints messages, seconds (of `run` alone),
+touches and orders as one line of JSON. It imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ONE = Quantity.from_int(1)
 
 
 class Toucher(Strategy):  # type: ignore[misc]
-    """What `bench.trading.toucher` does."""
+    """Trades like `bench.trading.toucher`."""
 
     def __init__(self, instrument_id: Any) -> None:
         super().__init__()
@@ -40,11 +40,11 @@ class Toucher(Strategy):  # type: ignore[misc]
         self.orders = 0
 
     def on_start(self) -> None:
-        """Ask for every delta."""
+        """Subscribe to every delta."""
         self.subscribe_order_book_deltas(self._instrument_id, book_type=BookType.L3_MBO)
 
     def on_order_book_deltas(self, deltas: Any) -> None:
-        """The book has changed."""
+        """Read the best prices after a change of the book, and trade."""
         del deltas
         book = self.cache.order_book(self._instrument_id)
         touch = (book.best_bid_price(), book.best_ask_price())
@@ -62,7 +62,7 @@ class Toucher(Strategy):  # type: ignore[misc]
 
 
 def deltas_of(path: Path, instrument_id: Any) -> list[Any]:
-    """The lines as deltas."""
+    """Return the lines as deltas."""
     live: dict[int, tuple[Any, Any, int]] = {}
     found = []
     for number, line in enumerate(path.read_text("ascii").splitlines()):
@@ -84,7 +84,7 @@ def deltas_of(path: Path, instrument_id: Any) -> list[Any]:
 
 
 def main(path: Path) -> None:
-    """One run."""
+    """Run the backtest once."""
     venue = Venue("SIM")
     instrument_id = InstrumentId(Symbol("ACME"), venue)
     engine = BacktestEngine(BacktestEngineConfig(logging=LoggingConfig(bypass_logging=True)))

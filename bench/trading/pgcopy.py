@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""COPY to a client of PostgreSQL: a million rows out of the port, beside Arrow's own CSV of the same rows."""
+"""COPY to a client of PostgreSQL: a million rows from the port, beside Arrow's own CSV of the same rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TYPES: Final = ("BIGINT", "VARCHAR", "DECIMAL(21,2)", "DOUBLE", "TIMESTAMP")
 
 
 class _Answer:
-    """Gives the same rows to every question: what DuckDB takes is not what is measured."""
+    """Answers every question with the same rows, since DuckDB's time is not to be measured."""
 
     def __init__(self, table: pa.Table) -> None:
         columns = tuple(AnsweredColumn(name, kind) for name, kind in zip(table.column_names, _TYPES, strict=True))
@@ -66,7 +66,9 @@ def _message(code: bytes, content: bytes) -> bytes:
 
 
 def copied_s(port: int, sql: str) -> float:
-    """Seconds until a client that only reads has the last byte of a COPY; raises `RuntimeError` for an error."""
+    """Return the seconds until a client that only reads has the last byte of a COPY; raise `RuntimeError` for
+    an error.
+    """
     with socket.create_connection(("127.0.0.1", port)) as client:
         said = b"user\0bench\0\0"
         client.sendall(struct.pack("!ii", len(said) + 8, 3 << 16) + said)
@@ -87,10 +89,11 @@ def copied_s(port: int, sql: str) -> float:
 
 
 def measure_copy(quick: bool) -> list[Record]:
-    """``pgwire.copy.FORMAT.rows_per_s``; ``pgwire.copy.rows_per_s`` is that of text.
+    """Measure ``pgwire.copy.FORMAT.rows_per_s``; ``pgwire.copy.rows_per_s`` is that of text.
 
-    Five columns: bigint, text, numeric, double, timestamp. The port is in a process of its own with a client that only
-    reads. The reference writes the same rows with `pyarrow.csv.write_csv` into memory, on one thread, without a socket.
+    The columns are bigint, text, numeric, double and timestamp. The port is in a process of its own with a client that
+    only reads. The reference writes the same rows with `pyarrow.csv.write_csv` into memory, on one thread, without a
+    socket.
     """
     rows, runs = (_ROWS // 10, 1) if quick else (_ROWS, 5)
     command = [sys.executable, "-m", "bench.trading.pgcopy", str(rows), str(runs)]
@@ -103,7 +106,7 @@ def measure_copy(quick: bool) -> list[Record]:
 
 
 def _run(rows: int, runs: int) -> dict[str, list[float]]:
-    """Format → rows a second, and those of the reference; runs the reactor to its end."""
+    """Return the rows per second by format, and those of the reference; run the reactor to its end."""
     table = _table(rows)
     reactor: Any = _reactor
     asker: Any = _Answer(table)

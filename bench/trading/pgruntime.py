@@ -37,10 +37,10 @@ _LOOK_S: Final = 0.2
 
 
 def measure_port(quick: bool) -> list[Record]:
-    """``pgwire.runtime.copy.FORMAT.rows_per_s`` and ``pgwire.runtime.reflection_s``.
+    """Measure ``pgwire.runtime.copy.FORMAT.rows_per_s`` and ``pgwire.runtime.reflection_s``.
 
-    Five columns: bigint, text, numeric, double, bigint. Reflection is `sqlalchemy.MetaData.reflect` with views, with a
-    new engine each time.
+    The columns are bigint, text, numeric, double and bigint. Reflection is `sqlalchemy.MetaData.reflect` with views,
+    with a new engine each time.
     """
     rows, runs = (_ROWS // 10, 1) if quick else (_ROWS, 5)
     with tempfile.TemporaryDirectory(prefix="bench-trading-") as place, ExitStack() as ends:
@@ -56,7 +56,7 @@ def measure_port(quick: bool) -> list[Record]:
 
 
 def _begin(folder: Path, rows: int, ends: ExitStack) -> int:
-    """Start an exchange without orders and a runtime that has read the rows; returns its PostgreSQL port."""
+    """Start an exchange without orders and a runtime that has read the rows; return its PostgreSQL port."""
     csv.write_csv(_table(rows), folder / "big.csv")
     command = deltabook("exchange", "run", "--dir", str(folder / "exchange"), "--port", "0")
     exchange = ends.enter_context(running("exchange", command, folder))

@@ -1,4 +1,4 @@
-"""The strategy that is timed: it sells to whoever bids for one symbol, at once and at his price."""
+"""The strategy that is timed: it sells at once to every bid for one symbol, at the bid's price."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from algo_engine import Strategy, ViewChange
 
 
 class ProbeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What can be set."""
+    """Parameters of the strategy."""
 
     symbol: str = "PROBE"
-    """Nobody else trades it."""
+    """Symbol that nobody else trades."""
 
 
 class Probe(Strategy[ProbeParameters]):
-    """Answers each bid with the sale that executes it."""
+    """Answers each bid with a sale that executes it."""
 
     parameters_type = ProbeParameters
 
     def on_view_change(self, change: ViewChange) -> None:
-        """A bid has come: sell what it wants."""
+        """Sell to each new bid."""
         for row in change.added:
             if row["symbol"] == self.parameters.symbol and row["bid_price"] is not None:
                 self.context.sell(self.parameters.symbol, row["bid_volume"], row["bid_price"])

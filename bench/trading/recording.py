@@ -1,4 +1,4 @@
-"""One recorded flow for every backtester: what an exchange published, in DBToaster's format."""
+"""One recorded flow for every backtester: an exchange's published messages, in DBToaster's format."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ SYMBOL: Final = "ACME"
 _LIVE: Final = 2_000
 _REQUESTS_PER_MS: Final = 10
 _FIRST_MS: Final = 36_000_000
-"""Ten in the morning, counted from midnight."""
+"""Ten in the morning, in milliseconds since midnight."""
 
 
 def write_recording(path: Path, requests: int, seed: int = 1) -> int:
-    """Write ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone) and give the messages.
+    """Write ``t,id,action,volume,price`` (B S adds, E executed in part, F in full, D gone) and return the number of
+    messages.
 
-    A tenth of the requests execute, about as many others add as cancel; 2,000 orders are alive, ten requests come in a
-    millisecond.
+    A tenth of the requests execute; of the others about as many add as cancel. 2,000 orders are alive, and ten requests
+    come per millisecond.
     """
     now, rules = Now(), MarketRules((Instrument(SYMBOL),))
     encoder = TextEncoder(rules, now)

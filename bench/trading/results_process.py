@@ -1,10 +1,10 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""``python -m bench.trading.results_process``: a results service over views that are made up.
+"""``python -m bench.trading.results_process``: a results service over synthetic views.
 
-The view ``large`` holds so many rows and stays as it is. ``touch`` holds a row for each of ten symbols and changes all
-of them with every version. Prints its port as a line of JSON; a line on standard input is a number of versions, which
-are published one a turn of the reactor; another line of JSON says how long that took.
+The view ``large`` has a given number of rows and never changes. ``touch`` has a row for each of ten symbols and changes
+all of them with every version. The process prints its port as a line of JSON; a line on standard input is a number of
+versions, which are published one per turn of the reactor; another line of JSON has the time that this took.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _touch(version: int, weight: int) -> pa.Table:
 
 
 class _Orders(LineOnlyReceiver):
-    """Numbers of versions to publish, and the end of standard input."""
+    """Reads numbers of versions to publish, and the end of standard input."""
 
     delimiter = b"\n"
 
@@ -84,11 +84,11 @@ class _Orders(LineOnlyReceiver):
         self._version = 0
 
     def lineReceived(self, line: bytes) -> None:
-        """So many, one a turn."""
+        """Publish this many versions, one per turn."""
         self._turn(int(line), time.perf_counter())
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Nobody wants more."""
+        """Stop the reactor."""
         del reason
         if self._reactor.running:
             self._reactor.stop()

@@ -1,4 +1,6 @@
-"""Closed simulations: market events a second of the day's population, a peer's, and how long a whole day takes."""
+"""Closed simulations: market events per second of the day's population, those of a peer, and the time of a
+whole day.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,19 @@ _TIMEOUT_S: Final = 900
 
 class _Played(msgspec.Struct, frozen=True):
     events: int
-    """Messages and wakes that the peer's kernel handled."""
+    """Number of messages and wakes that the peer's kernel handled."""
     requests: int
-    """Orders and cancels that its exchange handled."""
+    """Number of orders and cancels that its exchange handled."""
     seconds: float
-    """Of the kernel's loop."""
+    """Seconds of the kernel's loop."""
 
 
 def measure_simulations(quick: bool) -> list[Record]:
-    """``simulate.events_per_s`` and its relatives, a run of each in turn, and ``simulate.day_s``.
+    """Measure ``simulate.events_per_s`` and its variants, one run of each in turn, and ``simulate.day_s``.
 
-    An event is a message of the feed, as everybody reads it. The population is the preset ``day``: 200 agents on one
-    symbol. ``dense`` has 2,000 requests a second of them in place of 160, ``strategy`` a market maker among them,
-    ``journal`` writes the exchange's directory.
+    An event is a message of the public feed. The population is the preset ``day``: 200 agents on one symbol. ``dense``
+    has 2,000 of their requests per second instead of 160, ``strategy`` a market maker among them, ``journal`` writes
+    the exchange's directory.
     """
     runs, hours = (1, 0.05) if quick else (5, 0.5)
     rates: dict[str, list[float]] = {"": [], "dense.": [], "strategy.": [], "journal.": []}
@@ -65,10 +67,11 @@ def measure_simulations(quick: bool) -> list[Record]:
 
 
 def _beside_abides(runs: int, market_s: float) -> list[Record]:
-    """``simulate.ratio_peer``: requests a second of the same number of brokers at the same rate, in turns with ABIDES.
+    """Measure ``simulate.ratio_peer``: requests per second of the same number of brokers at the same rate, in turns
+    with ABIDES.
 
-    Requests are compared because events are not the same thing: ABIDES handles about five messages and wakes for each
-    order or cancel. ``simulate.ratio_peer_events`` divides our feed messages by those.
+    Requests are compared because events differ: ABIDES handles about five messages and wakes for each order or cancel.
+    ``simulate.ratio_peer_events`` divides our feed messages by those.
     """
     python = find_peer(
         "abides_markets", "bench-simulation-peers", "install abides-core and abides-markets from ABIDES' repository"

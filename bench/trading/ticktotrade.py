@@ -1,11 +1,11 @@
 """Tick to trade: from a message on the feed until the order that answers it is executed, in the running loop.
 
 The loop is the demo's: agents, an ITCH feed into the runtime, its views in their lanes, two strategies that trade. A
-third answers bids for a symbol that nobody else trades (`bench.trading.probe`). This process bids for it again and
-again, and listens to the text feed: what is timed is from the arrival of the bid's message to the arrival of the one of
-its execution. The way of the bid to the exchange is left out, the matching of the answer (some 0.1 ms) is inside. The
-pauses between bids are drawn from a seed, and end whether or not the feed says something, so that bids fall into step
-neither with the epochs nor with the bursts of the agents.
+third strategy answers bids for a symbol that nobody else trades (`bench.trading.probe`). This process bids for it
+repeatedly, and reads the text feed: the time is from the arrival of the bid's message to the arrival of its
+execution's. The way of the bid to the exchange is not included, the matching of the answer (about 0.1 ms) is. The
+pauses between bids are random with a seed, and end whether or not the feed is silent, so that bids synchronise neither
+with the epochs nor with the bursts of the agents.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _PROBE: Final = Path(__file__).parent / "probe.py"
 
 
 class Bids:
-    """Bids one after another, each when the one before was executed, and how long that took."""
+    """Sends bids one after another, each when the one before was executed, and times them."""
 
     def __init__(self, port: int, seed: int) -> None:
-        """``port`` is the exchange's text port."""
+        """Connect; ``port`` is the exchange's text port."""
         self._random = random.Random(seed)
         self._orders = socket.create_connection(("127.0.0.1", port), _ANSWER_S)
         self._orders.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -71,11 +71,11 @@ class Bids:
         self._sent = 0
 
     def latencies_ms(self, count: int, most_pause_s: float) -> list[float]:
-        """So many times; raises `RuntimeError` when nobody answers."""
+        """Return the latencies of ``count`` bids; raise `RuntimeError` if one is not answered."""
         return [self._bid(self._random.uniform(0.2, 1.0) * most_pause_s) for _ in range(count)]
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connections."""
         self._orders.close()
         self._feed.close()
 
@@ -91,13 +91,15 @@ class Bids:
         return (answer[1] - bid[1]) * 1000
 
     def _pause(self, seconds: float) -> None:
-        """Read the feed meanwhile, as an exchange cuts off who does not; end at a time that is none of the feed's."""
+        """Read the feed during a pause, because an exchange disconnects a client that does not; end at a time
+        independent of the feed.
+        """
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
             self._receive(left_s)
 
     def _wait_for(self, is_wanted: Callable[[bytes], bool]) -> tuple[bytes, float]:
-        """The next such line, and when it came; raises `RuntimeError` when there is none."""
+        """Return the next wanted line, and when it came; raise `RuntimeError` if there is none."""
         deadline_s = time.monotonic() + _ANSWER_S
         while (left_s := deadline_s - time.monotonic()) > 0:
             while self._lines:
@@ -108,7 +110,7 @@ class Bids:
         raise RuntimeError(f"expected an answer to a bid within {_ANSWER_S:g} s, was none")
 
     def _receive(self, timeout_s: float) -> None:
-        """Take in what the feed sends within some seconds."""
+        """Read what the feed sends within some seconds."""
         if not select.select([self._feed], [], [], timeout_s)[0]:
             return
         data, now_s = self._feed.recv(1 << 18), time.monotonic()
@@ -129,8 +131,9 @@ def _executes(line: bytes, order_id: int) -> bool:
 
 
 def measure_tick_to_trade(quick: bool) -> list[Record]:
-    """``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``: medians over runs of the percentiles of each; and
-    ``trading.budget.STAGE``: where that time went in the express lane."""
+    """Measure ``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``, medians over runs of the percentiles of each, and
+    ``trading.budget.STAGE``, the time of each stage in the express lane.
+    """
     runs, pause_s = (1, 0.05) if quick else (3, 0.1)
     found: list[Record] = []
     for lane, most in (("express", 300), ("spark", 60)):
@@ -152,7 +155,7 @@ def measure_tick_to_trade(quick: bool) -> list[Record]:
 
 
 def lane_options(lane: str) -> list[str]:
-    """The demo's views, published early as there, or by Spark alone."""
+    """Return the options for the demo's views, published early as in the demo, or by Spark alone."""
     views = ",".join(str(query_path(view)) for view in VIEWS)
     return ["--express", views, "--spark"] if lane == "express" else ["--views", views]
 
@@ -168,7 +171,7 @@ def _await_spark(results: str) -> None:
 
 
 def _run(lane: str, count: int, pause_s: float, seed: int) -> tuple[list[float], dict[str, StageTimes]]:
-    """Milliseconds from bid to answer, and how long each stage took meanwhile, other orders among them."""
+    """Return the milliseconds from bid to answer, and the time of each stage meanwhile, other orders included."""
     with tempfile.TemporaryDirectory(prefix="bench-trading-") as place, ExitStack() as ends:
         folder = Path(place)
         agents = [Instrument(symbol) for symbol in _AGENTS]
@@ -204,7 +207,7 @@ def _run(lane: str, count: int, pause_s: float, seed: int) -> tuple[list[float],
         bids = Bids(ports["text"], seed)
         ends.callback(bids.close)
         _await_spark(results)
-        bids.latencies_ms(max(5, count // 20), pause_s)  # warm
+        bids.latencies_ms(max(5, count // 20), pause_s)  # warm-up
         before = read_stages({process: scrape(address) for process, address in monitored.items()})
         latencies = bids.latencies_ms(count, pause_s)
         after = read_stages({process: scrape(address) for process, address in monitored.items()})

@@ -1,4 +1,4 @@
-"""The strategy of the backtests that are timed, ours and the peer's: it looks at the touch after every message."""
+"""The strategy of the timed backtests, ours and the peer's: it reads the best prices after every message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EVERY = 1_000
 
 
 class Toucher(Strategy[NoParameters]):
-    """At every thousandth change of the best prices it bids one lot at the best bid, in place of its last order."""
+    """Bids one lot at the best bid at every thousandth change of the best prices, instead of its last order."""
 
     def __init__(self, parameters: NoParameters) -> None:
         super().__init__(parameters)
@@ -17,7 +17,7 @@ class Toucher(Strategy[NoParameters]):
         self._touch: tuple[int | None, int | None] = (None, None)
 
     def on_view_change(self, change: ViewChange) -> None:
-        """The best quote has changed: prices, or volume there alone."""
+        """Handle a change of the best quote: of its prices, or only of its volume."""
         for row in change.added:
             touch = (row["bid_price"], row["ask_price"])
             if touch == self._touch:

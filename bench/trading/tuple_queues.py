@@ -1,8 +1,8 @@
-"""Tuple queues: what one copy with a position for each query saves over a copy for each, in memory and in time.
+"""Tuple queues: memory and time that one copy with a position for each query saves over a copy for each.
 
-A burst of items of one source waits for 1, 10 or 100 queries, and then every query takes all of them one by one. Three
-ways: the shared queue (case B), a queue for each query with a copy of each item (case A as it is meant, where a query
-may do with its items what it wants), and a queue for each query in which the items are the same objects (case A as
+A burst of items of one source waits for 1, 10 or 100 queries, and then every query takes all of them one by one. There
+are three variants: the shared queue (case B), a queue for each query with a copy of each item (case A as intended,
+where a query may change its items), and a queue for each query in which the items are the same objects (case A as
 Python allows it, because items are never changed). Memory is what Python allocates from before the burst until it
 waits, by `tracemalloc`, without the burst's own items; times are of bursts without `tracemalloc`.
 """
@@ -21,7 +21,7 @@ __all__ = ["measure_tuple_queues"]
 
 _QUERIES: Final = (1, 10, 100)
 _ITEM_BYTES: Final = 96
-"""About a feed message of text, or a row of it."""
+"""Size in bytes: about a feed message of text, or a row of it."""
 
 
 def _copied(item: bytes) -> bytes:
@@ -36,7 +36,7 @@ _CASES: Final[dict[str, Callable[[int], TupleQueue[bytes]]]] = {
 
 
 def measure_tuple_queues(quick: bool) -> list[Record]:
-    """``tuples.CASE.QUERIES.*``; ratios are of the shared queue to the copies."""
+    """Measure ``tuples.CASE.QUERIES.*``; ratios are of the shared queue to the copies."""
     items, runs = (500, 3) if quick else (5_000, 5)
     records: list[Record] = []
     for queries in _QUERIES:
@@ -51,7 +51,7 @@ def measure_tuple_queues(quick: bool) -> list[Record]:
 
 
 def _measured(case: str, items: int, queries: int, runs: int) -> dict[str, list[float]]:
-    """What an item costs while it waits for all queries, to add, and for one query to get."""
+    """Return the memory of an item that waits for all queries, and the time to add it and for one query to get it."""
     figures: dict[str, list[float]] = {"bytes_per_item": [_memory(case, items, queries) / items]}
     figures |= {"add_ns": [], "get_ns": []}
     for _ in range(runs):
@@ -71,7 +71,7 @@ def _measured(case: str, items: int, queries: int, runs: int) -> dict[str, list[
 
 
 def _memory(case: str, items: int, queries: int) -> int:
-    """Bytes that the queue holds beyond the items that came, all of which wait for all queries."""
+    """Return the bytes that the queue has allocated beyond the items, all of which wait for all queries."""
     burst = _burst(items)
     queue = _joined(case, items, queries)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""How fast views are: the view program in process, and through Spark, each against what else there is.
+"""Speed of views: the view program in process, and through Spark, each beside alternatives.
 
 ```
 market.py ──deltas──▶ hosted.py (view program) ─┐

@@ -1,4 +1,4 @@
-"""All figures of ``make bench-views``, in the order in which they are taken."""
+"""All figures of ``make bench-views``, in the order in which they are measured."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATE_BATCH: Final = 100_000
 
 
 def run(quick: bool) -> list[Record]:
-    """Everything; with `quick` the same keys from less."""
+    """Measure everything; with `quick` the same keys from less data."""
     plan = QUICK if quick else FULL
     cases = list(_measurable([BROKER_SUM, *CASES.values()]))
     measured = Measured(plan)
@@ -83,7 +83,7 @@ def _measurable(cases: list[Case]) -> Iterator[Case]:
 
 
 def _state_bytes(six: list[Case], plan: Plan) -> tuple[int, int]:
-    """Bytes of the maps of all six, compacted, after fewer and after more events."""
+    """Return the bytes of the maps of all six queries, compacted, after fewer and after more events."""
     market, hosted = Market(plan.states[0]), Hosted(program_of(*six), keeps_taken=True)
     hosted.apply(market.first())
     done, sizes = 0, []

@@ -1,4 +1,4 @@
-"""The queries that are measured: their programs, and the SQL that DuckDB answers from scratch."""
+"""The measured queries: their programs, and the SQL that DuckDB answers from scratch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Case(msgspec.Struct, frozen=True):
     """A query of the benchmark."""
 
     name: str
-    """As in the keys of the figures."""
+    """Name in the keys of the figures."""
     sql: str
-    """As it is written in ``queries/``."""
+    """SQL as in ``queries/``."""
     relations: tuple[str, ...]
-    """What it reads; a batch's events are of these."""
+    """Relations that it reads; a batch has events of these."""
     tuned: str
-    """The same for DuckDB, written for speed by hand: the pairs are never made."""
+    """SQL of the same query tuned by hand for DuckDB: pairs are never built."""
     factor: int = 1
-    """What makes an integer of the last column as it is written; the other programs give that integer."""
+    """Factor that makes the last column of `sql` an integer; the other programs return that integer."""
 
 
 _QUARTER: Final = """
@@ -91,16 +91,16 @@ CASES: Final = {
         _case("vwap", ("bids",), _TUNED["vwap"]),
     )
 }
-"""By name: the finance queries, and PSP with a constant that lets half of 20,000 orders pass."""
+"""Cases by name: the finance queries, and PSP with a constant that lets half of 20,000 orders pass."""
 SIX: Final = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
-"""The six finance queries, as they run together."""
+"""The six finance queries, which also run together."""
 BROKER_SUM: Final = Case(
     "broker_sum",
     "SELECT broker_id, SUM(volume) AS volume FROM bids GROUP BY broker_id",
     ("bids",),
     "SELECT broker_id, SUM(volume) FROM bids GROUP BY broker_id",
 )
-"""The linear query whose cost is measured beside theirs."""
+"""The linear query whose cost is measured beside those of the finance queries."""
 
 WINDOWED: Final = {
     case.name: case
@@ -124,10 +124,10 @@ QUALIFY ROW_NUMBER() OVER (PARTITION BY broker_id ORDER BY price DESC) <= 5""",
         ),
     )
 }
-"""Window functions: the five best levels of each broker, and each order beside the one before it."""
+"""Cases with window functions: the five best levels of each broker, and each order beside the one before it."""
 
 
 def program_of(*cases: Case) -> Program:
-    """The view program of these queries together."""
+    """Return the view program of these queries together."""
     relations = read_script(query_path("vwap")).relations
     return compile_program([NamedSelect(case.name, case.sql) for case in cases], relations)

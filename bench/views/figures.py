@@ -1,4 +1,4 @@
-"""From what was measured to records with the keys under which it is known."""
+"""Turns measurements into records with their keys."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ _EMPTY: Final = "an epoch without events"
 
 
 class Measured(msgspec.Struct):
-    """All that was measured."""
+    """All measurements."""
 
     plan: Plan
-    """By this plan."""
+    """Plan of the run."""
     rates: Rates = msgspec.field(default_factory=Rates)
-    """In process."""
+    """Rates in process."""
     written: dict[str, float | None] = {}
-    """Query → seconds of DuckDB for the SQL as it is written; None if it passed a limit."""
+    """DuckDB's seconds for the original SQL, by query; None if it exceeded a limit."""
     stalls: dict[str, Stalls] = {}
-    """Query → single batches at the largest state."""
+    """Single batches at the largest state, by query."""
     checkpoints: dict[str, Checkpoints] = {}
-    """Query → checkpoints at the smallest state."""
+    """Checkpoints at the smallest state, by query."""
     compilation: dict[str, Compilation] = {}
-    """Query, or ``six`` → its kernels."""
+    """Compilation of the kernels, by query, or ``six``."""
     held_bytes: dict[int, int] = {}
-    """Live orders a side → bytes of the arrays of all six."""
+    """Bytes of the arrays of all six queries, by live orders per side."""
     state_bytes: tuple[int, int] = (1, 1)
-    """Bytes of the maps of all six after fewer and after more events."""
+    """Bytes of the maps of all six queries after fewer and after more events."""
     spark: ThroughSpark = msgspec.field(default_factory=ThroughSpark)
-    """Through Spark."""
+    """Measurements through Spark."""
 
     def queries(self) -> list[str]:
-        """Those that were measured."""
+        """Return the measured queries."""
         return list(self.written)
 
 
 def records(measured: Measured) -> Iterator[Record]:
-    """All figures, the main ones of each kind first."""
+    """Yield all figures, the main ones of each kind first."""
     for query in measured.queries():
         yield from _program(measured, query)
     for query in WINDOWED:
@@ -100,7 +100,7 @@ def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 
 def _state(measured: Measured) -> Iterator[Record]:
-    """Stalls, checkpoints, memory and compilation."""
+    """Yield stalls, checkpoints, memory and compilation."""
     smallest, largest = measured.plan.states[0], measured.plan.states[-1]
     for query in measured.queries():
         few, many = (measured.rates.of(query, "program", orders, MAIN, cpu=True) for orders in (smallest, largest))
@@ -148,7 +148,9 @@ def _spark(measured: Measured) -> Iterator[Record]:
 
 
 def _cost(measured: Measured) -> Iterator[Record]:
-    """How much longer a batch takes at the largest state than at the smallest; of a class the worst query."""
+    """Yield how much longer a batch takes at the largest state than at the smallest; for a class, that of its worst
+    query.
+    """
     lowest, highest = measured.plan.states[0], measured.plan.states[-1]
     for name, queries in CLASSES.items():
         hosted: dict[str, list[float]] = {}
@@ -183,13 +185,13 @@ def _memory(measured: Measured) -> Iterator[Record]:
 
 
 def thirds(memory: Memory) -> tuple[float, float]:
-    """Medians of the second and of the last third."""
+    """Return the medians of the second and of the last third."""
     third = len(memory.bytes) // 3
     return statistics.median(memory.bytes[third : 2 * third]), statistics.median(memory.bytes[-third:])
 
 
 def _grid(measured: Measured) -> Iterator[Record]:
-    """Every rate, by query, state and size of batch."""
+    """Yield every rate, by query, state and size of batch."""
     for rate in measured.rates.all:
         what = f"views.{rate.who}.{rate.query}.live_{rate.live_orders}.batch_{rate.batch}.events_per_s"
         yield record(what, rate.values, "events/s")

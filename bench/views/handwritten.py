@@ -1,10 +1,10 @@
-"""Hand-written numpy programs, one per finance query: what the view program is measured against.
+"""Hand-written numpy programs, one per finance query: references of the view program.
 
 Each is what a good engineer would write for exactly this query on exactly this market: prices and volumes index dense
-arrays, a batch is added up by ``bincount``, the answer is read from prefix sums. Sums are kept in float64, which
-``bincount`` and BLAS are quick with, where they stay below 2^53 and so are exact; the others in int64 or Python's
-integers. Nothing here would survive another domain, and nothing here is saved, restored or shared: that is the
-advantage that the reference is given.
+arrays, a batch is summed by ``bincount``, the answer is read from prefix sums. Sums are in float64, with which
+``bincount`` and BLAS are fast, if they stay below 2^53 and so are exact; the others are in int64 or Python's integers.
+The programs work for no other domain, and nothing is saved, restored or shared: this is the advantage that the
+reference has.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ __all__ = ["HANDWRITTEN", "Answer", "Columns", "Handwritten"]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Columns = Mapping[str, Integers]
-"""The columns of a relation's deltas, ``weight`` among them."""
+"""Columns of a relation's deltas, including ``weight``."""
 Answer = list[tuple[int | None, ...]]
-"""The rows of a view; scaled integers as the view program has them."""
+"""Rows of a view; scaled integers are as in the view program."""
 
 _DISTANCE: Final = 1000
-"""AXF counts pairs whose prices are further apart."""
+"""Price distance in ticks above which AXF counts a pair."""
 
 
 class Handwritten(ABC):
-    """One query's program."""
+    """Program of one query."""
 
     @abstractmethod
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Take a batch of deltas per relation (those that it reads) and give the whole answer."""
+        """Apply a batch of deltas of the relations that it reads, and return the whole answer."""
 
 
 class Vwap(Handwritten):
-    """Volume by price."""
+    """State of VWAP: volume by price."""
 
     def __init__(self) -> None:
         self._volume = np.zeros(LEVELS)
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Value of the best quarter of the volume."""
+        """Return the value of the best quarter of the volume."""
         if "bids" in deltas:
             d = deltas["bids"]
             self._volume += np.bincount(d["price"] - LOWEST["bids"], d["volume"] * d["weight"], LEVELS)
@@ -58,14 +58,14 @@ class Vwap(Handwritten):
 
 
 class Mst(Handwritten):
-    """Asks by price, bids by broker and price."""
+    """State of MST: asks by price, bids by broker and price."""
 
     def __init__(self) -> None:
         self._asks = np.zeros((2, LEVELS))
         self._bids = np.zeros((2, BROKERS, LEVELS))
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Per broker, over its bids × all asks, both in the best quarter of their side."""
+        """Return, per broker, the sum over its bids × all asks, both in the best quarter of their side."""
         if "asks" in deltas:
             _add(self._asks, deltas["asks"], deltas["asks"]["price"] - LOWEST["asks"])
         if "bids" in deltas:
@@ -85,7 +85,7 @@ class Mst(Handwritten):
 
 
 class Psp(Handwritten):
-    """Number and prices of the orders by volume, for each side."""
+    """State of PSP: number and prices of the orders by volume, for each side."""
 
     def __init__(self, share: int) -> None:
         self._share = share  # an order counts if its volume × share is more than the side's volume
@@ -93,7 +93,7 @@ class Psp(Handwritten):
         self._volumes = np.arange(MOST_VOLUME + 1, dtype=np.float64)
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Difference of the prices over all pairs of orders that count."""
+        """Return the difference of the prices over all pairs of orders that count."""
         (bids, bid_prices), (asks, ask_prices) = (self._large(side, deltas.get(side)) for side in LOWEST)
         return [(bids * ask_prices - asks * bid_prices if bids and asks else None,)]
 
@@ -107,13 +107,13 @@ class Psp(Handwritten):
 
 
 class Bsv(Handwritten):
-    """Number and value of the bids by broker."""
+    """State of BSV: number and value of the bids by broker."""
 
     def __init__(self) -> None:
         self._held = np.zeros((2, BROKERS))
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Half the square of each broker's value, in tenths."""
+        """Return half the square of each broker's value, in tenths."""
         if "bids" in deltas:
             d = deltas["bids"]
             weight = d["weight"]
@@ -124,7 +124,7 @@ class Bsv(Handwritten):
 
 
 class Axf(Handwritten):
-    """Number and volume by broker and price, for each side."""
+    """State of AXF: number and volume by broker and price, for each side."""
 
     def __init__(self) -> None:
         self._sides = {side: np.zeros((2, BROKERS, LEVELS)) for side in LOWEST}
@@ -134,7 +134,7 @@ class Axf(Handwritten):
         self._never_above = bool((self._bids_above == LEVELS).all())
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Per broker, asks' less bids' volume over all pairs far apart."""
+        """Return, per broker, the asks' less the bids' volume over all pairs that are far apart."""
         for side, d in deltas.items():
             _add(self._sides[side], d, d["broker_id"] * LEVELS + (d["price"] - LOWEST[side]))
         bids, asks = self._sides["bids"], self._sides["asks"]
@@ -149,14 +149,18 @@ class Axf(Handwritten):
 
 
 class Bsp(Handwritten):
-    """The live bids in the order of their times; the answer anew from them, a sort by broker and a product."""
+    """State of BSP: the live bids in the order of their times, from which the answer is computed by a sort by broker
+    and a product.
+    """
 
     def __init__(self) -> None:
         self._rows = np.zeros((2, 0), np.int64)  # time, value
         self._brokers = np.zeros(0, np.uint8)
 
     def apply(self, deltas: Mapping[str, Columns]) -> Answer:
-        """Per broker, each bid's value times the bids before it less those behind it."""
+        """Return, per broker, the sum of each bid's value times the number of bids before it less the number
+        after it.
+        """
         if "bids" in deltas:
             self._take(deltas["bids"])
         counts = np.bincount(self._brokers, minlength=BROKERS)
@@ -187,7 +191,7 @@ def _add(held: npt.NDArray[Any], d: Columns, place: Integers) -> None:
 
 
 def _best_quarter(volume: Floats) -> tuple[int, int]:
-    """The levels above which lies less than a quarter of the volume, but something: the best one is left out."""
+    """Return the range of levels above which lies some volume, but less than a quarter: the best level is excluded."""
     upto = np.cumsum(volume)
     total = upto[-1]
     begin = int(np.searchsorted(upto, 0.75 * total, side="right"))  # upto > total - total/4, exact in binary
@@ -204,4 +208,4 @@ HANDWRITTEN: Final[Mapping[str, Any]] = {
     "psph": lambda: Psp(20_000),
     "vwap": Vwap,
 }
-"""Query → makes its program."""
+"""Factory of each query's program."""

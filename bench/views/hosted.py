@@ -1,4 +1,4 @@
-"""The view program in this process, without Spark; what it has answered; and the proof that the answers are right."""
+"""The view program in this process, without Spark; its answers; and the check that they are right."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ __all__ = ["Answers", "Hosted", "WrongAnswerError", "check", "columns_of", "is_i
 
 _CHECKED_SIZES = (1, 7, 100, 3, 1000, 2, 500)
 _WRITTEN_ORDERS = 300
-"""As written some queries pair every order with every other one: DuckDB answers them on few orders."""
+"""Number of orders for SQL in its original form: some of these queries pair every order with every other one."""
 
 
 class WrongAnswerError(AssertionError):
-    """Two programs that are to be timed against one another do not agree."""
+    """Two programs that are to be compared disagree."""
 
 
 class Hosted:
-    """A view program in this process: Arrow tables of deltas in, changes out, every kernel compiled beforehand."""
+    """A view program in this process: takes Arrow tables of deltas and returns changes; every kernel is compiled
+    beforehand.
+    """
 
     def __init__(self, program: Program, *, keeps_taken: bool = False) -> None:
-        """``keeps_taken``: rows are remembered for `ShardState.save`."""
+        """Compile a program; with ``keeps_taken``, rows are stored for `ShardState.save`."""
         self.program = program
         self.shard = compiled_shard(program, inputs="relations")
         self.shard.keeps_taken = keeps_taken
 
     def apply(self, tables: Mapping[str, pa.Table]) -> Step:
-        """One version; raises `ViewError` if a view fails."""
+        """Apply one version; raise `ViewError` if a view fails."""
         step = self.shard.step_tables(tables)
         if step.failed:
             raise ViewError(f"expected every view to go on, was {step.failed}")
@@ -47,7 +49,7 @@ class Hosted:
 
 
 class Answers:
-    """The rows of a program's views, summed up from its changes."""
+    """The rows of a program's views, summed from its changes."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Counter[tuple[int | None, ...]]] = {}
@@ -64,23 +66,25 @@ class Answers:
         self._rows.setdefault(view, Counter())[tuple(None if v is None else int(v) for v in row)] += count
 
     def all_rows(self) -> dict[str, Answer]:
-        """The rows of every view that has had any."""
+        """Return the rows of every view that has had any."""
         return {view: self.rows(view) for view in self._rows}
 
     def rows(self, view: str) -> Answer:
-        """The rows of a view, sorted; one whose number is not positive is there as often as it is, for comparing."""
+        """Return the sorted rows of a view for comparison; a row with a negative count appears as often as its absolute
+        value.
+        """
         return sorted(
             (row for row, count in self._rows.get(view, Counter()).items() for _ in range(abs(count))), key=repr
         )
 
 
 def is_incremental(program: Program) -> bool:
-    """Whether no view is recomputed from its state: such a one is left out of the timings."""
+    """Return True if no view is recomputed from its state; such a view is left out of the timings."""
     return not any(isinstance(view.body, Reevaluated) for view in program.views)
 
 
 def columns_of(tables: Mapping[str, pa.Table]) -> dict[str, Columns]:
-    """A batch as the hand-written programs take it; nothing is copied."""
+    """Return a batch as the hand-written programs take it, without copies."""
     return {
         name: {column: table.column(column).to_numpy() for column in table.column_names}
         for name, table in tables.items()
@@ -88,7 +92,9 @@ def columns_of(tables: Mapping[str, pa.Table]) -> dict[str, Columns]:
 
 
 def check(case: Case, live_orders: int) -> None:
-    """Program, hand-written program, Polars and DuckDB agree after each of some batches; raises `WrongAnswerError`."""
+    """Check that program, hand-written program, Polars and DuckDB agree after each of some batches; raise
+    `WrongAnswerError`.
+    """
     for orders, is_written in ((_WRITTEN_ORDERS, True), (live_orders, False)):
         for number, (answer, other) in enumerate(_answers(case, orders, is_written)):
             if answer != other:

@@ -1,8 +1,8 @@
-"""Rates in this process: the view program and what there is besides it, on the same batches, in turns.
+"""Rates in this process: the view program and its alternatives, on the same batches, in turns.
 
-In a run the next batches of the market are made, then each contestant takes all of them (those that recompute take the
-first ones), one contestant after the other; every run begins with another one. Wall-clock time says what a user sees;
-thread time says what a program on one thread costs, whatever else the machine does.
+In a run the next batches of the market are made, then each contestant applies all of them (those that recompute apply
+the first ones), one contestant after the other; every run begins with another one. Wall-clock time is what a user sees;
+thread time is the cost of a program on one thread, independent of other load.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from runtime.views.events import Events
 __all__ = ["BATCHES", "LOOP", "ONE_THREAD", "SINGLE", "Rate", "Rates", "measure", "measure_events"]
 
 _RECOMPUTED_BATCHES: Final = 4
-"""Batches of a run that Polars and DuckDB answer: they take the most time, which hardly varies."""
+"""Number of batches of a run that Polars and DuckDB answer: they take the most time, which hardly varies."""
 BATCHES: Final = {1: 300, 10: 300, 100: 200, 1_000: 100, 10_000: 50, 100_000: 10, 1_000_000: 3}
-"""Size of a batch → how many of them are a run at the smallest state."""
+"""Number of batches of a run at the smallest state, by size of batch."""
 SINGLE: Final = "single"
-"""The program, one event a call, changes as Python tuples."""
+"""Contestant: the program with one call per event, changes as Python tuples."""
 LOOP: Final = "loop"
-"""The program, all views answered after each event of a batch, changes left in arrays."""
+"""Contestant: the program with all views answered after each event of a batch, changes left in arrays."""
 ONE_THREAD: Final = ("program", SINGLE, LOOP, "numpy")
-"""Contestants whose thread time is all that they cost."""
+"""Contestants whose cost is their thread time."""
 _EVENTS: Final = {SINGLE: 20_000, LOOP: 200_000}
-"""Events of a run, and a tenth of them at larger states."""
+"""Number of events of a run at the smallest state; a tenth of them at larger states."""
 
 _CHECKED_EVENTS: Final = 1_000
 
@@ -48,20 +48,20 @@ Tables = Mapping[str, pa.Table]
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """What one program did at one size of batch and of state."""
+    """Rates of one program at one size of batch and of state."""
 
     query: str
-    """The case."""
+    """Name of the case."""
     who: str
-    """``program``, ``single``, ``loop``, ``numpy``, ``polars`` or ``duckdb``."""
+    """Contestant: ``program``, ``single``, ``loop``, ``numpy``, ``polars`` or ``duckdb``."""
     live_orders: int
-    """A side."""
+    """Number of live orders per side."""
     batch: int
-    """Events."""
+    """Number of events of a batch."""
     values: tuple[float, ...]
-    """Events a second of wall-clock time, one per run."""
+    """Events per second of wall-clock time, one value per run."""
     cpu: tuple[float, ...] = ()
-    """Events a second of thread time; empty for those that use several threads."""
+    """Events per second of thread time; empty for contestants with several threads."""
 
 
 class Rates:
@@ -71,7 +71,7 @@ class Rates:
         self.all: list[Rate] = []
 
     def of(self, query: str, who: str, live_orders: int, batch: int, *, cpu: bool = False) -> tuple[float, ...]:
-        """The runs of one; empty where it was not measured."""
+        """Return the runs of one contestant; empty if it was not measured."""
         return next(
             (
                 rate.cpu if cpu else rate.values
@@ -89,7 +89,7 @@ class _Timed(msgspec.Struct):
     cpu: list[float] = []
 
     def run(self, batches: Sequence[Tables], size: int, apply: Callable[[Tables], Any]) -> list[Any]:
-        """Apply batches; gives what that gave."""
+        """Apply batches; return the results."""
         gc.collect()
         wall, cpu = time.perf_counter(), time.thread_time()
         found = [apply(tables) for tables in batches]
@@ -98,12 +98,12 @@ class _Timed(msgspec.Struct):
         return found
 
     def add(self, events: int, wall: float, cpu: float) -> None:
-        """Note a run."""
+        """Record a run."""
         self.wall.append(events / wall)
         self.cpu.append(events / cpu)
 
     def rate(self, query: str, who: str, live_orders: int, batch: int) -> Rate:
-        """All runs but the first, which warms up."""
+        """Return the rate of all runs except the first, which warms up."""
         cpu = tuple(self.cpu[1:]) if who in ONE_THREAD else ()
         return Rate(query, who, live_orders, batch, tuple(self.wall[1:]), cpu)
 
@@ -124,7 +124,7 @@ class _Contest:
         self._is_smallest = live_orders <= STATES[0]
 
     def rates(self, size: int, runs: int) -> Iterator[Rate]:
-        """All contestants at one size of batch."""
+        """Yield the rates of all contestants at one size of batch."""
         timed: dict[str, _Timed] = {}
         count = BATCHES[size] if self._is_smallest else max(2, BATCHES[size] // 3)
         for run in range(runs + 1):
@@ -161,7 +161,7 @@ class _Contest:
         return _RECOMPUTED_BATCHES if self._is_smallest else 1
 
     def check(self) -> None:
-        """All answers are equal now, or `WrongAnswerError`."""
+        """Check that all answers are equal now; raise `WrongAnswerError`."""
         answer, live = self._answers.rows(self._case.name), self._market.live(self._case.relations)
         if self._by_hand is not None:
             _expect_equal(self._case, answer, sorted(self._by_hand, key=repr))
@@ -171,7 +171,7 @@ class _Contest:
 
 
 def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> list[Rate]:
-    """Warm up, then time whole batches of each size; the answers at the end are equal, or `WrongAnswerError`."""
+    """Warm up, then time whole batches of each size; raise `WrongAnswerError` if the answers at the end differ."""
     contest = _Contest(case, live_orders)
     rates = [rate for size in sizes for rate in contest.rates(size, runs)]
     contest.check()
@@ -179,7 +179,7 @@ def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> li
 
 
 class _Events:
-    """One query at one state, one event at a time: a call for each, and a compiled loop."""
+    """One query at one state, one event at a time: with a call for each, and in a compiled loop."""
 
     def __init__(self, case: Case, live_orders: int) -> None:
         self._case, self._market = case, Market(live_orders)
@@ -191,13 +191,13 @@ class _Events:
         self._expected.take(self._batched.apply(first).changes)
 
     def _batch(self, who: str) -> Tables:
-        """The events of a run, which the other program takes as one batch."""
+        """Return the events of a run, which the other program applies as one batch."""
         tables = self._market.batch(_EVENTS[who] // self._divisor, self._case.relations)
         self._expected.take(self._batched.apply(tables).changes)
         return tables
 
     def single(self, timed: _Timed) -> None:
-        """A call for each event."""
+        """Time a call for each event."""
         tables = self._batch(SINGLE)
         events = list(_rows_of(tables))
         (found,) = timed.run([tables], len(events), lambda _: [self._hosted.shard.step_rows(event) for event in events])
@@ -207,7 +207,7 @@ class _Events:
         _expect_equal(self._case, *(answers.rows(self._case.name) for answers in (self._answers, self._expected)))
 
     def loop(self, timed: _Timed) -> None:
-        """One call for all events."""
+        """Time one call for all events."""
         tables = self._batch(LOOP)
         order = _order_of(tables)
         (events,) = timed.run([tables], len(order), lambda given: self._taken(given, order))
@@ -221,7 +221,9 @@ class _Events:
         return events
 
     def check(self) -> None:
-        """After the loop: the next batch changes the same rows as in the program that took batches, which is right."""
+        """Check after the loop that the next batch changes the same rows as in the program that applied batches, which
+        is right.
+        """
         tables, query = self._market.batch(_CHECKED_EVENTS, self._case.relations), self._case.name
         changed, expected = Answers(), Answers()
         changed.take(self._hosted.apply(tables).changes)
@@ -234,7 +236,7 @@ class _Events:
 
 
 def measure_events(case: Case, live_orders: int, runs: int) -> list[Rate]:
-    """One event at a time; the answers at the end are equal, or `WrongAnswerError`."""
+    """Measure one event at a time; raise `WrongAnswerError` if the answers at the end differ."""
     events = _Events(case, live_orders)
     single, loop = _Timed(), _Timed()
     for _ in range(runs + 1):
@@ -246,14 +248,14 @@ def measure_events(case: Case, live_orders: int, runs: int) -> list[Rate]:
 
 
 def _order_of(tables: Tables) -> Integers:
-    """Events of the relations in turns, as the market makes them: the number of the table of each."""
+    """Return the number of the table of each event, with the relations in turns, as the market makes them."""
     places = np.concatenate([np.arange(table.num_rows) for table in tables.values()])
     numbers = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()])
     return numbers[np.argsort(places, kind="stable")]
 
 
 def _rows_of(tables: Tables) -> Iterator[list[tuple[str, tuple[int, ...], int]]]:
-    """The same as calls of `ShardState.step_rows`."""
+    """Yield the events as arguments of `ShardState.step_rows`."""
     names, rows = list(tables), [_rows(table) for table in tables.values()]
     following = [iter(each) for each in rows]
     for number in _order_of(tables).tolist():

@@ -1,6 +1,7 @@
-"""The Spark lane in a process of its own, so that its memory is its own too.
+"""The Spark lane in a process of its own, whose memory can be measured alone.
 
-Reads a command a line from standard input and answers each with a line on standard output, both as JSON.
+The process reads one command per line from standard input and answers each with a line on standard output, both in
+JSON.
 """
 
 from __future__ import annotations
@@ -30,44 +31,44 @@ _PATIENCE_SECONDS: Final = 900.0
 
 
 class Follow(msgspec.Struct, frozen=True, tag=True):
-    """Keep the views of a log up to its last epoch, from nothing."""
+    """Command to maintain the views of a log up to its last epoch, from nothing."""
 
     directory: str
-    """Holds the log in ``epochs``; checkpoint and results go beside it."""
+    """Directory with the log in ``epochs``; checkpoint and results are written beside it."""
     last: int
-    """The last epoch to be published."""
+    """Last epoch to publish."""
     epochs_per_batch: int
-    """Most epochs in one of Spark's batches."""
+    """Largest number of epochs in one of Spark's batches."""
 
 
 class Small(msgspec.Struct, frozen=True, tag=True):
-    """Seal small epochs, one when the one before is published, and time each."""
+    """Command to seal small epochs, each when the one before is published, and time them."""
 
     directory: str
-    """For the log, which is made here."""
+    """Directory of the log, which is made here."""
     queries: tuple[str, ...]
-    """The views."""
+    """Names of the views."""
     live_orders: int
-    """A side."""
+    """Number of live orders per side."""
     events: int
-    """In an epoch; 0 for empty ones."""
+    """Number of events in an epoch; 0 for empty ones."""
     count: int
-    """How many are timed; some more warm up."""
+    """Number of timed epochs; some more warm up."""
 
 
 class Plain(msgspec.Struct, frozen=True, tag=True):
-    """The same SQL on plain Structured Streaming, insertions only: it takes no others."""
+    """Command to run the same SQL on plain Structured Streaming, with insertions only, since it takes no others."""
 
     directory: str
-    """For its files."""
+    """Directory of its files."""
     query: str
-    """The view."""
+    """Name of the view."""
     live_orders: int
-    """A side, before the batches that are timed."""
+    """Number of live orders per side before the timed batches."""
     events: int
-    """In a batch."""
+    """Number of events in a batch."""
     count: int
-    """How many are timed."""
+    """Number of timed batches."""
 
 
 Command = Follow | Small | Plain
@@ -77,26 +78,26 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     """A published version."""
 
     from_epoch: int
-    """The version before."""
+    """Epoch of the version before."""
     to_epoch: int
-    """The version."""
+    """Epoch of the version."""
     seconds: float
-    """When, by a clock of this process."""
+    """Time of its publication in seconds, by a clock of this process."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What came of a command."""
+    """Result of a command."""
 
     spans: tuple[Span, ...] = ()
-    """The versions published, in order."""
+    """Published versions, in order."""
     answers: dict[str, list[tuple[int | None, ...]]] = {}
-    """The views at the end."""
+    """Rows of the views at the end."""
     seconds: tuple[float, ...] = ()
-    """From a sealed epoch to its published result."""
+    """Seconds from a sealed epoch to its published result."""
 
 
 class _Published:
-    """Hears what a lane publishes."""
+    """Records what a lane publishes."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -112,7 +113,7 @@ class _Published:
         self.answers.take(published.changes)
 
     def wait_for(self, epoch: int) -> float:
-        """When it was published."""
+        """Return when an epoch was published."""
         with self._news:
             self._news.wait_for(lambda: bool(self.spans) and self.spans[-1].to_epoch >= epoch, _PATIENCE_SECONDS)
             return self.spans[-1].seconds
@@ -160,7 +161,9 @@ def _small(session: Any, command: Small) -> Reply:
 
 
 def _plain(session: Any, command: Plain) -> Reply:
-    """Files of insertions, one a relation and batch; a stream over each folder, and the query over the streams."""
+    """Write files of insertions, one per relation and batch; run a stream over each folder, and the query over the
+    streams.
+    """
     directory, case = Path(command.directory), CASES[command.query]
     for place, size in enumerate([command.live_orders] + [command.events // len(case.relations)] * command.count):
         rows = Market(size, place).first(case.relations)
@@ -200,8 +203,8 @@ def _answer(session: Any, command: Command) -> Reply:
 
 
 def main(directory: Path) -> int:
-    """Start Spark, say so with an empty reply, and do what is asked until standard input ends."""
-    answers = os.fdopen(os.dup(1), "wb")  # whatever else is printed must not come between
+    """Start Spark, report that with an empty reply, and execute commands until standard input ends."""
+    answers = os.fdopen(os.dup(1), "wb")  # other output must not come in between
     os.dup2(2, 1)
     session = start_session(SparkConfig(), directory)
     answers.write(msgspec.json.encode(Reply()) + b"\n")

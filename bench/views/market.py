@@ -1,9 +1,9 @@
 """A generated market: deltas of the relations bids and asks with a steady number of live orders.
 
 A side is a fixed number of slots with an order in each. A step removes the order of a random slot and puts a new one
-there, so that after the warm-up every other event is a removal, of any live order with equal chance, those of the same
-batch included. Removed rows are found by sorting the steps by slot: each removes what the step before it in its slot
-put there.
+there, so that after the warm-up every other event is a removal of any live order with equal probability, including
+those of the same batch. Removed rows are found by sorting the steps by slot: each removes the row that the step before
+it put into its slot.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Integers = npt.NDArray[np.int64]
 SIDES: Final = ("bids", "asks")
 BROKERS: Final = 10
 LEVELS: Final = 2000
-"""Price levels a side; prices are spread evenly over them."""
+"""Number of price levels of a side, over which prices are spread evenly."""
 MID: Final = 10_000
 LOWEST: Final = {"bids": MID - LEVELS, "asks": MID + 1}
 """The lowest price of a side: bids are 8,000 to 9,999, asks 10,001 to 12,000."""
 MOST_VOLUME: Final = 1000
-"""Volumes are 1 to this, evenly."""
+"""Largest volume; volumes are distributed evenly from 1."""
 _COLUMNS: Final = ("t", "id", "broker_id", "volume", "price")
 _LONGEST_GAP: Final = 20
 DELTA_SCHEMA: Final = pa.schema([(name, pa.int64()) for name in (*_COLUMNS, "weight")])
@@ -56,20 +56,20 @@ class _Side:
         self._time = 0
         self._next_id = number
         self._slots = np.zeros((len(_COLUMNS), live_orders), np.int64)
-        self._hole = -1  # the slot whose order is removed and whose next one is still to come
+        self._hole = -1  # the slot whose order is removed and whose new order is still to come
         self._slots[:] = self._orders(live_orders)
 
     def live(self) -> pa.Table:
-        """The rows that the relation holds."""
+        """Return the rows of the relation."""
         rows = self._slots if self._hole < 0 else np.delete(self._slots, self._hole, axis=1)
         return pa.table({name: pa.array(rows[i].copy()) for i, name in enumerate(_COLUMNS)})
 
     def first(self) -> pa.Table:
-        """The rows of the start, as insertions."""
+        """Return the initial rows, as insertions."""
         return _deltas(self._slots.copy(), np.ones(self._slots.shape[1], np.int64))
 
     def next(self, events: int) -> pa.Table:
-        """So many events; a step may be cut between its removal and its insertion."""
+        """Return the next ``events`` events; a step may be cut between its removal and its insertion."""
         begins_inside = self._hole >= 0
         steps = (events + begins_inside + 1) // 2
         ends_inside = (events + begins_inside) % 2 == 1
@@ -84,7 +84,7 @@ class _Side:
         rows = np.empty((len(_COLUMNS), 2 * steps), np.int64)
         rows[:, 0::2] = removed
         rows[:, 1 : 2 * added.shape[1] : 2] = added
-        self._slots[:, slots[: added.shape[1]]] = added  # of a slot that occurs again the last assignment holds
+        self._slots[:, slots[: added.shape[1]]] = added  # for a slot that occurs again, the last assignment counts
         self._hole = int(slots[-1]) if ends_inside else -1
         weight = np.empty(2 * steps, np.int64)
         weight[0::2], weight[1::2] = -1, 1
@@ -92,7 +92,7 @@ class _Side:
         return _deltas(rows[:, begin : begin + events], weight[begin : begin + events])
 
     def _orders(self, count: int) -> Integers:
-        """New orders: times grow, ids are unique over both sides."""
+        """Return new orders: times increase, ids are unique over both sides."""
         rng, rows = self._rng, np.empty((len(_COLUMNS), count), np.int64)
         np.cumsum(rng.integers(1, _LONGEST_GAP, count), out=rows[0])
         rows[0] += self._time
@@ -107,7 +107,7 @@ class _Side:
 
 
 def _step_before(slots: Integers) -> Integers:
-    """For each step the last earlier one in the same slot, -1 for none."""
+    """Return for each step the last earlier one in the same slot, -1 for none."""
     places = np.sort((slots << 32) | np.arange(len(slots)))  # one quick sort of plain integers instead of an argsort
     steps = places & 0xFFFFFFFF
     same = (places[1:] >> 32) == (places[:-1] >> 32)
@@ -122,30 +122,30 @@ def _deltas(rows: Integers, weight: Integers) -> pa.Table:
 
 
 class Market:
-    """Both sides, each with so many live orders; the same seed and sizes of batches give the same events."""
+    """Both sides, each with the same number of live orders; equal seeds and sizes of batches give equal events."""
 
     def __init__(self, live_orders: int, seed: int = 1) -> None:
         self._sides = {name: _Side(number, live_orders, seed) for number, name in enumerate(SIDES)}
-        self._turn = 0  # whose turn it is when events cannot be shared out evenly
+        self._turn = 0  # the relation that gets more events if they cannot be divided evenly
 
     def first(self, relations: Sequence[str] = SIDES) -> dict[str, pa.Table]:
-        """The warm-up: insertions of the orders that are live at the start."""
+        """Return the warm-up: insertions of the initial live orders."""
         return {name: self._sides[name].first() for name in relations}
 
     def batch(self, events: int, relations: Sequence[str] = SIDES) -> dict[str, pa.Table]:
-        """The next so many events, shared out evenly over these relations."""
+        """Return the next ``events`` events, divided evenly over these relations."""
         share, rest = divmod(events, len(relations))
         counts = [share + ((place - self._turn) % len(relations) < rest) for place in range(len(relations))]
         self._turn += rest
         return {name: self._sides[name].next(count) for name, count in zip(relations, counts, strict=True) if count}
 
     def live(self, relations: Sequence[str] = SIDES) -> dict[str, pa.Table]:
-        """The rows that the relations hold now."""
+        """Return the present rows of the relations."""
         return {name: self._sides[name].live() for name in relations}
 
 
 class Sealer:
-    """Writes batches into an epoch log, each as so many segments."""
+    """Writes batches into an epoch log, each as a number of segments."""
 
     def __init__(self, directory: Path, program: bytes) -> None:
         self._log = EpochLog(directory)
@@ -153,7 +153,7 @@ class Sealer:
         self._seal({}, program)
 
     def seal(self, tables: Mapping[str, pa.Table], segments: int) -> int:
-        """The rows in order over the next so many epochs; gives the last of them."""
+        """Write the rows in order into the next ``segments`` epochs; return the last of them."""
         for place in range(segments):
             self._seal({name: _slice(table, place, segments) for name, table in tables.items()}, b"")
         return self.epoch

@@ -1,4 +1,4 @@
-"""How much is measured, in full and quick."""
+"""Amounts of the measurements, in full and quick."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ import msgspec
 __all__ = ["FULL", "MAIN", "QUICK", "STATES", "Plan"]
 
 MAIN: Final = 10_000
-"""The size of batch of the main figures in process, and of the cost of a larger state."""
+"""Size of batch of the main figures in process, and of the cost of a larger state."""
 STATES: Final = (20_000, 200_000, 2_000_000)
-"""Live orders a side."""
+"""Numbers of live orders per side."""
 
 Batches = tuple[tuple[int, int], ...]
-"""(events of a batch, how many of them)."""
+"""Pairs of the events of a batch and the number of such batches."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much is measured."""
+    """Amounts of a run."""
 
     runs: int
-    """Timed runs of each figure in process."""
+    """Number of timed runs of each figure in process."""
     sizes: tuple[int, ...]
-    """Batches in process at the smallest state."""
+    """Sizes of batches in process at the smallest state."""
     larger_sizes: tuple[int, ...]
-    """Batches in process at the states between."""
+    """Sizes of batches in process at the states between."""
     largest_sizes: tuple[int, ...]
-    """Batches in process at the largest state."""
+    """Sizes of batches in process at the largest state."""
     states: tuple[int, ...]
-    """Live orders a side, ascending."""
+    """Numbers of live orders per side, ascending."""
     checked_orders: int
-    """State at which the answers are compared before they are timed."""
+    """Number of live orders per side with which the answers are compared before they are timed."""
     stall_batches: int
-    """Batches at the largest state of which each is timed alone."""
+    """Number of batches at the largest state that are timed one by one."""
     written_seconds: float
-    """How long DuckDB may take for SQL as it is written."""
+    """Time limit in seconds for DuckDB with the original SQL."""
     spark: Batches
     """Batches through Spark at the smallest state, by size; the first of each size warms up."""
     spark_larger: Batches
-    """The same at the others, all six views together."""
+    """Batches through Spark at the other states, with all six views together."""
     spark_cost: Batches
     """Batches through Spark for the cost of a larger state, at the smallest and the largest."""
     small: int
-    """Small epochs through Spark, for latencies."""
+    """Number of small epochs through Spark, for latencies."""
     state_events: tuple[int, int]
-    """Events after which the size of the state is taken."""
+    """Numbers of events after which the size of the state is measured."""
     flat_batches: int
-    """Batches of a million events over which memory is watched."""
+    """Number of batches of a million events over which memory is watched."""
 
     def sizes_at(self, live_orders: int) -> tuple[int, ...]:
-        """Batches in process at a state."""
+        """Return the sizes of batches in process at a state."""
         if live_orders == self.states[0]:
             return self.sizes
         return self.largest_sizes if live_orders == self.states[-1] else self.larger_sizes
@@ -72,7 +72,7 @@ FULL: Final = Plan(
     state_events=(1_000_000, 10_000_000),
     flat_batches=50,
 )
-"""About 40 minutes."""
+"""Full plan: about 40 minutes."""
 QUICK: Final = Plan(
     runs=3,
     sizes=(1, 100, 10_000, 100_000),
@@ -89,4 +89,4 @@ QUICK: Final = Plan(
     state_events=(200_000, 2_000_000),
     flat_batches=6,
 )
-"""About 6 minutes."""
+"""Quick plan: about 6 minutes."""

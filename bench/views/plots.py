@@ -1,4 +1,4 @@
-"""A picture for each question."""
+"""Plots of the measurements, one for each question."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WHO: Final = {
     "duckdb": ("DuckDB from scratch, tuned SQL", "#009E73", "^"),
 }
 _DBTOASTER: Final = {"axf": 22e3, "bsp": 21e3, "bsv": 103e3, "mst": 20, "psp": 19e3, "vwap": 3.3e3}
-"""Refreshes a second that DBToaster published for its generated C++."""
+"""Refreshes per second that DBToaster published for its generated C++."""
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#8A6FBF")
 _MARKERS: Final = "os^DvPX*"
 _DPI: Final = 110
 
 
 def draw(measured: Measured, folder: Path) -> Iterator[Path]:
-    """Draw all pictures for which there are figures; gives their files."""
+    """Draw all plots for which there are figures; yield their files."""
     folder.mkdir(parents=True, exist_ok=True)
     plt.rcParams.update({"font.size": 10, "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True})
     pictures: dict[str, Callable[[Measured], Any]] = {
@@ -58,7 +58,7 @@ def draw(measured: Measured, folder: Path) -> Iterator[Path]:
 
 
 def _against_numpy(measured: Measured) -> Any:
-    """Bars per query at the main size of batch."""
+    """Draw bars per query at the main size of batch."""
     orders = measured.plan.states[0]
     queries = [q for q in measured.queries() if measured.rates.of(q, "numpy", orders, MAIN)]
     if not queries:
@@ -82,7 +82,7 @@ def _against_numpy(measured: Measured) -> Any:
 
 
 def _by_batch(measured: Measured) -> Any:
-    """A panel per query: rates over the size of batch at the smallest state."""
+    """Draw a panel per query: rates over the size of batch at the smallest state."""
     orders = measured.plan.states[0]
     queries = measured.queries()
     if not queries:
@@ -123,7 +123,7 @@ def _by_batch(measured: Measured) -> Any:
 
 
 def _by_state(measured: Measured) -> Any:
-    """Milliseconds of a batch over the size of the state: in process, and through Spark."""
+    """Draw the milliseconds of a batch over the size of the state, in process and through Spark."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5))
     for place, query in enumerate(measured.queries()):
         style = _style(place)
@@ -166,7 +166,7 @@ def _by_state(measured: Measured) -> Any:
 
 
 def _through_spark(measured: Measured) -> Any:
-    """Rates over the size of batch, each query and all six."""
+    """Draw the rates over the size of batch, for each query and all six."""
     lowest = measured.plan.states[0]
     lanes = [("all six", measured.spark.six.get(lowest))]
     lanes += [(q.upper().replace("_", " "), f) for (q, orders), f in measured.spark.alone.items() if orders == lowest]
@@ -191,7 +191,7 @@ def _through_spark(measured: Measured) -> Any:
 
 
 def _latency(measured: Measured) -> Any:
-    """How many small epochs were published within a time."""
+    """Draw the share of small epochs that were published within a time."""
     if not measured.spark.small:
         return None
     figure, axes = plt.subplots(figsize=(8, 4.5))
@@ -213,7 +213,7 @@ def _latency(measured: Measured) -> Any:
 
 
 def _memory(measured: Measured) -> Any:
-    """Resident memory while many batches pass."""
+    """Draw the resident memory while many batches pass."""
     flat = measured.spark.flat
     if flat is None or not flat.bytes:
         return None

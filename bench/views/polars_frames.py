@@ -1,8 +1,8 @@
-"""Polars: every answer from scratch, by one expression a query that was tuned by hand.
+"""Polars: every answer from scratch, by one hand-tuned expression per query.
 
-The live rows of a relation are one contiguous frame in the order of their times. A batch concatenates its insertions to
-it and drops its deletions by id (`is_in` over the deleted ids; an anti-join takes 1.3 to 1.5 times as long). The
-expression then reads the whole frame. Polars uses all cores, as DuckDB does.
+The live rows of a relation are one contiguous frame in the order of their times. A batch appends its insertions and
+drops its deletions by id (`is_in` over the deleted ids; an anti-join takes 1.3 to 1.5 times as long). The expression
+then reads the whole frame. Polars uses all cores, as DuckDB does.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from bench.views.handwritten import Answer
 __all__ = ["POLARS", "PolarsFrames"]
 
 Frames = Mapping[str, pl.DataFrame]
-"""Relation → its live rows, in the order of their times."""
+"""Live rows by relation, in the order of their times."""
 
 _DISTANCE: Final = 1000
-"""AXF counts pairs whose prices are further apart."""
+"""Price distance in ticks above which AXF counts a pair."""
 _VOLUME, _PRICE, _BROKER = pl.col("volume"), pl.col("price"), pl.col("broker_id")
 
 
 def _best_quarter(rows: pl.DataFrame) -> pl.LazyFrame:
-    """Levels above which lies less than a quarter of the volume, but something."""
+    """Return the levels above which lies some volume, but less than a quarter."""
     above = _VOLUME.cum_sum() - _VOLUME
     levels = rows.lazy().group_by("price").agg(_VOLUME.sum(), pl.len().alias("n")).sort("price", descending=True)
     return levels.filter((4 * above < _VOLUME.sum()) & (pl.int_range(pl.len()) > 0))
@@ -84,10 +84,10 @@ def _axf(frames: Frames) -> Answer:
 
 
 def _far(bids: pl.DataFrame, asks: pl.DataFrame, sign: int) -> pl.LazyFrame:
-    """Per broker, over the asks and the bids that are further below them (sign 1) or above them (-1).
+    """Return, per broker, the sums over the asks and the bids that are far below them (sign 1) or above them (-1).
 
-    The levels of both sides stand in one frame, each ask behind the last bid that is far from it: one sort of the
-    levels and running sums, where two as-of joins take three times as long.
+    The levels of both sides are in one frame, each ask after the last bid that is far from it: one sort of the levels
+    and running sums take a third of the time of two as-of joins.
     """
     n, v, zero = pl.len().cast(pl.Int64).alias("n"), _VOLUME.sum().alias("v"), pl.lit(0, pl.Int64)
     below, above = (rows.lazy().group_by("broker_id", "price").agg(n, v) for rows in (bids, asks))
@@ -132,18 +132,18 @@ POLARS: Final[Mapping[str, Callable[[Frames], Answer]]] = {
     "vwap": _vwap,
     "window": _window,
 }
-"""Query → answers it from the live rows."""
+"""Function of each query that computes its answer from the live rows."""
 
 
 class PolarsFrames:
-    """The relations as frames; a batch is inserted and deleted by id, then the expression answers."""
+    """The relations as frames; a batch is inserted and deleted by id, then the expression computes the answer."""
 
     def __init__(self, query: str, live: Mapping[str, pa.Table]) -> None:
         self._answer = POLARS[query]
         self._frames = {name: _frame(table).sort("t") for name, table in live.items()}
 
     def apply(self, deltas: Mapping[str, pa.Table]) -> Answer:
-        """Take a batch and answer."""
+        """Apply a batch and return the answer."""
         for name, table in deltas.items():
             rows, is_new = _frame(table), pl.col("weight") > 0
             added, gone = rows.filter(is_new).drop("weight"), rows.filter(~is_new)["id"]
@@ -152,7 +152,7 @@ class PolarsFrames:
         return self._answer(self._frames)
 
     def answer(self) -> Answer:
-        """The answer now, sorted."""
+        """Return the present answer, sorted."""
         return sorted(self._answer(self._frames), key=repr)
 
 

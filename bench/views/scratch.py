@@ -19,7 +19,9 @@ __all__ = ["FromScratch", "answer_of", "seconds_as_written"]
 
 
 class FromScratch:
-    """The relations as tables; a batch is inserted and deleted by id, then the tuned SQL answers. All cores."""
+    """The relations as tables; a batch is inserted and deleted by id, then the tuned SQL computes the answer, on all
+    cores.
+    """
 
     def __init__(self, case: Case, live: Mapping[str, pa.Table], memory_limit: str = "") -> None:
         self._case = case
@@ -39,7 +41,7 @@ class FromScratch:
         self._connection.close()
 
     def apply(self, deltas: Mapping[str, pa.Table]) -> list[Any]:
-        """Take a batch and answer; the rows as DuckDB gives them."""
+        """Apply a batch and return the answer's rows as DuckDB gives them."""
         for name, table in deltas.items():
             self._connection.register("given", table)
             self._connection.execute(f"INSERT INTO {name} SELECT * EXCLUDE (weight) FROM given WHERE weight > 0")
@@ -47,11 +49,11 @@ class FromScratch:
         return self._connection.sql(self._case.tuned).fetchall()
 
     def answer(self) -> Answer:
-        """The answer now."""
+        """Return the present answer."""
         return answer_of(self._connection, self._case.tuned)
 
     def seconds_as_written(self, limit_seconds: float) -> float | None:
-        """How long the SQL takes as it is written; None if it passes the limit, or that of memory."""
+        """Return the seconds of the original SQL; None if it exceeds the limit of time or memory."""
         timer = threading.Timer(limit_seconds, self._connection.interrupt)
         timer.start()
         start = time.perf_counter()
@@ -65,7 +67,7 @@ class FromScratch:
 
 
 def answer_of(connection: duckdb.DuckDBPyConnection, sql: str, factor: int = 1) -> Answer:
-    """DuckDB's answer with its last column times `factor`, as scaled integers, sorted."""
+    """Return DuckDB's answer with its last column times `factor`, as scaled integers, sorted."""
     rows = connection.sql(sql).fetchall()
     return sorted((tuple(_whole(v, factor if i == len(r) - 1 else 1) for i, v in enumerate(r)) for r in rows), key=repr)
 
@@ -75,7 +77,7 @@ def _whole(value: Any, factor: int) -> int | None:
 
 
 def seconds_as_written(case: Case, live_orders: int, limit_seconds: float, memory: str) -> float | None:
-    """DuckDB's time for the SQL as it is written; None if it passes a limit."""
+    """Return DuckDB's seconds for the original SQL; None if it exceeds a limit."""
     live = Market(live_orders).live(case.relations)
     with FromScratch(case, live, memory_limit=memory) as scratch:
         return scratch.seconds_as_written(limit_seconds)

@@ -1,4 +1,4 @@
-"""Views through Spark: logs to be followed, a process that follows them, and what that costs in time and memory."""
+"""Views through Spark: logs, a process that follows them, and its cost in time and memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runtime.compiler import encode_program
 __all__ = ["Followed", "LaneProcess", "Log", "Memory", "seal_log"]
 
 SEGMENTS: Final = 2
-"""Segments of a batch."""
+"""Number of segments of a batch."""
 _SAMPLE_SECONDS: Final = 0.5
 
 
@@ -33,17 +33,17 @@ class Log(msgspec.Struct, frozen=True):
     """A sealed log: the warm-up, then batches of several sizes."""
 
     directory: Path
-    """Holds ``epochs``."""
+    """Directory with ``epochs``."""
     relations: tuple[str, ...]
-    """Which relations have deltas in it."""
+    """Relations that have deltas in the log."""
     batches: tuple[int, ...]
-    """Events of each batch, the warm-up's first; a batch is `SEGMENTS` epochs."""
+    """Number of events of each batch, the warm-up first; a batch is `SEGMENTS` epochs."""
     answers: dict[str, Answer]
-    """What the hand-written programs that read no more than these relations say at the end."""
+    """Answers at the end of the hand-written programs that read no other relations."""
 
 
 def seal_log(directory: Path, relations: Sequence[str], live_orders: int, batches: Iterable[int]) -> Log:
-    """Make a log; its programs are put there by `LaneProcess.follow`."""
+    """Make a log; `LaneProcess.follow` adds its programs."""
     market, sealer = Market(live_orders), Sealer(directory / "epochs", b"")
     by_hand = {name: make() for name, make in HANDWRITTEN.items()}
     sizes = [live_orders * len(relations)]
@@ -59,29 +59,30 @@ def seal_log(directory: Path, relations: Sequence[str], live_orders: int, batche
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """What following a log took."""
+    """Cost of following a log."""
 
     seconds: dict[int, tuple[float, ...]]
-    """Size of batch → seconds of each, from the publishing of the one before; the first of each size warms up and is
-    left out."""
+    """Seconds of each batch by size, from the publication of the one before; the first of each size warms up and is
+    left out.
+    """
     memory: Memory
-    """Of the lane's processes meanwhile."""
+    """Memory of the lane's processes meanwhile."""
 
     def rates(self, size: int) -> tuple[float, ...]:
-        """Events a second at this size of batch."""
+        """Return the events per second at this size of batch."""
         return tuple(size / seconds for seconds in self.seconds[size])
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Resident memory of a process and all its descendants, sampled; shared pages count for each of them."""
+    """Resident memory of a process and all its descendants, sampled; shared pages count for each process."""
 
     seconds: tuple[float, ...]
-    """When."""
+    """Times of the samples in seconds."""
     bytes: tuple[int, ...]
-    """How much."""
+    """Resident bytes at these times."""
 
     def peak(self) -> int:
-        """The most that was seen."""
+        """Return the largest sample in bytes."""
         return max(self.bytes, default=0)
 
 
@@ -100,7 +101,7 @@ class _Watch:
             self._samples.append((time.perf_counter(), resident_bytes(self._pid)))
 
     def finish(self) -> Memory:
-        """Stop; gives what was seen."""
+        """Stop, and return the samples."""
         self._stop.set()
         self._thread.join()
         times, sizes = zip(*self._samples, strict=True) if self._samples else ((), ())
@@ -108,7 +109,7 @@ class _Watch:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of this process and its descendants."""
+    """Return the resident memory of a process and its descendants in bytes."""
     listed = subprocess.run(["ps", "-axo", "pid=,ppid=,rss="], capture_output=True, text=True, check=True).stdout
     rows = [tuple(map(int, line.split())) for line in listed.splitlines()]
     family = {pid}
@@ -141,24 +142,25 @@ class LaneProcess:
         self._process.stdin.close()
         self._process.wait(60)
         self._errors.close()
-        shutil.rmtree(self._directory, ignore_errors=True)  # Spark's Java may still be clearing away there
+        shutil.rmtree(self._directory, ignore_errors=True)  # Spark's Java may still be removing files there
 
     def folder(self) -> Path:
-        """A new folder, which goes with the process."""
+        """Return a new folder, which is removed with the process."""
         self._number += 1
         return self._directory / f"run{self._number}"
 
     def ask(self, command: Command) -> Reply:
-        """Have it done; raises `RuntimeError` with the end of its log if the process ends instead."""
+        """Execute a command; raise `RuntimeError` with the end of the log if the process ends instead."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(command) + b"\n")
         self._process.stdin.flush()
         return self._read()
 
     def follow(self, log: Log, cases: Sequence[Case], batches: int = -1) -> Followed:
-        """Keep these views up over the log or its first batches (behind the warm-up), and time each batch.
+        """Maintain these views over the log or its first batches (after the warm-up), and time each batch.
 
-        Raises `WrongAnswerError` if the answers at the end of the whole log are not those of the hand-written programs.
+        Raises `WrongAnswerError` if the answers at the end of the whole log differ from those of the hand-written
+        programs.
         """
         sizes = log.batches if batches < 0 else log.batches[: batches + 1]
         folder = self.folder()
@@ -185,7 +187,7 @@ class LaneProcess:
 
 
 def _link(source: Path, target: Path, program: bytes, last: int) -> None:
-    """The log with another program; its segments are the same files."""
+    """Make a log with another program, whose segments are hard links to the same files."""
     Sealer(target, program)
     for path in sorted(source.glob("*.segment"))[1 : last + 1]:
         os.link(path, target / path.name)

@@ -1,4 +1,4 @@
-"""What state and kernels cost beside rates: the largest batch, checkpoints, memory, compilation."""
+"""Further costs of state and kernels: the largest batch, checkpoints, memory, compilation."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ _CHECKPOINTS: Final = 10
 
 
 class Stalls(msgspec.Struct, frozen=True):
-    """Thread times of single batches of `MAIN` events, in the order in which they were taken in."""
+    """Thread times in milliseconds of single batches of `MAIN` events, in the order in which they were applied."""
 
     milliseconds: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
-        """The largest ÷ the median."""
+        """Ratio of the largest time to the median."""
         return max(self.milliseconds) / statistics.median(self.milliseconds)
 
 
 class Checkpoints(msgspec.Struct, frozen=True):
-    """What `ShardState.save` wrote after each batch of `MAIN` events."""
+    """Cost of `ShardState.save` after each batch of `MAIN` events."""
 
     bytes_per_event: tuple[float, ...]
     microseconds: tuple[float, ...]
-    """Thread time of a save."""
+    """Thread time of each save in microseconds."""
     base_bytes: int
-    """Bytes of `ShardState.save_all` at the end."""
+    """Size of `ShardState.save_all` at the end."""
 
 
 class Compilation(msgspec.Struct, frozen=True):
-    """What it took to compile all kernels of a program into an empty cache."""
+    """Cost of compiling all kernels of a program into an empty cache."""
 
     kernels: int
     seconds: float
-    """Wall-clock time, the start of the compile process included."""
+    """Wall-clock seconds, including the start of the compile process."""
     cpu_seconds: float
-    """Processor time of the compile process."""
+    """Processor seconds of the compile process."""
     cache_bytes: int
 
 
 def stalls_of(case: Case, live_orders: int, batches: int) -> Stalls:
-    """Take in so many batches, each timed alone; the first few, which warm up, are not counted."""
+    """Apply batches and time each alone; the first few, which warm up, are not counted."""
     market, hosted = Market(live_orders), Hosted(program_of(case))
     hosted.apply(market.first(case.relations))
     found: list[float] = []
@@ -88,7 +88,7 @@ def checkpoints_of(case: Case, live_orders: int) -> Checkpoints:
 
 
 def held_bytes(cases: Sequence[Case], live_orders: int) -> int:
-    """Bytes of all structures of the views of these queries together."""
+    """Return the bytes of all structures of the views of these queries together."""
     market, hosted = Market(live_orders), Hosted(program_of(*cases))
     hosted.apply(market.first())
     hosted.apply(market.batch(MAIN))

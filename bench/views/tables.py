@@ -1,4 +1,4 @@
-"""What was measured, as tables on the terminal."""
+"""Tables of the measurements for the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["show"]
 
 
 def show(measured: Measured) -> None:
-    """Print them."""
+    """Print all tables."""
     console = Console(width=160, soft_wrap=True)
     console.print(_in_process(measured))
     console.print(_through_spark(measured))
@@ -90,7 +90,7 @@ def _memory(measured: Measured) -> Table:
 
 
 def short(values: Sequence[float]) -> str:
-    """The median, with a unit."""
+    """Return the median with a unit."""
     if not values:
         return ""
     value = statistics.median(values)

@@ -1,4 +1,4 @@
-"""What is measured through Spark: rates and latencies by views and state, the fixed cost, memory."""
+"""Measurements through Spark: rates and latencies by views and state, the fixed cost, memory."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from bench.views.spark import Followed, LaneProcess, Log, Memory, seal_log
 __all__ = ["CLASSES", "PLAIN_EVENTS", "PLAIN_ORDERS", "PLAIN_QUERY", "SMALL_EVENTS", "ThroughSpark", "through_spark"]
 
 CLASSES: Final = {"linear": (BROKER_SUM.name,), "multilinear": ("bsv",), "ordered": ("vwap", "axf", "bsp")}
-"""Class of views → the queries whose cost stands for it."""
+"""Queries whose cost represents each class of views."""
 SMALL_EVENTS: Final = 100
-"""Events of a small epoch."""
+"""Number of events of a small epoch."""
 PLAIN_QUERY: Final = "axf"
-"""What plain Structured Streaming runs."""
+"""Query that plain Structured Streaming runs."""
 PLAIN_ORDERS: Final = 2_000
-"""On how many rows a side: on 20,000 the batch that brings them takes minutes."""
+"""Number of rows per side for plain Structured Streaming: with 20,000, the batch that loads them takes minutes."""
 PLAIN_EVENTS: Final = 1_000
-"""In batches of this size."""
+"""Number of events of a batch for plain Structured Streaming."""
 _BOTH: Final = ("bids", "asks")
 _FLAT: Final = 1_000_000
 
 
 class ThroughSpark(msgspec.Struct):
-    """All that was measured."""
+    """All measurements through Spark."""
 
     alone: dict[tuple[str, int], Followed] = {}
-    """(query, live orders a side) → its lane."""
+    """Measurement of a single query, by query and live orders per side."""
     six: dict[int, Followed] = {}
-    """Live orders a side → the lane of all six."""
+    """Measurement of all six queries, by live orders per side."""
     small: tuple[float, ...] = ()
-    """Seconds from a sealed epoch of `SMALL_EVENTS` to its result, all six."""
+    """Seconds from a sealed epoch of `SMALL_EVENTS` to its result, with all six."""
     empty: tuple[float, ...] = ()
-    """The same for epochs without events."""
+    """Seconds from a sealed epoch without events to its result, with all six."""
     flat: Memory | None = None
-    """While many batches of a million events passed."""
+    """Memory while many batches of a million events passed."""
     plain: tuple[float, ...] = ()
     """Seconds of plain Structured Streaming for a batch."""
 
 
 def through_spark(plan: Plan, cases: list[Case], directory: Path, say: Callable[[str], None]) -> ThroughSpark:
-    """Everything, in processes of their own; logs are made under the directory and removed."""
+    """Measure everything, in separate processes; logs are made under the directory and removed."""
     run = _Run(plan, cases, directory, say)
     run.smallest()
     for orders in plan.states[1:]:
@@ -60,7 +60,7 @@ def through_spark(plan: Plan, cases: list[Case], directory: Path, say: Callable[
 
 
 class _Run:
-    """One run of all of it."""
+    """One run of all measurements."""
 
     def __init__(self, plan: Plan, cases: list[Case], directory: Path, say: Callable[[str], None]) -> None:
         self.found = ThroughSpark()
@@ -72,7 +72,7 @@ class _Run:
         self._processes = 0
 
     def smallest(self) -> None:
-        """Each query alone, all six, small and empty epochs, plain Structured Streaming."""
+        """Measure each query alone, all six, small and empty epochs, and plain Structured Streaming."""
         lowest = self._plan.states[0]
         with self._lanes() as lanes:
             for relations in (_BOTH, ("bids",)):
@@ -92,13 +92,13 @@ class _Run:
             self.found.plain = lanes.ask(plain).seconds
 
     def larger(self, orders: int) -> None:
-        """All six at a larger state."""
+        """Measure all six at a larger state."""
         with self._log(_BOTH, orders, self._plan.spark_larger) as log, self._lanes() as lanes:
             self._say(f"through Spark, all six, {orders:,} live orders a side")
             self.found.six[orders] = lanes.follow(log, self._six)
 
     def largest(self) -> None:
-        """The queries that stand for classes, alone, at the largest state."""
+        """Measure the queries that represent classes, alone, at the largest state."""
         orders = self._plan.states[-1]
         names = {name for queries in CLASSES.values() for name in queries}
         chosen = [case for case in self._cases if case.name in names]
@@ -108,7 +108,7 @@ class _Run:
                     self._alone(lanes, log, chosen, orders)
 
     def flat(self) -> None:
-        """Memory while many events pass."""
+        """Measure the memory while many events pass."""
         batches = ((_FLAT, self._plan.flat_batches),)
         with self._log(_BOTH, self._plan.states[0], batches) as log, self._lanes() as lanes:
             self._say("through Spark, memory over many batches")

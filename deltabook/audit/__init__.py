@@ -1,4 +1,4 @@
-"""Order conservation: whether an exchange and its traders agree on every order, every fill and every unit of money.
+"""Order conservation: checks that an exchange and its traders agree on every order, every fill and every unit of money.
 
 ```
 exchange's inputs ──applied again──▶ messages to each broker ──▶ ledger (plain) ─┐
@@ -6,8 +6,8 @@ strategies' journals ──folded──▶ desks ── orders, positions, money
 strategies' lists of trades ──▶ profit (plain) ──────────────────────────────────┘
 ```
 
-Nothing is changed, and neither side need be running. The ledger and the profit are written anew here, as simply as
-can be, and share no code with what they check.
+Nothing is changed, and neither side need be running. The ledger and the profit are computed here as simply as
+possible, and share no code with the code that they check.
 """
 
 from deltabook.audit.conservation import Audit, AuditedStrategy, AuditError, audit

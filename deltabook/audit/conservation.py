@@ -1,6 +1,6 @@
-"""Exchange and strategies side by side: what brokers were told, and what their desks believe.
+"""Comparison of an exchange with its strategies: what the exchange told the brokers, and what their desks believe.
 
-Inputs of the exchange are applied again; journals of orders and lists of trades are only read.
+The inputs of the exchange are applied again; journals of orders and lists of trades are only read.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ class Believed:
     """The desk of one strategy, as its journal leaves it."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `algo_engine.errors.JournalDamaged`."""
+        """Read the journal and the trades of a strategy's folder; raise `algo_engine.errors.JournalDamaged`."""
         self.name = folder.name
         records, _ = read_journal(folder / JOURNAL)
         first = records[0] if records else Checkpoint(0)
         assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
         self.blotter = Blotter(first.broker_id)
         self.known_from = first.last_client_id
-        """Requests with higher numbers are all in the journal, but for `lost`."""
+        """Highest request number before the journal's first entry: the journal has all later requests, except those in
+        `lost`.
+        """
         self.lost: list[range] = []
-        """Reserved request numbers of runs that ended by a crash: a power loss may have taken their requests."""
+        """Request numbers reserved by runs that ended in a crash: a power loss may have destroyed these requests."""
         self.intents: dict[int, Intent] = {}
-        """Requests that are in the journal, by number."""
+        """Requests in the journal, by number."""
         portfolio = Portfolio(first.holdings)
         for record in records:
             if isinstance(record, Intent):
@@ -60,10 +62,10 @@ class Believed:
                 elif isinstance(record, Received) and record.void is not None:
                     portfolio.restate(record.symbol, record.void.holding)
         self.holdings: dict[str, Holding] = portfolio.holdings
-        # Read after the journal and before the exchange: for running strategies it has at least what the journal has,
-        # and nothing that the exchange has not published.
+        # The trades are read after the journal and before the exchange. So, if the strategy is running, the list has at
+        # least what the journal has, and nothing that the exchange has not published.
         self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
-        """Its list of trades."""
+        """Trades of the strategy, in the order of its list."""
 
     def must_know(self, client_id: int) -> bool:
         """Return True if the journal must have the request of this number if the exchange has answered it."""
@@ -71,20 +73,21 @@ class Believed:
 
     @property
     def sequence(self) -> int:
-        """The last message of the exchange that it has heard."""
+        """Number of the last message of the exchange that the strategy has received."""
         return self.blotter.sequence
 
 
 def find_desks(directory: Path) -> list[Believed]:
-    """The desks of all strategies of a directory, by name."""
+    """Return the desks of all strategies of a directory, sorted by name."""
     return [Believed(path.parent) for path in sorted(directory.glob(f"*/{JOURNAL}"))]
 
 
 def replay_private_streams(directory: Path, brokers: Collection[int], take: Callable[[int, Response], None]) -> str:
-    """Apply every input of a journal again, and give each message to these brokers; returns the session.
+    """Apply every input of a journal again, and pass each message for these brokers to ``take``; return the session.
 
-    The messages follow from the inputs alone; what is in the files of the streams is not looked at. Raises
-    `exchange_server.errors.JournalError` where there is no journal, or one that is damaged or has lost its beginning.
+    The messages follow from the inputs alone; the files of the streams are not read. Raises
+    `exchange_server.errors.JournalError` if there is no journal, or if the journal is damaged or has lost its
+    beginning.
     """
     history = History(directory, all_outputs)
     names = {private_name(account_name(broker), PROTOCOL): broker for broker in brokers}
@@ -103,54 +106,53 @@ def replay_private_streams(directory: Path, brokers: Collection[int], take: Call
 
 
 _MOST_PROBLEMS = 20
-"""Problems listed for each strategy; the rest is counted."""
+"""Number of problems listed for each strategy; further problems are only counted."""
 
 
 class AuditedStrategy(msgspec.Struct, frozen=True):
-    """What was compared of one strategy."""
+    """Result of the comparison for one strategy."""
 
     name: str
-    """Its name."""
+    """Name of the strategy."""
     broker_id: int
-    """As which broker it traded."""
+    """Broker as which the strategy traded."""
     messages: int
-    """That the exchange has told it."""
+    """Number of messages that the exchange has sent to the strategy."""
     unheard: int
-    """Answers that are not in its journal yet: it was killed, or still runs."""
+    """Number of messages that are not in the strategy's journal yet, because it was killed or is still running."""
     orders: int
-    """That the exchange has accepted."""
+    """Number of orders that the exchange has accepted."""
     fills: int
-    """Executions of them."""
+    """Number of executions of these orders."""
     void_trades: int
-    """Executions that were declared void later."""
+    """Number of executions that were later declared void."""
     open_orders: int
-    """Orders that are still in the market."""
+    """Number of orders that are still in the market."""
     accounts: dict[str, Account]
-    """By symbol, recomputed from its list of trades."""
+    """Account of each symbol, recomputed from the strategy's list of trades."""
     problems: tuple[str, ...]
-    """What does not agree, where; none if all does."""
+    """Differences between the two sides; empty if they agree."""
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """The outcome."""
+    """Result of an audit."""
 
     session: str
     """Session of the exchange."""
     strategies: tuple[AuditedStrategy, ...]
-    """By name."""
+    """Results of the strategies, sorted by name."""
 
     @property
     def agrees(self) -> bool:
-        """True if nothing was found."""
+        """True if no strategy has a problem."""
         return not any(strategy.problems for strategy in self.strategies)
 
 
 def audit(directory: Path, exchange: Path, fees: FeeSchedule | None = None, *, is_running: bool = False) -> Audit:
     """Compare the strategies of a directory with the journal of the exchange at which they traded.
 
-    With ``fees`` every fee is compared with the schedule. Unless ``is_running``, messages that a strategy has not
-    heard yet are a problem. Raises `AuditError` where there is nothing to compare, and what reading a damaged journal
-    raises.
+    With ``fees``, every fee is compared with the schedule. Unless ``is_running``, messages that a strategy has not
+    received yet are a problem. Raises `AuditError` if there is nothing to compare, and the errors of damaged journals.
     """
     desks = find_desks(directory)
     if not desks:
@@ -161,7 +163,7 @@ def audit(directory: Path, exchange: Path, fees: FeeSchedule | None = None, *, i
 
 
 class _Side:
-    """One strategy beside the messages that it was told."""
+    """One strategy, compared with the messages that the exchange sent to it."""
 
     def __init__(self, desk: Believed, fees: FeeSchedule | None) -> None:
         self._desk, self._fees = desk, fees
@@ -173,7 +175,7 @@ class _Side:
             self._compare_state()
 
     def take(self, message: Response) -> None:
-        """One message, in order."""
+        """Compare the next message with the journal and the list of trades."""
         before = self._ledger.take(message)
         if message.action == "A":
             self._compare_request(message)
@@ -183,7 +185,7 @@ class _Side:
             self._compare_state()
 
     def finish(self, session: str, *, is_running: bool) -> AuditedStrategy:
-        """The outcome, after the last message."""
+        """Return the result, after the last message."""
         desk, ledger = self._desk, self._ledger
         if desk.blotter.session not in ("", session):
             self._wrong("session", session, desk.blotter.session)
@@ -213,7 +215,9 @@ class _Side:
         )
 
     def _compare_request(self, message: Response) -> None:
-        """The exchange took what was asked for, and nothing that was not written down before."""
+        """Check that the exchange received the request as the journal has it, and no request that is missing in the
+        journal.
+        """
         asked = self._desk.intents.get(message.client_id)
         if asked is not None:
             wanted = (asked.action, asked.symbol, asked.volume_lots, asked.price_ticks)
@@ -224,7 +228,9 @@ class _Side:
             self._wrong(f"order {message.client_id}", "a request in the journal", "none")
 
     def _compare_trade(self, message: Response, order: Standing) -> None:
-        """The next line of the list of trades is this execution, or takes back the one that is void."""
+        """Check that the next line of the list of trades is this execution, or reverses the execution that
+        became void.
+        """
         trade = next(self._trades, None)
         if trade is None:
             if message.sequence <= self._desk.sequence:
@@ -247,7 +253,7 @@ class _Side:
                 self._wrong(f"fee of trade {trade.sequence}", fee, trade.fee)
 
     def _take_back(self, void: Trade) -> None:
-        """Forget the newest trade of these lots and this price; its fee is given back."""
+        """Remove the newest trade with these lots and this price, whose fee is refunded."""
         wanted = (void.order_id, -void.volume_lots, void.price_ticks)
         for place in range(len(self._heard) - 1, -1, -1):
             trade = self._heard[place]
@@ -258,7 +264,9 @@ class _Side:
                 return
 
     def _compare_state(self) -> None:
-        """What the desk believes, at the last message that it has heard."""
+        """Compare the desk's orders, counters and accounts with the ledger, at the last message that the desk has
+        received.
+        """
         blotter, ledger = self._desk.blotter, self._ledger
         here = {order.order_id: _standing(order) for order in blotter.open_orders() if order.order_id}
         for order_id in sorted({*here, *ledger.live}):
@@ -274,7 +282,7 @@ class _Side:
             self._compare_money(symbol, accounts.get(symbol, Account()))
 
     def _compare_money(self, symbol: str, account: Account) -> None:
-        """Position and profit, of the journal, of the list of trades and of the exchange."""
+        """Compare position and profit of a symbol as the journal, the list of trades and the exchange give them."""
         holding = self._desk.holdings.get(symbol)
         position_lots = self._ledger.positions.get(symbol, 0)
         if account.position_lots != position_lots:

@@ -1,4 +1,4 @@
-"""Plain sums of what an exchange has told one broker and of a list of trades: orders, positions, money and profit."""
+"""Plain sums of an exchange's messages to one broker and of a list of trades: orders, positions, money and profit."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ class Standing(msgspec.Struct):
     """An order that may still trade."""
 
     client_id: int
-    """The request that made it first; replacements do not change it."""
+    """Number of the request that created the order; replacements do not change it."""
     side: str
-    """B or S."""
+    """Side, B or S."""
     symbol: str
     """Instrument."""
     open_lots: int
-    """What may still trade."""
+    """Lots that may still trade."""
     price_ticks: int
-    """Its limit."""
+    """Limit price in ticks."""
 
 
 class Ledger:
-    """Orders, fills and positions of one broker, by the messages of its private stream alone."""
+    """Orders, fills and positions of one broker, from the messages of its private stream alone."""
 
     def __init__(self) -> None:
         self.sequence = 0
         """Number of the last message."""
         self.live: dict[int, Standing] = {}
-        """By the exchange's number."""
+        """Live orders, by the exchange's number."""
         self.accepted: set[int] = set()
-        """Requests that became orders."""
+        """Numbers of the requests that became orders."""
         self.fills = 0
         self.filled_orders = 0
         self.rejected = 0
         self.positions: dict[str, int] = {}
-        """Lots by symbol."""
+        """Position in lots, by symbol."""
         self.void_trades = 0
         self._void_matches: set[tuple[str, int]] = set()
         self._executed: dict[tuple[int, int, int], list[Standing]] = {}
-        """Orders as they were before each execution that is not void, by the order, its lots and its price."""
+        """Orders as they were before each execution that is not void, by order number, lots and price."""
         self.problems: list[str] = []
-        """What the exchange's own messages contradict themselves in."""
+        """Contradictions within the exchange's own messages."""
 
     def take(self, message: Response) -> Standing | None:
-        """Enter the next message; of an execution or a change: the order as it was before it.
+        """Enter the next message; return the order that it executes or changes, as the order was before the message.
 
-        Of a void trade: the order as it was before its execution, None if that was void before.
+        For a void trade, return the order as it was before its execution, or None if the trade was void already.
         """
         m = message
         if m.sequence != self.sequence + 1:
@@ -116,7 +116,7 @@ class Ledger:
 
 
 class TradeRow(Protocol):
-    """What is needed of a trade; money is ticks × lots."""
+    """Fields that `recompute` needs of a trade; money is ticks × lots."""
 
     @property
     def symbol(self) -> str:
@@ -125,48 +125,50 @@ class TradeRow(Protocol):
 
     @property
     def side(self) -> str:
-        """B or S."""
+        """Side, B or S."""
         ...
 
     @property
     def volume_lots(self) -> int:
-        """Executed."""
+        """Executed lots."""
         ...
 
     @property
     def price_ticks(self) -> int:
-        """Its price."""
+        """Price in ticks."""
         ...
 
     @property
     def fee(self) -> int:
-        """Paid for it."""
+        """Fee paid for the trade."""
         ...
 
 
 class Account(msgspec.Struct):
-    """What came of all trades of a symbol."""
+    """Result of all trades of a symbol."""
 
     position_lots: int = 0
-    """Bought and not sold; negative: sold and not bought."""
+    """Lots bought less lots sold."""
     cash: int = 0
-    """Received less paid, before fees."""
+    """Money received less money paid, before fees."""
     cost: int = 0
     """Average cost of the open position, with its sign."""
     realised: int = 0
-    """Profit of closed parts, at average cost; the remainder of a division stays in the cost."""
+    """Profit of closed positions, at average cost; the remainder of a division stays in the cost."""
     fees: int = 0
-    """Paid."""
+    """Fees paid."""
     trades: int = 0
-    """How many."""
+    """Number of trades."""
 
     def worth(self, mark_ticks: int) -> int:
-        """What is left after fees if the open position is worth so much a lot: of no method of splitting profit."""
+        """Return the profit after fees if a lot of the open position is worth ``mark_ticks``; it does not depend on how
+        profit is split between closed and open positions.
+        """
         return self.cash + self.position_lots * mark_ticks - self.fees
 
 
 def recompute(trades: Iterable[TradeRow]) -> dict[str, Account]:
-    """By symbol, from trades in the order in which they were made.
+    """Return the account of each symbol, from trades in the order in which they were made.
 
     >>> from types import SimpleNamespace as Row
     >>> buy = Row(symbol="ACME", side="B", volume_lots=3, price_ticks=100, fee=1)

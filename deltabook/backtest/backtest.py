@@ -1,4 +1,4 @@
-"""One backtest: configuration and files in, a result out."""
+"""A backtest: takes a configuration and files, and returns a result."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ __all__ = ["Backtest"]
 MarketKind = Literal["native", "interpreted", "python"]
 _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
-"""Objects more than there were at the last collection."""
+"""Number of new objects after which Python's garbage collector runs."""
 _FEW_RECORDS: Final = 20_000
 """Number of records below which a run does not wait for kernels to be compiled."""
 _LONGEST_WAIT_S: Final = 60.0
-"""The longest time that a run waits for kernels; those of the shipped views take about 2 s, once."""
+"""Longest time, in seconds, that a run waits for kernels; those of the shipped views take about 2 s, once."""
 _END_NS: Final = 60 * _SECOND_NS
-"""So long in market time resting orders may take to be cancelled at the end."""
+"""Market time, in nanoseconds, within which resting orders must be cancelled at the end."""
 
 
 class Backtest:
-    """Strategies against recorded flow, as a library and for `deltabook backtest`; runs once.
+    """Run of strategies against recorded flow, for the library and for `deltabook backtest`; an object runs once.
 
-    ``records`` and ``strategies`` take the place of the configuration's files and names; records must be in the order
-    of their times, and ``instruments`` says what they trade. ``classes`` are the strategies of the configuration that
-    are in no file, by name. ``market`` says what plays the records, with the same result: the compiled kernel, the
-    kernel interpreted, or the market of the exchange in Python. Raises `ConfigurationError`, or an `AlgoError` of the
-    strategies' own files and parameters.
+    ``records`` and ``strategies`` replace the configuration's files and names; records must be in the order of their
+    times, and ``instruments`` are the instruments that they trade. ``classes`` are, by name, the configuration's
+    strategies that are in no file. ``market`` chooses what plays the records, with the same result: the compiled
+    kernel, the interpreted kernel, or the exchange's market in Python. Raises `ConfigurationError`, or an `AlgoError`
+    for files and parameters of strategies.
 
     >>> from exchange_server.replay import Record
     >>> flow = [Record(1, 10, 1, 7, "B", 5, 100, "ACME"), Record(2, 20, 2, 8, "S", 5, 102, "ACME")]
@@ -91,7 +91,7 @@ class Backtest:
         self.loaded = list(strategies or load_strategies(named, config.parameters))
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
-        """Why it ended before its data did, if it did."""
+        """Reason why the run ended before its data did; empty if it did not."""
         self._assemble()
 
     def _assemble(self) -> None:
@@ -146,7 +146,7 @@ class Backtest:
         return NextPriceLatency(latency, flow.price_after)
 
     def _wanted(self) -> tuple[list[str], dict[str, str]]:
-        """Names of all views, and the SQL of those that come with the configuration or a strategy."""
+        """Return the names of all views, and the SQL of those that come with the configuration or a strategy."""
         names, given = [QUOTE_VIEW], dict(self.config.views)
         for loaded in self.loaded:
             names += [*loaded.strategy.views, *loaded.strategy.queries]
@@ -156,14 +156,15 @@ class Backtest:
         return names, given
 
     def run(self) -> Result:
-        """Play everything and say what came of it; raises `BacktestError`."""
+        """Play all records and return the result; raise `BacktestError`."""
         with _few_collections():
             return self._run()
 
     def _run(self) -> Result:
         begin_s = time.perf_counter()
         records = iter(self._records)
-        # Orders that wait for the next price ask the file where it is read: nothing is read ahead then.
+        # Orders that wait for the next price look it up in the file at the position that has been read, so nothing may
+        # be read ahead.
         waits = self._flow is not None and self._flow.fills_at_next_price
         beginning = list(islice(records, 1 if waits else _FEW_RECORDS))
         if not beginning:
@@ -202,7 +203,7 @@ class Backtest:
         )
 
     def _choose_market(self, *, is_short: bool) -> None:
-        """Play the records through the kernel of `deltabook.backtest.native_loop` if it can play this configuration."""
+        """Play the records through the kernel of `deltabook.backtest.native_loop` if it supports this configuration."""
         config, graph = self.config, self.views.driven()
         if self._market_kind == "python" or graph is None or config.step_us or config.trades_rows < 1:
             return
@@ -220,7 +221,7 @@ class Backtest:
             self.simulation.play_natively(loop)
 
     def _start(self) -> None:
-        """Connect the strategies: views first, then the market."""
+        """Connect the strategies: first to the views, then to the market."""
         self.recorder.begin(self.clock.now_ns)
         self._started = True
         self.engine.start()
@@ -233,20 +234,22 @@ class Backtest:
         self.recorder.sample()
 
     def seen_rows(self) -> list[Delta]:
-        """See `link.ViewedRun.seen_rows`; the pure-Python market plays the records from now on."""
+        """Return the rows that the views have seen (`link.ViewedRun.seen_rows`); from now on the pure-Python market
+        plays the records.
+        """
         self.simulation.use_python()
         self.encoder.gives_time = True
         unseen = [(relation, row, -number) for relation, row, number in self.simulation.unseen]
         return [*self.encoder.rows(), *unseen]
 
     def show(self, name: str) -> None:
-        """Tell the strategies of all rows of a view."""
+        """Send all rows of a view to the strategies."""
         columns, scales = self._columns[name]
         rows, weights = self.views.snapshot(name)
         self.engine.change(self._mirror.enter(self._header("snapshot", name), columns, rows, weights, scales))
 
     def _stop(self) -> None:
-        """No strategy acts any more; what rests is cancelled."""
+        """Stop the strategies and cancel their resting orders."""
         self.recorder.sample()
         self.engine.stop()
         self.simulation.finish(lambda: not self.engine.open_orders(), _END_NS)
@@ -258,7 +261,7 @@ class Backtest:
         self._publish(self.views.step(deltas))
 
     def _publish(self, changes: Sequence[Change]) -> None:
-        """Let the strategies know what views have changed by."""
+        """Send the changes of views to the strategies."""
         if not changes or not self._started:
             return
         self._number += 1
@@ -283,8 +286,9 @@ class Backtest:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """What a backtest makes lives short, or to its end: looked for cycles as often as Python does, that is a fifth of
-    its time."""
+    """Collect garbage less often: with Python's default, searching for cycles takes a fifth of a backtest's time, and
+    its objects live either shortly or to its end.
+    """
     before = gc.get_threshold()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:

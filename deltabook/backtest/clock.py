@@ -14,7 +14,7 @@ _NEVER_NS: Final = 2**63 - 1
 
 
 class _Call:
-    """A call that is due at a time; one that was cancelled stays where it is and does nothing."""
+    """A call that is due at a time; a cancelled call stays in the heap and does nothing."""
 
     __slots__ = ("_clock", "arguments", "due_ns", "function")
 
@@ -35,16 +35,17 @@ class _Call:
     def reset(self, secondsFromNow: float) -> None:
         """See `algo_engine.clocks.ScheduledCall`."""
         if self.function is not None:
-            # Where it stood in the heap it is found with another time, and passed over.
+            # The heap still has the call at its old position; the entry is skipped because its time differs.
             self.due_ns = self._clock.now_ns + round(secondsFromNow * _SECOND_NS)
             self._clock.enter(self)
 
 
 class SimulatedClock:
-    """Stands still until it is moved; calls are made in the order of their times, then of their asking.
+    """Clock that stands still until it is moved; calls are made in the order of their times, then of their requests.
 
-    A call after 0 seconds is of the next turn: `run_turn` makes those, and those that they ask for. Times are integers
-    of nanoseconds; `seconds` counts from where the clock began, because a float of the epoch has no nanoseconds.
+    A call after 0 seconds belongs to the next turn: `run_turn` makes these calls, and those that they request. Times
+    are integers of nanoseconds; `seconds` counts from the clock's start, because a float of the Unix time has no
+    nanoseconds.
 
     >>> clock = SimulatedClock(1_000)
     >>> _ = clock.callLater(2e-6, print, "later")
@@ -58,9 +59,9 @@ class SimulatedClock:
 
     def __init__(self, now_ns: int = 0) -> None:
         self.now_ns = now_ns
-        """Market time."""
+        """Market time in nanoseconds."""
         self.next_ns = _NEVER_NS
-        """When the next call is due, or earlier where that one was cancelled."""
+        """Time in nanoseconds at which the next call is due, or earlier if that call was cancelled."""
         self._begin_ns = now_ns
         self._number = 0
         self._calls: list[tuple[int, int, _Call]] = []
@@ -72,7 +73,7 @@ class SimulatedClock:
         self.now_ns = self._begin_ns = now_ns
 
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Return the seconds since the clock's start."""
         return (self.now_ns - self._begin_ns) / _SECOND_NS
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> _Call:  # noqa: A002
@@ -86,19 +87,19 @@ class SimulatedClock:
         return call
 
     def call_at(self, due_ns: int, function: Callable[..., Any], *arguments: Any) -> _Call:
-        """Call at a market time, or as soon as possible if that is past."""
+        """Schedule a call for a market time, or for as soon as possible if that time is past."""
         call = _Call(self, due_ns, function, arguments)
         self.enter(call)
         return call
 
     def enter(self, call: _Call) -> None:
-        """Have a call made when it is due."""
+        """Schedule a call for the time at which it is due."""
         self._number += 1
         heappush(self._calls, (call.due_ns, self._number, call))
         self.next_ns = self._calls[0][0]
 
     def run_turn(self) -> None:
-        """Make the calls of this turn, and of those that follow at the same time."""
+        """Make the calls of this turn, and those that follow at the same time."""
         soon = self.soon
         while soon:
             call = soon.popleft()
@@ -108,7 +109,9 @@ class SimulatedClock:
                 function(*call.arguments)
 
     def advance(self, until_ns: int) -> None:
-        """Make all calls that are due by then, each at its time and with its turn; then it is that time."""
+        """Make all calls that are due until ``until_ns``, each at its time and with its turn; then set the time to
+        ``until_ns``.
+        """
         calls = self._calls
         while calls and calls[0][0] <= until_ns:
             due_ns, _, call = heappop(calls)

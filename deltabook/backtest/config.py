@@ -1,4 +1,4 @@
-"""What a backtest is told."""
+"""Configuration of a backtest."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Path
     """Path of the file, perhaps compressed (gzip, xz, bzip2)."""
     format: RecordingFormat | Literal[""] = ""
-    """What it is written in; empty: found out by name and beginning."""
+    """Format of the file; empty: detected by its name and beginning."""
     symbol: str = "REPLAY"
-    """What its instrument is called here; of ITCH the stocks that are played, with commas between."""
+    """Symbol of its instrument in the backtest; for ITCH, the stocks to play, separated by commas."""
     day: str = ""
-    """The day (2012-06-21) whose midnight its times count from, where its name does not say."""
+    """Day (2012-06-21) from whose midnight the file's times count, if the file's name does not give it."""
     tick: str = ""
-    """What a tick of its instruments is worth (0.01), of whole ticks of the format; empty: the format's own."""
+    """Value of a tick of its instruments (0.01), a multiple of the format's tick; empty: the format's own."""
     orderbook: Path | None = None
-    """LOBSTER's order book file of the same messages, by which their book is mended."""
+    """LOBSTER's order book file of the same messages, by which the book is corrected."""
     trades: Path | None = None
-    """Trades of the same time as a file of depth."""
+    """Trades of the same time as a depth file."""
     queue: QueueModel = "back"
-    """Which orders of a level of depth are cancelled when it shrinks: see `exchange_server.replay.depth`."""
+    """Model of which orders of a depth level are cancelled when the level shrinks: see
+    `exchange_server.replay.depth`.
+    """
 
 
 class RunConfig(Protocol):
-    """What the configurations of a backtest and of a simulation have in common."""
+    """Fields that the configurations of a backtest and of a simulation share."""
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -48,7 +50,7 @@ class RunConfig(Protocol):
 
     @property
     def views(self) -> dict[str, str]:
-        """Name → SQL of views beside those that ship."""
+        """SQL of views in addition to those that ship, by name."""
         ...
 
     @property
@@ -58,12 +60,12 @@ class RunConfig(Protocol):
 
     @property
     def seed(self) -> int:
-        """Seed of everything that is drawn."""
+        """Seed of all random draws."""
         ...
 
     @property
     def step_us(self) -> int:
-        """Market time between two steps of the views."""
+        """Market time between two steps of the views, in microseconds."""
         ...
 
     @property
@@ -73,39 +75,40 @@ class RunConfig(Protocol):
 
 
 class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that the result depends on; equal configurations of equal files give equal bytes."""
+    """Everything that the result depends on; equal configurations with equal files give equal bytes."""
 
     strategies: tuple[str, ...]
-    """Built-in names, paths to files, or names of classes that are given beside the configuration."""
+    """Built-in names, paths to files, or names of classes that are passed with the configuration."""
     data: tuple[DataFile, ...] = ()
-    """Files of different symbols are merged by time; files of one symbol are days that follow one another."""
+    """Data files: those of different symbols are merged by time; those of one symbol are consecutive days."""
     parameters: tuple[str, ...] = ()
-    """As of `deltabook algo run`: STRATEGY.field=value, or field=value where there is one strategy."""
+    """Parameters as in `deltabook algo run`: STRATEGY.field=value, or field=value if there is only one strategy."""
     views: dict[str, str] = {}
-    """Name → SQL of views beside those that ship."""
+    """SQL of views in addition to those that ship, by name."""
     latency: str = "zero"
-    """See `deltabook.backtest.latency`."""
+    """Latency model: see `deltabook.backtest.latency`."""
     seed: int = 1
-    """Seed of the latencies that are drawn."""
+    """Seed of random latencies."""
     step_us: int = 0
-    """0: views change with every request; else so often in market time."""
+    """Market time between two steps of the views, in microseconds; 0: the views change with every request."""
     fees: str = ""
-    """As of `deltabook algo run`: a text or a TOML file; empty: none."""
+    """Fees as in `deltabook algo run`: a text or a TOML file; empty: none."""
     first_broker_id: int = 9001
-    """Broker of the first strategy; the others have the following numbers."""
+    """Broker of the first strategy; the other strategies have the following numbers."""
     warm_up_records: int = 0
-    """So many records make the books before the strategies see anything."""
+    """Number of records that fill the books before the strategies see anything."""
     limit_records: int = 0
-    """So many records are played at most; 0: all."""
+    """Largest number of records to play; 0: all."""
     max_crossed_percent: float | None = None
-    """A run fails if a recording's own book is crossed after a larger share of its records. Without it the limit is 5
-    for LOBSTER and ITCH, which come from books that are matched, and there is none for other formats, whose orders may
-    be meant to trade when they are played."""
+    """Largest percentage of records after which a recording's own book may be crossed; above it the run fails. Without
+    it the limit is 5 for LOBSTER and ITCH, which come from matched books, and other formats have none, because their
+    orders may be meant to trade when they are played.
+    """
     trades_rows: int = 20_000
-    """So many trades stay in TRADES …"""
+    """Number of trades that stay in TRADES."""
     trades_time_s: int = 300
-    """… and none that is older."""
+    """Age in seconds after which a trade leaves TRADES."""
     points: int = 2_000
-    """The curves of the result have at least half as many points and at most so many, where there is enough data."""
+    """Largest number of points of the result's curves; with enough data they have at least half as many."""
     orders_kept: int = 100_000
-    """So many orders are listed in the result, the first ones; all are counted."""
+    """Number of orders listed in the result, the first ones; all orders are counted."""

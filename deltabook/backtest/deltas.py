@@ -1,7 +1,7 @@
-"""The feed as deltas of BIDS, ASKS and TRADES, without bytes in between.
+"""The feed as deltas of BIDS, ASKS and TRADES, without encoding in between.
 
-What `runtime.relations.FeedAdaptor` makes of the text feed of the same market, row for row: ``t`` of a book's row is
-when its order was added, ``match_id`` is the number of the message in the feed.
+The rows equal those that `runtime.relations.FeedAdaptor` makes of the text feed of the same market: ``t`` of a book's
+row is the time when its order was added, ``match_id`` is the number of the message in the feed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.relations.retention import Retention
 __all__ = ["Delta", "DeltaEncoder"]
 
 Delta = tuple[str, tuple[Any, ...], int]
-"""Relation, row, +1 or -1."""
+"""A change of a relation: its name, the row, and +1 or -1."""
 
 _BIDS: Final = "bids"
 _ASKS: Final = "asks"
@@ -29,27 +29,27 @@ _BEGIN: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
 
 
 class DeltaEncoder(Silence):
-    """Collects deltas; `deltas` is what was said since somebody last emptied it. What has no row it does not hear."""
+    """Collects the market's changes in `deltas` until they are taken; messages without a row are ignored."""
 
     __slots__ = ("_now", "_rows", "_symbols", "_time", "_trades", "deltas", "gives_time", "messages",
                  "retention", "trades")  # fmt: skip
 
     def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
-        """``retention``: how long trades stay; they leave when a newer one comes."""
+        """Make an encoder; ``retention`` limits how long trades stay, and trades leave when a newer one comes."""
         self._now = now
         self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
         self._rows: dict[int, tuple[str, tuple[Any, ...]]] = {}
         self.retention = retention or Retention()
-        """How long trades stay."""
+        """Limits on how long trades stay."""
         self._trades: deque[tuple[Any, ...]] = deque()
         self.deltas: list[Delta] = []
-        """Since they were last taken."""
+        """Deltas since they were last taken."""
         self.messages = 0
-        """Feed messages so far: lines of the text feed."""
+        """Number of feed messages so far, each a line of the text feed."""
         self.trades = 0
-        """Trades so far."""
+        """Number of trades so far."""
         self.gives_time = False
-        """True if `EPOCH_TIME` is among the relations: deltas that are taken together are an epoch then."""
+        """True if `EPOCH_TIME` is among the relations; then the deltas that are taken together are an epoch."""
         self._time: tuple[Any, ...] | None = None
 
     def added(self, order: Order) -> None:
@@ -122,7 +122,9 @@ class DeltaEncoder(Silence):
             self.deltas.append((_TRADES, trades.popleft(), -1))
 
     def resume(self, rows: Sequence[Delta], epoch_ns: int | None) -> None:
-        """Go on from rows of the relations, in the order in which they came; ``epoch_ns``: the last epoch's time."""
+        """Continue from rows of the relations, in the order in which they came; ``epoch_ns`` is the last
+        epoch's time.
+        """
         for relation, row, _ in rows:
             if relation == _TRADES:
                 self._trades.append(row)
@@ -141,7 +143,7 @@ class DeltaEncoder(Silence):
             self.deltas.append((EPOCH_TIME.name, now, 1))
 
     def rows(self) -> list[Delta]:
-        """Everything that is in the relations, as deltas from nothing."""
+        """Return all rows of the relations, as deltas from nothing."""
         rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]
         if self.gives_time:
             self._time = self._time or _time_row(self._now.time_ns)

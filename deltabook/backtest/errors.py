@@ -1,4 +1,4 @@
-"""Errors of backtests; `StrategyStopped`, which carries a result, is beside `Result`."""
+"""Errors of backtests; `StrategyStopped`, which carries a result, is defined beside `Result`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BacktestError(RuntimeError):
 
 
 class ConfigurationError(BacktestError, ValueError):
-    """What was asked for does not exist or does not fit together."""
+    """A requested thing does not exist, or options do not fit together."""
 
 
 class CrossedDataError(BacktestError, ValueError):
@@ -29,7 +29,7 @@ class SweepError(BacktestError):
 
 
 class EpochPassedError(BacktestError, LookupError):
-    """The full result of an epoch was asked for when the replay had gone on."""
+    """The full result of an epoch was requested after the replay had advanced."""
 
 
 class PlottingError(BacktestError, ImportError):

@@ -1,4 +1,4 @@
-"""The recorded flow: files as one stream of records, each file's ids apart from the others'."""
+"""Recorded files as one stream of records; the ids of each file are distinct from those of the others."""
 
 from __future__ import annotations
 
@@ -40,58 +40,60 @@ from exchange_server.replay.prices import bar_time_column
 __all__ = ["Flow", "SourceFigures", "detect_format", "time_text"]
 
 _EARLY_RECORDS: Final = 10_000
-"""So many records are looked at before a file with a crossed book is refused in its midst."""
+"""Number of records after which a file with a crossed book may be refused before its end."""
 _MAX_CROSSED_PERCENT: Final[dict[RecordingFormat, float]] = {"lobster": 5.0, "itch": 5.0}
-"""Largest share of crossed rows by default."""
+"""Largest default percentage of crossed rows, by format."""
 _ORDERED: Final = frozenset("BSU")
-"""Actions whose price is an order's."""
+"""Actions whose price is the price of an order."""
 _FILE_SHIFT: Final = 64
-"""A file's ids are those that it says plus its number shifted by so many bits: Python's integers have room."""
+"""Bits by which a file's number is shifted before an id of the file is added to it; Python's integers are unbounded."""
 
 
 class SourceFigures(msgspec.Struct, frozen=True):
-    """One file, as the result says it."""
+    """Figures of one file in the result."""
 
     name: str
-    """Its file name, without folders."""
+    """File name, without folders."""
     format: str
-    """Its form."""
+    """Format of the file."""
     symbols: tuple[str, ...]
-    """What it plays."""
+    """Symbols that the file plays."""
     sha256: str
-    """SHA-256 of its bytes."""
+    """SHA-256 of the file's bytes."""
     records: int
-    """Read from it."""
+    """Number of records read."""
     errors: int
-    """Records of it that could not be used."""
+    """Number of records that could not be used."""
     skipped: int
-    """Records of it that are known not to be events of a book."""
+    """Number of records that are known not to be events of a book."""
     begin_ns: int = 0
-    """Market time of its first record."""
+    """Market time of the first record, in nanoseconds."""
     end_ns: int = 0
-    """Market time of its last record."""
+    """Market time of the last record, in nanoseconds."""
     crossed: int = 0
-    """Records after which its own book was crossed (`exchange_server.replay.CrossedRows`)."""
+    """Number of records after which the file's own book was crossed (`exchange_server.replay.CrossedRows`)."""
     stale_orders: int = 0
-    """Orders of a capture that stayed crossed, which it lost the end of."""
+    """Number of orders that stayed crossed because the capture lost their end."""
     orderbook: BookFigures | None = None
-    """How it compares with its order book file, where there is one."""
+    """Comparison with the file's order book file, if there is one."""
 
     @property
     def crossed_percent(self) -> float:
-        """Share of crossed records, 0 to 100."""
+        """Percentage of crossed records, 0 to 100."""
         return 100 * self.crossed / self.records if self.records else 0.0
 
 
 class Flow:
-    """Files in, records in the order of their times out."""
+    """Reads files and yields their records in the order of their times."""
 
     def __init__(
         self, files: Sequence[DataFile], limit_records: int = 0, *, max_crossed_percent: float | None = 100.0
     ) -> None:
-        """``max_crossed_percent``: reading ends with `CrossedDataError` if a file's own book is crossed after a larger
-        share of its records, early once `_EARLY_RECORDS` have been read; None: as the configuration's. Raises
-        `ConfigurationError`."""
+        """Open the files; raise `ConfigurationError`.
+
+        Reading ends with `CrossedDataError` if a file's own book is crossed after more than ``max_crossed_percent`` of
+        its records, at the earliest after `_EARLY_RECORDS`; None: the default limit of the file's format.
+        """
         if not files:
             raise ConfigurationError("expected data to play, was none")
         self._limit = limit_records
@@ -123,7 +125,7 @@ class Flow:
                 if sizes.setdefault(symbol, scale) != scale:
                     raise ConfigurationError(f"expected one scale of {symbol} in all files, was that of {form} too")
         self.instruments = tuple(Instrument(symbol, *sizes[symbol]) for symbol in sizes)
-        """What is traded."""
+        """Instruments of the files."""
         origins = [source_format(form, file.path) for form, file in zip(self._formats, files, strict=True)]
         self._max_crossed = [
             _MAX_CROSSED_PERCENT.get(form, 100.0) if max_crossed_percent is None else max_crossed_percent
@@ -131,10 +133,10 @@ class Flow:
         ]
         self._crossed = [crossed_rows(form) for form in origins]
         self.outlier_factor = max(map(outlier_factor, origins))
-        """As `exchange_server.matching.MarketRules` has it."""
+        """Outlier factor of the market's rules: see `exchange_server.matching.MarketRules`."""
 
     def __iter__(self) -> Iterator[Record]:
-        """All records; raises `BacktestError` for a file that cannot be read, and for one whose book is crossed."""
+        """Yield all records; raise `BacktestError` for a file that cannot be read or whose book is crossed."""
         days: dict[tuple[str, ...], list[int]] = {}
         for number, loader in enumerate(self._loaders):
             days.setdefault(loader.symbols, []).append(number)
@@ -150,7 +152,9 @@ class Flow:
         return not PRICE_FORMATS.isdisjoint(self._formats)
 
     def price_after(self, time_ns: int) -> int:
-        """When all files without a book have had another price after this time; 0 if one of them has no more."""
+        """Return the time, in nanoseconds, at which every file without a book has had another price after ``time_ns``;
+        0 if one of them has no more.
+        """
         times = [each.price_after(time_ns) for each in self._loaders if isinstance(each, PriceLoader)]
         return max(times) if all(times) else 0
 
@@ -178,7 +182,7 @@ class Flow:
                 raise ConfigurationError(str(error)) from error
 
     def _checked(self, number: int) -> Iterator[Record]:
-        """Records of a file, whose own book is observed; raises `CrossedDataError`."""
+        """Yield the records of a file and observe its own book; raise `CrossedDataError`."""
         crossed = self._crossed[number]
         observe = crossed.observe
         for record in self._read(self._loaders[number]):
@@ -188,7 +192,7 @@ class Flow:
             yield record
 
     def _read(self, loader: Loader) -> Iterator[Record]:
-        # Columns are read ahead, so that records behind the limit would be counted.
+        # Columns are read ahead, which would count records beyond the limit.
         if self._limit or not loader.reads_columns:
             return loader.records()
         return chain.from_iterable(batch.records() for batch in loader.batches())
@@ -221,7 +225,7 @@ class Flow:
         )
 
     def sources(self) -> list[SourceFigures]:
-        """What was played."""
+        """Return the figures of the files that were played."""
         return [
             SourceFigures(
                 loader.path.name,
@@ -243,7 +247,7 @@ class Flow:
 
 
 def time_text(time_ns: int) -> str:
-    """A market time as a person reads it.
+    """Return a market time as readable text in UTC.
 
     >>> time_text(86_400 * 10**9)
     '1970-01-02 00:00:00'
@@ -258,7 +262,7 @@ def _moved(record: Record, first: int) -> Record:
 
 
 def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
-    """Ticks of the file in one of the instrument; raises `ConfigurationError`."""
+    """Return the number of the instrument's ticks in a tick of the file; raise `ConfigurationError`."""
     try:
         units = Decimal(tick or smallest) / Decimal(smallest)
     except InvalidOperation:
@@ -269,7 +273,9 @@ def _units(tick: str, smallest: str, form: RecordingFormat) -> int:
 
 
 def _coarser(record: Record, units: int, loader: Loader) -> Record:
-    """With its price in ticks of so many of the format's; a trade's is rounded up, which makes none of it 0."""
+    """Return the record with its price in ticks of ``units`` ticks of the format; a trade's price is rounded up, so
+    that it does not become 0.
+    """
     price_ticks = -(-record.price_ticks // units)
     if record.action in _ORDERED and price_ticks * units != record.price_ticks:
         raise ConfigurationError(
@@ -280,7 +286,7 @@ def _coarser(record: Record, units: int, loader: Loader) -> Record:
 
 
 def _digest(loader: Loader) -> str:
-    """SHA-256 of a file's bytes; of a folder that of its parts' names and digests."""
+    """Return the SHA-256 of a file's bytes, or for a folder that of its parts' names and digests."""
     if not loader.path.is_dir():
         with loader.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -293,7 +299,7 @@ def _digest(loader: Loader) -> str:
 
 
 def detect_format(file: DataFile) -> RecordingFormat:
-    """The form of a file, by its name and its first line; raises `ConfigurationError` where neither says."""
+    """Return the format of a file, by its name and its first line; raise `ConfigurationError` if neither tells."""
     name = file.path.name.lower()
     if "itch" in name or name.endswith(("-v50.txt.gz", "-v50.txt")):
         return "itch"

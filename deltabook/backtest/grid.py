@@ -20,7 +20,7 @@ Axis = tuple[str, tuple[str, ...]]
 
 
 def parse_axis(text: str) -> Axis:
-    """``key=1,2,5`` or ``key=1..9..2`` (from, to, step); raises `ConfigurationError`.
+    """Return the axis in ``key=1,2,5`` or ``key=1..9..2`` (from, to, step); raise `ConfigurationError`.
 
     >>> parse_axis("factor=2,4"), parse_axis("sobi.cooldown_ms=100..300..100")
     (('factor', ('2', '4')), ('sobi.cooldown_ms', ('100', '200', '300')))
@@ -39,7 +39,9 @@ def parse_axis(text: str) -> Axis:
 
 
 def points_of(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
-    """The points as values in the order of the axes, the last one fastest; raises `ConfigurationError`."""
+    """Return the points as values in the order of the axes, the last axis varying fastest; raise
+    `ConfigurationError`.
+    """
     keys = [key for key, _ in axes]
     if not axes or len(set(keys)) != len(keys):
         raise ConfigurationError(

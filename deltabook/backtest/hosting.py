@@ -1,6 +1,6 @@
-"""One strategy on a simulated clock: its host and engine, the live ones with nothing on disk, and its connection.
+"""A strategy on a simulated clock: its host and engine, which are the live ones without files, and its connection.
 
-The connection carries the bytes of the text protocol both ways, with their latencies.
+The connection carries the bytes of the text protocol in both directions, with their latencies.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def simulated_engine(
     on_failure: Callable[[Exception], None],
     view_link: ViewLink,
 ) -> Engine:
-    """Return the engine of strategies that begin without orders and whose views are never late."""
+    """Return the engine of strategies that start without orders and whose views are never late."""
     return Engine(
         hosts=list(hosts),
         mirror=mirror,
@@ -93,8 +93,8 @@ SESSION: Final = "BACKTEST"
 class Session:
     """Logs a desk in and carries its lines to the market and the market's lines back.
 
-    The lines of one write are one batch, as at the exchange: they are executed one after another, and what they bring
-    about is told together.
+    The lines of one write are one batch, as at the exchange: they are executed one after another, and their answers are
+    published together.
     """
 
     def __init__(self, desk: Desk, simulation: Simulation, order: Latency, answer: Latency) -> None:

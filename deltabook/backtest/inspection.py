@@ -1,4 +1,6 @@
-"""What recorded files are like: those of a backtest in lines of text, one file in figures, and the same as Parquet."""
+"""Descriptions of recorded files: of a backtest's files as lines of text, of one file as figures, and a file as
+Parquet.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ __all__ = ["book_lines", "convert_file", "dropped_line", "inspect_file", "source
 
 
 def source_lines(source: SourceFigures) -> Iterator[str]:
-    """Yield lines about one file: its records and their times, then what is wrong with its book."""
+    """Yield lines about one file: its records and their times, then the problems of its book."""
     times = f"{time_text(source.begin_ns)} to {time_text(source.end_ns)}" if source.records else "none"
     yield (
         f"{source.name}: {source.format}, {', '.join(source.symbols)}, {source.records:,} records ({times}), "
@@ -30,7 +32,7 @@ def source_lines(source: SourceFigures) -> Iterator[str]:
 
 
 def book_lines(source: SourceFigures) -> Iterator[str]:
-    """Yield lines about the book that a file's records make by themselves; none of one that is never crossed."""
+    """Yield lines about the book that a file's records make by themselves; none if it is never crossed."""
     book = source.orderbook
     if book is not None and book.rows:
         yield (
@@ -65,43 +67,43 @@ class SymbolInspection(msgspec.Struct, frozen=True):
     symbol: str
     """Instrument."""
     records: int
-    """How many there are."""
+    """Number of records."""
     actions: dict[str, int]
-    """How many by action."""
+    """Number of records, by action."""
     lowest_price: str
-    """Lowest price of an order or a trade, empty without one."""
+    """Lowest price of an order or a trade; empty if there is none."""
     highest_price: str
-    """Highest price of an order or a trade, empty without one."""
+    """Highest price of an order or a trade; empty if there is none."""
 
 
 class FileInspection(msgspec.Struct, frozen=True):
-    """One file, read whole."""
+    """Figures of one file that was read to its end."""
 
     source: SourceFigures
-    """As a backtest's result has it."""
+    """Figures of the file as a backtest's result has them."""
     tick_size: str
-    """What a tick is worth."""
+    """Value of a tick."""
     lot_size: str
-    """What a lot is worth."""
+    """Value of a lot."""
     symbols: list[SymbolInspection]
-    """By symbol."""
+    """Figures of each symbol."""
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """What was written."""
+    """Figures of a file that was written as Parquet."""
 
     records: int
-    """Records written."""
+    """Number of records written."""
     symbols: tuple[str, ...]
-    """Their symbols."""
+    """Symbols of the records."""
     errors: int
-    """Records that could not be used."""
+    """Number of records that could not be used."""
     skipped: int
-    """Records known not to be events of a book."""
+    """Number of records that are known not to be events of a book."""
 
 
 def inspect_file(file: DataFile) -> FileInspection:
-    """Read a file whole; raises `ConfigurationError`."""
+    """Read a file to its end and return its figures; raise `ConfigurationError`."""
     flow = Flow([file])
     actions: dict[str, Counter[str]] = {}
     prices: dict[str, tuple[int, int]] = {}
@@ -121,7 +123,7 @@ def inspect_file(file: DataFile) -> FileInspection:
 
 
 def convert_file(file: DataFile, out: Path) -> Conversion:
-    """Write a file's records as Parquet, one file or a folder; raises `ConfigurationError`."""
+    """Write a file's records as Parquet, one file or a folder; raise `ConfigurationError`."""
     from exchange_server.replay.parquet import RecordingInfo, write_parquet
 
     form = file.format or detect_format(file)

@@ -1,4 +1,4 @@
-"""How long messages take: from the market to the views, from a strategy to the market, and back with the answer.
+"""Latencies of messages: from the market to the views, from a strategy to the market, and of the answer.
 
 ===========================================  ========================================================================
 ``zero``                                     nothing takes any time: a strategy acts before the next message
@@ -10,8 +10,8 @@
 ``file:PATH``                                JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: any of those
 ===========================================  ========================================================================
 
-A part that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes the
-one before it. Draws come from one generator per way, seeded, so that one way does not change another's.
+A part that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes an
+earlier one. Each way has its own seeded generator, so that the draws of one way do not change those of another.
 """
 
 from __future__ import annotations
@@ -33,27 +33,29 @@ WAYS: Final[tuple[Way, ...]] = ("feed", "order", "answer")
 
 _UNITS_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _FIBRE_NS_PER_KM: Final = 4_897
-"""Refractive index 1.468."""
+"""Time of light in a kilometre of fibre, in nanoseconds; the refractive index is 1.468."""
 _DISTANCE: Final = re.compile(r"(\d{1,6})km")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 _NEVER_NS: Final = 1 << 62
 _QUOTES_NS: Final = 1_000
-"""So long after a price its quotes are there: they are some records, a nanosecond apart."""
+"""Time after a price, in nanoseconds, by which its quotes are in the market: they are several records, a nanosecond
+apart.
+"""
 _LONGEST_NS: Final = 3600 * 1_000_000_000
 
 
 class Latency:
-    """One way: when a message that leaves at a time arrives; later than none that left before it."""
+    """Latency of one way: gives the time when a message arrives, never before the arrival of an earlier message."""
 
     def __init__(self, draw_ns: Callable[[], int] | None) -> None:
-        """``draw_ns`` None: it takes no time."""
+        """Make a way whose latencies ``draw_ns`` returns; None: messages take no time."""
         self._draw_ns = draw_ns
         self._last_ns = 0
         self.is_zero = draw_ns is None
-        """True if messages are there at once."""
+        """True if messages arrive at once."""
 
     def arrival_ns(self, now_ns: int) -> int:
-        """When a message that leaves now arrives."""
+        """Return the time, in nanoseconds, at which a message that leaves at ``now_ns`` arrives."""
         if self._draw_ns is None:
             return now_ns
         self._last_ns = max(self._last_ns, now_ns + min(max(0, self._draw_ns()), _LONGEST_NS))
@@ -61,23 +63,28 @@ class Latency:
 
 
 class NextPriceLatency(Latency):
-    """An order's way where the data has prices and no book: it waits for the next price, behind its quotes."""
+    """Latency of an order if the data has prices and no book: the order waits for the next price and its quotes."""
 
     def __init__(self, way: Latency, price_after: Callable[[int], int]) -> None:
-        """``way`` comes first; ``price_after`` gives the time of the first price after a time, 0 for none."""
+        """Make a way whose latency ``way`` is applied first; ``price_after`` returns the time of the first price after
+        a time, 0 if there is none.
+        """
         super().__init__(None)
         self.is_zero = False
         self._way, self._price_after = way, price_after
 
     def arrival_ns(self, now_ns: int) -> int:
-        """When a message that leaves now arrives; behind the last price, never."""
+        """Return the time, in nanoseconds, at which a message that leaves at ``now_ns`` arrives; never, after the last
+        price.
+        """
         price_ns = self._price_after(self._way.arrival_ns(now_ns))
         self._last_ns = max(self._last_ns, price_ns + _QUOTES_NS if price_ns else _NEVER_NS)
         return self._last_ns
 
 
 def parse_latency(text: str, seed: int = 1) -> dict[Way, Callable[[], Latency]]:
-    """Makers of each way's latencies (an order's way is one per strategy); raises `ConfigurationError`.
+    """Return factories of each way's latencies (each strategy has an order's way of its own); raise
+    `ConfigurationError`.
 
     >>> ways = parse_latency("fixed:order=50us")
     >>> ways["order"]().arrival_ns(1_000), ways["feed"]().is_zero
@@ -130,7 +137,7 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
 
 
 def _distant(distance: str, jitter_ns: int, seed: int, way: Way) -> Callable[[], Latency]:
-    """Light's time in fibre, and the size of a normal deviation on top of it."""
+    """Return a factory of the travel time of light in fibre plus a jitter with the size of a normal deviation."""
     match = _DISTANCE.fullmatch(distance)
     if match is None:
         raise ConfigurationError(f"expected a distance as in 1200km, was {distance!r}")
@@ -146,7 +153,7 @@ def _drawn(seed: int, way: str, draw: Callable[[random.Random], int]) -> Callabl
     def maker() -> Latency:
         nonlocal made
         made += 1
-        rng = random.Random(f"{seed}/{way}/{made}")  # a text, which seeds the same in every process
+        rng = random.Random(f"{seed}/{way}/{made}")  # a text, which seeds equally in every process
         return Latency(lambda: draw(rng))
 
     return maker

@@ -44,7 +44,7 @@ _COUNTERS: Final = {
     "without_effect": m.WITHOUT_EFFECT,
     "dropped_prices": m.DROPPED,
 }
-"""Name in `Market.replay_counts` → place of the counter in the kernel's numbers."""
+"""Place of each counter in the kernel's numbers, by its name in `Market.replay_counts`."""
 
 
 class Books(Structure):
@@ -372,8 +372,9 @@ class Books(Structure):
 
 
 class _LiveOrders(dict[int, Order]):
-    """Orders of a book by id. It stores the strategies' orders; a recorded order is built from the arrays on each
-    access."""
+    """Orders of a book by id. The strategies' orders are stored; a recorded order is built from the arrays on each
+    access.
+    """
 
     def __init__(self, books: Books, locate: int) -> None:
         super().__init__()
@@ -450,11 +451,11 @@ class NativeBook:
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def enter(self, order: Order) -> None:
-        """Match an order whose ids are assigned; the rest of it rests in the book."""
+        """Match an order whose ids are assigned; the remainder rests in the book."""
         self._match(order, rests=True)
 
     def enter_special(self, order: Order) -> None:
-        """Match a market or immediate order, whose rest is cancelled, or an order that replaces another."""
+        """Match a market or immediate order, whose remainder is cancelled, or an order that replaces another."""
         # The old order must be gone before the replacement executes. If the replacement does not execute, nothing
         # happens between the two, so removing the old order first is right in both cases.
         self.settle_replaced()

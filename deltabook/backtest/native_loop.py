@@ -6,14 +6,14 @@ records ─columns─▶ ┌─────────────── one ca
 own orders ──────▶ └──────────────────────────────────────────────────────┘ ─▶ an own order was executed ─▶ desk
 ```
 
-`columns_of` makes records arrays, `NativeLoop` plays them until Python has something to do.
-`deltabook.backtest.native_books` has the arrays of the books, and `NativeBook`, which stands in for
-`exchange_server.matching.Book` where the market carries out the requests of strategies. The kernel is
+`columns_of` turns records into arrays, and `NativeLoop` plays them until Python has something to do.
+`deltabook.backtest.native_books` has the arrays of the books, and `NativeBook`, which replaces
+`exchange_server.matching.Book` while the market carries out the requests of strategies. The kernel is
 `runtime.native.library.matching`.
 
-The pure-Python market is the reference: both give the same bytes, which a property test compares. Whatever the kernel
-does not know (stops, icebergs, hidden orders, auctions; views that DuckDB computes, or that are added during the run)
-is handed over to the pure-Python market in the middle of a run, with the state that it would have had.
+The pure-Python market is the reference: both give the same bytes, which a property test compares. Features that the
+kernel does not support (stops, icebergs, hidden orders, auctions; views that DuckDB computes, or that are added during
+the run) make the run continue on the pure-Python market, with the state that it would have had.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _MASK: Final = 2**_FILE_SHIFT - 1
 
 
 def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Words] | None:
-    """Return the columns of records, in the order of `matching.C_TIME` and those behind it.
+    """Return the columns of records, in the order of `matching.C_TIME` and the constants after it.
 
-    ``locates`` is symbol → number of its book. None is returned if a value does not fit a column: a negative id, or
-    anything else outside 64 bits.
+    ``locates`` maps a symbol to the number of its book. None is returned if a value does not fit a column: a negative
+    id, or a number outside 64 bits.
     """
     columns: dict[int, Words] = {}
     try:
@@ -88,7 +88,7 @@ def columns_of(records: Sequence[Record], locates: Mapping[str, int]) -> list[Wo
 
 
 def _ids(ids: Sequence[int]) -> tuple[Words, Words]:
-    """Return the numbers of files and the ids in them; raises `OverflowError` for an id that is negative."""
+    """Return the numbers of files and the ids in them; raise `OverflowError` for a negative id."""
     try:
         numbers = np.array(ids, np.int64)
     except OverflowError:  # the ids of every file but the first
@@ -113,13 +113,13 @@ def step(address):
     return operate(root(address))
 '''
 _CHUNK: Final = 16_384
-"""Records that are made columns at a time."""
+"""Number of records that are turned into columns at a time."""
 _PLAIN: Final = (OpenAccount, Reduce, Cancel, Replace, MassCancel)
-"""Requests that the kernel's books take, beside `Enter` without attributes."""
+"""Requests that the kernel's books support, in addition to `Enter` without attributes."""
 
 
 class NativeLoop:
-    """The kernel of a simulation, from its first record to a request that only the pure-Python market knows."""
+    """The kernel of a simulation, from its first record to a request that only the pure-Python market supports."""
 
     def __init__(
         self,
@@ -129,7 +129,9 @@ class NativeLoop:
         on_changes: Callable[[list[Change]], None],
         kernel: Callable[[Any], int],
     ) -> None:
-        """``on_changes`` gets what a step has changed in views; ``kernel`` is compiled if the graph is."""
+        """Make a loop; ``on_changes`` receives the changes of views of each step, and ``kernel`` is compiled if the
+        graph is.
+        """
         self._simulation, self._graph, self._on_changes = simulation, graph, on_changes
         market = self._market = simulation.market
         self._books = Books(market, encoder, graph, kernel, is_compiled=graph.is_compiled)
@@ -138,9 +140,9 @@ class NativeLoop:
 
     @staticmethod
     def kernel(kernels: Kernels | None, graph: DrivenGraph, wait_s: float) -> Callable[[Any], int] | None:
-        """Return the kernel in the tier of the graph, None if it is not compiled within a time.
+        """Return the kernel in the tier of the graph; None if it is not compiled within ``wait_s`` seconds.
 
-        Without ``kernels`` it is interpreted.
+        Without ``kernels`` the kernel is interpreted.
         """
         if kernels is None:
             return plain_kernel(SOURCE)
@@ -148,9 +150,9 @@ class NativeLoop:
         return kernels.get(SOURCE) if graph.complete() else None
 
     def play(self, records: Iterator[Record], number: int = 0) -> int:
-        """Play so many records at most (0: all), with everything that comes of them; return how many were played.
+        """Play at most ``number`` records (0: all), with all their consequences; return how many were played.
 
-        Ends early when the simulation is stopped and when the rest is handed over.
+        Ends early if the simulation is stopped or the remaining records are handed over.
         """
         played, n, simulation = 0, self._books.numbers, self._simulation
         while not self._has_left() and not simulation.is_stopped and not (number and played == number):
@@ -167,7 +169,7 @@ class NativeLoop:
         return played
 
     def _next_chunk(self, records: Iterable[Record]) -> bool:
-        """Make the next records the present ones; False if there are none, or if they are handed over."""
+        """Make the next records the present chunk; return False if there are none, or if they are handed over."""
         self._chunk = list(islice(records, _CHUNK))
         if not self._chunk:
             return False
@@ -180,7 +182,7 @@ class NativeLoop:
         return True
 
     def _play_chunk(self, last: int) -> None:
-        """Play records of the present chunk up to a number of them."""
+        """Play records of the present chunk up to record number ``last``."""
         simulation, books, clock = self._simulation, self._books, self._simulation.clock
         n, chunk, soon = books.numbers, self._chunk, self._simulation.clock.soon
         while n[m.RECORD] < last and not self._has_left() and not simulation.is_stopped:
@@ -201,11 +203,11 @@ class NativeLoop:
                 clock.run_turn()
 
     def _has_left(self) -> bool:
-        """True once the pure-Python market has taken over."""
+        """Return True once the pure-Python market has taken over."""
         return not self._simulation.is_native
 
     def _attend(self, status: int) -> None:
-        """Run the graph to the end of its step, and hand out what views have changed."""
+        """Run the graph to the end of its step, and pass on the changes of views."""
         errors: dict[str, Exception] = {}
         while status == m.STOPPED:
             self._graph.attend(errors)
@@ -214,12 +216,12 @@ class NativeLoop:
             self._on_changes(self._graph.finish(errors))
 
     def step(self) -> None:
-        """Run the graph over what requests have changed."""
+        """Run the graph over the changes that requests made."""
         self._attend(self._books.run_graph())
         self._books.counters()
 
     def takes(self, batch: Sequence[AnyInput]) -> bool:
-        """True if the kernel's books take all of these requests; the market is up to date then."""
+        """Return True if the kernel's books support all of these requests; the market is up to date then."""
         self._books.update_market()
         for item in batch:
             if isinstance(item, Enter):
@@ -230,6 +232,6 @@ class NativeLoop:
         return True
 
     def hand_over(self) -> None:
-        """Give the pure-Python market the state of the books, and the records of the present chunk that are left."""
+        """Give the pure-Python market the state of the books, and the remaining records of the present chunk."""
         self._books.hand_over()
         self._simulation.leave_native(self._chunk[self._books.numbers[m.RECORD] :])

@@ -1,8 +1,8 @@
-"""Strategy classes as bytes for other processes, also where they are in no module that those could import.
+"""Strategy classes as bytes for other processes, including classes that are in no module that those could import.
 
-cloudpickle sends functions and classes of a notebook or a script by value. It makes a class empty and fills it behind
-that, which msgspec's structs, the type of every strategy's parameters, do not allow: their fields are laid out when
-they are made. So structs are sent as what they are made of.
+cloudpickle sends functions and classes of a notebook or a script by value. It makes an empty class and fills it
+afterwards, which is impossible for msgspec's structs, the type of every strategy's parameters: their fields are laid
+out when the class is made. So a struct is sent as the arguments of its definition.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MEMBERS: Final = (FunctionType, classmethod, staticmethod, property, cached_pro
 
 
 def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
-    """Return strategies by name as bytes; raises `SweepError` for one that refers to what cannot be sent."""
+    """Return strategies by name as bytes; raise `SweepError` for one that refers to something that cannot be sent."""
     if not classes:
         return b""
     data = io.BytesIO()
     try:
         _Pickler(data).dump(dict(classes))
-    except Exception as error:  # whatever a class refers to may refuse to be pickled
+    except Exception as error:  # any object that a class refers to may refuse to be pickled
         raise SweepError(
             f"expected strategies that can be sent to other processes, was {type(error).__name__}: {error}; "
             "one in a file can, and jobs=1 sends none"
@@ -46,7 +46,7 @@ def pickled_classes(classes: Mapping[str, type[Strategy[Any]]]) -> bytes:
 
 
 def unpickled_classes(data: bytes) -> dict[str, type[Strategy[Any]]]:
-    """Return the strategies of `pickled_classes`; only for bytes that this process' own parent has made."""
+    """Return the strategies of `pickled_classes`; call it only with bytes that this process' own parent has made."""
     return pickle.loads(data) if data else {}
 
 
@@ -75,7 +75,7 @@ def _parts_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     }
     return {
         "name": struct.__name__,
-        # Without a default is what has neither: NODEFAULT is a value that a pickle would make another of.
+        # A field without a default has neither, so NODEFAULT is not sent: a pickle would make another object of it.
         "fields": [
             (name, type_, encoded, *(("default", default) if default is not msgspec.NODEFAULT else
                                      ("factory", factory) if factory is not msgspec.NODEFAULT else ("none", None)))

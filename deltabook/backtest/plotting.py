@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Drawing", "sweep_plot", "tearsheet"]
 
 _PRICE, _BOUGHT, _SOLD, _LINE, _QUIET = "#777777", "#0072B2", "#D55E00", "#000000", "#666666"
-"""Okabe and Ito's colours; purchases and sales differ in their markers, too."""
+"""Okabe and Ito's colours; purchases and sales also differ in their markers."""
 _LINES: Final = ("#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _SIDES: Final = (("B", _BOUGHT, "^", "bought"), ("S", _SOLD, "v", "sold"))
 _FIGURES: Final = ("profit", "sharpe", "max_drawdown", "fees", "orders", "fills", "filled_lots")
@@ -48,7 +48,7 @@ class Drawing(Figure):
 
 
 def tearsheet(result: Result, symbol: str = "") -> Drawing:
-    """Draw price with own fills, profit, drawdown and position over market time; see `Result.plot`."""
+    """Draw price with own fills, profit, drawdown and position over market time: see `Result.plot`."""
     symbols = [instrument.symbol for instrument in result.instruments]
     chosen = symbol or symbols[0]
     if chosen not in symbols:
@@ -118,7 +118,7 @@ def _draw_positions(axis: Axes, times: Any, data: dict[str, Any], symbol: str) -
 
 
 def sweep_plot(result: SweepResult, figure: str = "profit", across: str = "", down: str = "") -> Drawing:
-    """Draw one figure of a sweep's points; see `SweepResult.plot`."""
+    """Draw one figure of a sweep's points: see `SweepResult.plot`."""
     keys = [key for key, _ in result.axes]
     if figure not in _FIGURES:
         raise ConfigurationError(f"expected one of the figures {', '.join(_FIGURES)}, was {figure!r}")
@@ -137,7 +137,7 @@ def sweep_plot(result: SweepResult, figure: str = "profit", across: str = "", do
 
 
 def _best(points: list[Point], figure: str) -> float:
-    """The best of the points that have the figure; not a number where none has."""
+    """Return the best value of a figure over the points that have it; NaN if none has."""
     values = [getattr(point, figure) for point in points if not point.error]
     known = [float(value) for value in values if value is not None]
     return (min if figure in {"max_drawdown", "fees"} else max)(known, default=float("nan"))

@@ -1,6 +1,6 @@
-"""What reports, pictures and terminals show of a result: elements of a page, charts as plain lists, lines of text.
+"""Parts of reports, pictures and terminal output of a result: elements of a page, charts as plain lists, lines of text.
 
-A page has everything in it and is built of escaped pieces.
+A page contains everything that it needs and is built of escaped pieces.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = [
 
 _PAGE: Final = files(__name__.rpartition(".")[0]) / "page"
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-"""Nothing from anywhere else; what is inside is ours."""
+"""Content security policy of a page: nothing is loaded from elsewhere, and inline content is the page's own."""
 
 
 def escaped(value: object) -> str:
-    """As text of a page; None is a dash."""
+    """Return a value as escaped text of a page; None becomes a dash."""
     return html.escape("–" if value is None else str(value))
 
 
 def tiles(pairs: Iterable[tuple[str, object, str]]) -> str:
-    """Figures with their names and units."""
+    """Return figures with their names and units as HTML."""
     cells = (f"<div><dt>{escaped(n)}</dt><dd>{escaped(v)} <small>{escaped(u)}</small></dd></div>" for n, v, u in pairs)
     return f'<dl class="tiles">{"".join(cells)}</dl>'
 
@@ -55,8 +55,9 @@ def tiles(pairs: Iterable[tuple[str, object, str]]) -> str:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[object]], *, name: str, kind: str = "", text: Container[str] = ()
 ) -> str:
-    """Rows under their heads. ``name`` says whose they are; ``kind`` is ``words`` for those that are read and not
-    compared; columns in ``text`` are aligned like words."""
+    """Return rows under their heads as an HTML table. ``name`` is the accessible name; ``kind`` is ``words`` for a
+    table of words rather than figures; columns in ``text`` are aligned like words.
+    """
     marks = [' class="text"' if column in text else "" for column in head]
     heads = "".join(f'<th scope="col"{mark}>{escaped(column)}</th>' for column, mark in zip(head, marks, strict=True))
     lines = ("".join(f"<td{mark}>{escaped(cell)}</td>" for cell, mark in zip(row, marks, strict=True)) for row in rows)
@@ -69,18 +70,18 @@ def table(
 
 
 def section(title: str, body: str, *, kind: str = "", beside: str = "") -> str:
-    """A card; ``beside`` stands at the right of its title."""
+    """Return a card as HTML; ``beside`` stands at the right of its title."""
     head = f'<div class="head"><h2>{escaped(title)}</h2>{beside}</div>'
     return f'<section class="{kind}">{head}{body}</section>'
 
 
 def figure(name: str, words: str) -> str:
-    """The place of a chart, and what it shows for those who do not see it."""
+    """Return the place of a chart as HTML, with a description for readers who do not see it."""
     return f'<figure aria-label="{escaped(words)}"><div class="chart" id="{name}"></div></figure>'
 
 
 def document(title: str, lead: str, body: str, data: Any, script: str, *, has_charts: bool) -> str:
-    """The whole page."""
+    """Return the whole page."""
     encoded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     style = SHARED_STYLE.read_text("utf-8") + (_PAGE / "report.css").read_text("utf-8")
     code = (_PAGE / script).read_text("utf-8")
@@ -99,20 +100,20 @@ def document(title: str, lead: str, body: str, data: Any, script: str, *, has_ch
 
 _NS: Final = 1_000_000_000
 _FILLS: Final = 5_000
-"""So many fills of a symbol are drawn, evenly chosen."""
+"""Largest number of fills of a symbol that are drawn, evenly chosen."""
 
 
 class Money:
-    """Sums of ticks × lots as people read them: money where all instruments have one scale."""
+    """Formats sums of ticks × lots for readers: as money if all instruments have one scale."""
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         scales = {(each.tick_size, each.lot_size) for each in instruments}
         self.unit = "" if len(scales) == 1 else "ticks × lots"
-        """Named where it is not money."""
+        """Unit of the sums; empty if they are money."""
         self._unit = instruments[0].notional(1) if len(scales) == 1 else Decimal(1)
 
     def text(self, value: int) -> str:
-        """Exact, with thousands apart.
+        """Return a sum exactly, with separated thousands.
 
         >>> Money([Instrument("ACME", "0.01", "1")]).text(-1234567)
         '-12,345.67'
@@ -121,7 +122,7 @@ class Money:
         return f"{money:,f}".rstrip("0").rstrip(".") if money != int(money) else f"{int(money):,}"
 
     def column(self, values: Sequence[int]) -> list[str]:
-        """The same of several that stand one below the other: all with as many decimals as one of them needs.
+        """Return several sums for one column: all with as many decimals as one of them needs.
 
         >>> Money([Instrument("ACME", "0.01", "1")]).column([150, -1234567, 0])
         ['1.50', '-12,345.67', '0.00']
@@ -131,12 +132,12 @@ class Money:
         return [f"{value * self._unit:,.{digits}f}" for value in values]
 
     def number(self, value: int) -> float:
-        """For a chart."""
+        """Return a sum as a float for a chart."""
         return float(value * self._unit)
 
 
 def chart_data(result: Result) -> dict[str, Any]:
-    """Everything that is drawn, by chart."""
+    """Return the data of all charts, by chart."""
     money = Money(result.instruments)
     samples = result.curve
     profits = [
@@ -180,7 +181,7 @@ def _money(value: Decimal | float) -> str:
 
 
 def _percent(value: float) -> str:
-    """Per cent with three digits, however small."""
+    """Return a share as a percentage with three digits, however small."""
     return f"{100 * value:.3g} %" if abs(value) < 10 else f"{100 * value:,.0f} %"
 
 
@@ -202,12 +203,12 @@ _COLUMNS: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
     ("turnover", "turnover", _money),
     ("mean exposure", "mean_exposure", _money),
 )
-"""Head, field of `Measures`, and how its value is written."""
+"""Head, field of `Measures`, and function that formats its value."""
 STATISTICS_HEAD: Final = ("of", *(head for head, _, _ in _COLUMNS))
 
 
 def statistics_rows(statistics: Statistics) -> list[list[str]]:
-    """Return a row for the total and each part; parts of which there is only one, which is the total, are left out."""
+    """Return a row for the total and each part; a kind that has only one part, equal to the total, is left out."""
     scopes = {
         "strategy": statistics.by_strategy,
         "symbol": statistics.by_symbol,
@@ -226,7 +227,7 @@ def _cells(measures: Measures) -> list[str]:
 
 
 def statistics_note(statistics: Statistics) -> str:
-    """Return what the ratios are of."""
+    """Return the note on the basis of the ratios."""
     return (
         f"capital {_money(statistics.capital)}, {statistics.intervals:,} intervals of {statistics.interval_s:g} s, "
         f"{statistics.periods_a_year:,.0f} a year"

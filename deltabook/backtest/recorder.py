@@ -1,4 +1,4 @@
-"""What a backtest remembers of its way: prices, profits and positions over time, and every order's life."""
+"""Records of a backtest: prices, profits and positions over time, and every order's life."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """A moment: what the market showed and how the strategies stood."""
+    """State of the market and of the strategies at one time."""
 
     time_ns: int
-    """Market time."""
+    """Market time in nanoseconds."""
     quotes: tuple[tuple[int | None, int | None], ...]
     """Best bid and ask in ticks, by symbol."""
     profits: tuple[tuple[tuple[int, int, int], ...], ...]
-    """Realised, unrealised, fees in ticks × lots, by strategy and symbol."""
+    """Realised profit, unrealised profit and fees in ticks × lots, by strategy and symbol."""
     positions: tuple[tuple[int, ...], ...]
-    """Lots by strategy and symbol."""
+    """Positions in lots, by strategy and symbol."""
 
 
 class OrderLife(msgspec.Struct):
@@ -43,93 +43,95 @@ class OrderLife(msgspec.Struct):
     volume_lots: int
     price_ticks: int
     submitted_ns: int
-    """When the strategy sent it."""
+    """Time when the strategy sent the order, in nanoseconds."""
     order_id: int = 0
-    """The exchange's number, 0 if it never got one."""
+    """The exchange's number of the order, 0 if it got none."""
     accepted_ns: int = 0
-    """When the exchange took it."""
+    """Time when the exchange accepted the order, in nanoseconds."""
     ended_ns: int = 0
-    """When it ended, 0 while it is open."""
+    """Time when the order ended, in nanoseconds; 0 while it is open."""
     filled_lots: int = 0
-    """Executed."""
+    """Executed lots."""
     status: str = "new"
-    """Where it stands."""
+    """Present status."""
     reason: str = ""
-    """Why it was refused, rejected or cancelled."""
+    """Reason why it was refused, rejected or cancelled."""
 
 
 class OrderStatistics(msgspec.Struct):
-    """Orders of one strategy, counted."""
+    """Counts of one strategy's orders."""
 
     submitted: int = 0
-    """Asked for by the strategy, refused ones included."""
+    """Number of orders that the strategy submitted, refused ones included."""
     refused: int = 0
-    """By its own limits."""
+    """Number of orders refused by the strategy's own limits."""
     rejected: int = 0
-    """By the exchange."""
+    """Number of orders rejected by the exchange."""
     accepted: int = 0
-    """By the exchange."""
+    """Number of orders accepted by the exchange."""
     filled: int = 0
-    """To the last lot."""
+    """Number of orders executed completely."""
     partially_filled: int = 0
-    """Ended with some lots executed."""
+    """Number of orders that ended with only some lots executed."""
     cancelled: int = 0
-    """Taken back, or by the exchange."""
+    """Number of orders cancelled by the strategy or by the exchange."""
     expired: int = 0
-    """At the end of their time."""
+    """Number of orders that ended because their time was over."""
     replaced: int = 0
-    """Replacements that were carried out."""
+    """Number of replacements that were carried out."""
     submitted_lots: int = 0
-    """Lots of all orders that were not refused, with those that replacements added."""
+    """Lots of all orders that were not refused, including those that replacements added."""
     filled_lots: int = 0
-    """Executed."""
+    """Executed lots."""
     fills: int = 0
-    """Executions."""
+    """Number of executions."""
     maker_fills: int = 0
-    """Fills of orders that rested."""
+    """Number of executions of resting orders."""
     maker_lots: int = 0
-    """The same in lots."""
+    """Executed lots of resting orders."""
     volume: int = 0
-    """Executed, ticks × lots."""
+    """Executed volume in ticks × lots."""
     edge: int = 0
-    """How much better than the middle of the last quote all executions were, half ticks × lots."""
+    """Sum of how much better than the middle of the last quote the executions were, in half ticks × lots."""
     rest_ns: int = 0
-    """Time from acceptance to the end, over all orders that ended."""
+    """Time from acceptance to the end, in nanoseconds, summed over all orders that ended."""
     most_open: int = 0
-    """Orders open at once."""
+    """Largest number of orders open at once."""
     reasons: dict[str, int] = msgspec.field(default_factory=dict)
-    """Why orders were refused, rejected or cancelled; what varies in the words is left out."""
+    """Number of orders by the reason why they were refused, rejected or cancelled; variable parts of a reason are left
+    out.
+    """
 
 
 class Recorder:
-    """Listens to the orders of all strategies, and takes a sample whenever one is due.
+    """Follows the orders of all strategies, and takes a sample whenever one is due.
 
-    The distance of samples doubles whenever there are too many of them: their number stays between half the limit and
-    the limit, whatever the length of the data, and they are the same in every run.
+    The interval between samples doubles whenever there are too many of them. So their number stays between half the
+    limit and the limit, whatever the length of the data, and they are the same in every run.
     """
 
     def __init__(
         self, quotes: Quotes, now_ns: Callable[[], int], symbols: Sequence[str], points: int, kept: int
     ) -> None:
         self._quotes, self._now_ns, self._symbols = quotes, now_ns, tuple(symbols)
-        # An odd number, so that of every second one the newest stays too.
+        # The number is odd, so that dropping every second sample leaves the newest.
         self._points, self._kept = (max(4, points) - 1) | 1, kept
         self._hosts: list[StrategyHost] = []
         self._open: dict[str, dict[int, OrderLife]] = {}
         self._step_ns = _FIRST_STEP_NS
         self.next_ns = 0
-        """When the next sample is due."""
+        """Market time when the next sample is due, in nanoseconds."""
         self.samples: list[Sample] = []
-        """In the order of their times."""
+        """Samples in the order of their times."""
         self.orders: list[OrderLife] = []
-        """The first ones."""
+        """Lives of the first orders."""
         self.statistics: dict[str, OrderStatistics] = {}
-        """By strategy."""
+        """Order statistics, by strategy."""
         self.trades: list[Trade] = []
-        """All executions, as the strategies heard of them."""
+        """All executions, in the order in which the strategies received them."""
 
     def follow(self, hosts: Sequence[StrategyHost]) -> None:
-        """The strategies whose profits and positions are sampled."""
+        """Set the strategies whose profits and positions are sampled."""
         self._hosts = list(hosts)
 
     def begin(self, time_ns: int) -> None:
@@ -139,7 +141,7 @@ class Recorder:
     def listener(
         self, strategy: str, broker_id: int, tell: Callable[[OrderEvent], None]
     ) -> Callable[[OrderEvent], None]:
-        """Hears a strategy's order events before it does itself."""
+        """Return a function that records an order event of a strategy and then passes it to ``tell``."""
         statistics = self.statistics[strategy] = OrderStatistics()
         self._open[strategy] = {}
 

@@ -1,11 +1,11 @@
-"""A recording played through the market, and what it does to SQL views, epoch by epoch.
+"""Replay of a recording through the market, with the changes of SQL views, epoch by epoch.
 
 ```
 files ──Record──▶ Market ──deltas of bids, asks, trades──▶ views ──▶ Epoch: rows added and removed, full results
 ```
 
-An epoch is a span of market time, so its changes do not depend on the machine. Rows come as Arrow tables of the types
-that a runtime's results have.
+An epoch is a span of market time, so its changes do not depend on the machine. Rows are Arrow tables with the types of
+a runtime's results.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Counts = dict[Row, int]
 
 
 class ViewDelta:
-    """What an epoch changed in one view; a row stands as often as it came or went."""
+    """Changes of one view in an epoch; a row appears as often as it came or went."""
 
     def __init__(self, view: str, columns: Sequence[Column], counts: Counts, result: Callable[[], pa.Table]) -> None:
         self.view = view
-        """Its name."""
+        """Name of the view."""
         self._columns, self._counts, self._result = columns, counts, result
 
     def __bool__(self) -> bool:
@@ -60,29 +60,31 @@ class ViewDelta:
 
     @cached_property
     def added(self) -> pa.Table:
-        """Rows that came, sorted by their columns."""
+        """Rows that were added, sorted by their columns."""
         return _table(self._columns, {row: count for row, count in self._counts.items() if count > 0})
 
     @cached_property
     def removed(self) -> pa.Table:
-        """Rows that went, sorted by their columns."""
+        """Rows that were removed, sorted by their columns."""
         return _table(self._columns, {row: -count for row, count in self._counts.items() if count < 0})
 
     def result(self) -> pa.Table:
-        """All rows of the view at the end of the epoch; raises `EpochPassedError` once the replay has gone on."""
+        """Return all rows of the view at the end of the epoch; raise `EpochPassedError` once the replay has
+        advanced.
+        """
         return self._result()
 
 
 class Epoch(Mapping[str, ViewDelta]):
-    """A span of market time: view → what changed in it. Every view is there, changed or not; case does not matter."""
+    """A span of market time: a mapping from each view, changed or not, to its changes. Names are case-insensitive."""
 
     def __init__(self, number: int, time_ns: int, records: int, deltas: Mapping[str, ViewDelta]) -> None:
         self.number = number
-        """From 1, one more for each epoch in which something happened."""
+        """Number of the epoch, from 1; epochs without an event are not counted."""
         self.time_ns = time_ns
-        """Market time of the last record."""
+        """Market time of the last record, in nanoseconds."""
         self.records = records
-        """Played in this epoch."""
+        """Number of records played in this epoch."""
         self._deltas = deltas
 
     def __getitem__(self, view: str) -> ViewDelta:
@@ -103,15 +105,15 @@ class Epoch(Mapping[str, ViewDelta]):
 
     @property
     def changes(self) -> dict[str, ViewDelta]:
-        """The views in which something changed."""
+        """Changes of the views that changed."""
         return {view: delta for view, delta in self._deltas.items() if delta}
 
 
 class Replay:
     """Recorded files and views over them; each iteration plays the files from their beginning.
 
-    ``views`` is name → SQL, or names of views that ship. Raises `ConfigurationError` for files and SQL that cannot be
-    used, when it is made; for a file that turns out to be damaged, while it is played.
+    ``views`` maps names to SQL, or has names of shipped views. The constructor raises `ConfigurationError` for files
+    and SQL that cannot be used; playing raises it for a file that turns out to be damaged.
     """
 
     def __init__(
@@ -134,16 +136,16 @@ class Replay:
         self._names = [name.lower() for name in views]
         self._selects = find_views(self._names, given)
         self.instruments: tuple[Instrument, ...] = Flow(self._data).instruments
-        """What is traded in the files."""
+        """Instruments of the files."""
         self.slow_views: dict[str, str] = BacktestViews(self._selects).slow
-        """Views that DuckDB computes anew for each epoch, and why."""
+        """Views that DuckDB computes anew for each epoch, with the reason."""
 
     def __iter__(self) -> Iterator[Epoch]:
         return _Player(self._data, self._limit, self._retention, self._selects, self._names).epochs(self._epoch_ns)
 
 
 class _Player:
-    """One passage through the files."""
+    """One pass through the files."""
 
     def __init__(
         self,
@@ -166,7 +168,7 @@ class _Player:
         encoder.gives_time = self._views.reads_time
         self._names = names
         self._number = 0
-        # A view may have rows before there is any record: a COUNT of nothing is 0. They come with the first epoch.
+        # A view may have rows before there is any record: a COUNT over no rows is 0. They come with the first epoch.
         self._standing = {name: self._rows(name) for name in names}
 
     def epochs(self, epoch_ns: int) -> Iterator[Epoch]:
@@ -203,7 +205,7 @@ class _Player:
 
 
 def _table(columns: Sequence[Column], counts: Counts) -> pa.Table:
-    """Rows as often as they are there, sorted, with Arrow's decimals where there are digits after the point."""
+    """Return rows as often as they are counted, sorted, as an Arrow table with decimals for numbers with a fraction."""
     values = list(zip(*counts, strict=True)) or [()] * len(columns)
     arrays = [pa.array(each, ARROW_TYPES[column.type]) for each, column in zip(values, columns, strict=True)]
     weights = pa.array(counts.values(), pa.int64())

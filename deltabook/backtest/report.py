@@ -1,6 +1,6 @@
-"""The reports of a backtest and of a sweep, one HTML file each with all that it needs, and what a notebook shows.
+"""The reports of a backtest and of a sweep, each a self-contained HTML file, and the HTML that a notebook shows.
 
-Nothing is fetched, nothing depends on the clock, and equal results give equal bytes.
+Nothing is loaded from elsewhere, nothing depends on the clock, and equal results give equal bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _OPTIONS: Final = {
     "broker": "first_broker_id",
     "max-crossed": "max_crossed_percent",
 }
-"""Option of the command line → field, where its value is said as it is."""
+"""Option of the command line, and the field whose value it takes unchanged."""
 
 
 def write_report(path: Path, result: Result) -> Path:
@@ -82,12 +82,12 @@ def moment(time_ns: int) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    """Per cent with one digit, in integers."""
+    """Return a share as a percentage with one digit, computed in integers."""
     return f"{1000 * part // whole / 10:.1f} %" if whole else "–"
 
 
 def failure_words(result: Result) -> list[str]:
-    """Return what a reader has to know before the figures."""
+    """Return what a reader must know before the figures."""
     words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
     return words + [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
@@ -218,7 +218,7 @@ def _inputs(result: Result) -> str:
 
 
 def _parameter_text(value: object) -> str:
-    """A parameter as a person writes it."""
+    """Return a parameter as readable text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={each}" for key, each in value.items()) or "not given"
     if isinstance(value, (list, tuple)):
@@ -262,7 +262,9 @@ def _command_of(config: RunConfig) -> str:
 
 
 def command_of(config: BacktestConfig) -> str:
-    """The command line of a configuration; views that came with it are named by a folder to be filled in."""
+    """Return the command line of a configuration; views given with it appear as a folder that the reader must
+    fill in.
+    """
     words = ["deltabook", "backtest", *config.strategies]
     for file in config.data:
         words += ["--data", f"{file.symbol}={file.path}"]

@@ -1,4 +1,4 @@
-"""What a backtest found: figures, curves, orders, trades; the same bytes for the same inputs."""
+"""The result of a backtest: figures, curves, orders, trades; equal inputs give equal bytes."""
 
 from __future__ import annotations
 
@@ -31,55 +31,55 @@ __all__ = ["Figures", "Result", "StrategyFigures", "StrategyStopped", "Totals", 
 
 FORMAT: Final = 2
 _NAMES: Final = {"order_lives": "orders", "fills": "trades"}
-"""Field → key of the JSON."""
+"""Fields whose key in the JSON differs from their name."""
 
 
 class StrategyFigures(msgspec.Struct, frozen=True):
-    """How one strategy did; money in ticks × lots."""
+    """Figures of one strategy; money is in ticks × lots."""
 
     name: str
-    """Under which it ran."""
+    """Name under which the strategy ran."""
     broker_id: int
-    """As which broker."""
+    """Broker as which the strategy ran."""
     parameters: dict[str, Any]
-    """All of them, also those that were not set."""
+    """All parameters, including those that were not set."""
     profit: int
-    """Realised + unrealised - fees."""
+    """Profit: realised + unrealised - fees."""
     realised: int
     """Profit of closed positions."""
     unrealised: int
     """Profit of the positions at the end, at the price that would close them."""
     fees: int
-    """Paid."""
+    """Fees paid."""
     max_drawdown: int
-    """Largest fall of the profit from its highest value before, at the samples."""
+    """Largest fall of the profit below its previous maximum, at the samples."""
     max_position_lots: dict[str, int]
-    """Largest position, long or short, by symbol, at the samples and the executions."""
+    """Largest position in lots, long or short, by symbol, at the samples and the executions."""
     position_lots: dict[str, int]
-    """At the end, by symbol."""
+    """Position in lots at the end, by symbol."""
     orders: OrderStatistics
-    """Counted."""
+    """Counts of orders."""
     failure: str
-    """Why it was stopped, empty if it was not."""
+    """Reason why the strategy was stopped, empty if it was not."""
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The run as a whole."""
+    """Figures of the whole run."""
 
     records: int
-    """Records of the files that were played."""
+    """Number of the files' records that were played."""
     feed_messages: int
-    """That the market said of them and of own orders."""
+    """Number of feed messages that the market published for the records and the strategies' orders."""
     market_trades: int
-    """Executions in the market."""
+    """Number of executions in the market."""
     own_trades: int
-    """Own trades of the market (both sides count where both are own)."""
+    """Number of the strategies' trades (both sides count if both belong to strategies)."""
     view_changes: int
-    """That strategies were told."""
+    """Number of view changes sent to strategies."""
     begin_ns: int
-    """Market time of the first record."""
+    """Market time of the first record, in nanoseconds."""
     end_ns: int
-    """Market time at the end."""
+    """Market time at the end, in nanoseconds."""
     profit: int
     """Profit of all strategies, ticks × lots."""
     fees: int
@@ -87,76 +87,76 @@ class Figures(msgspec.Struct, frozen=True):
     max_drawdown: int
     """Largest drawdown of the sum of all profits."""
     dropped: dict[str, int]
-    """Records without effect, by why."""
+    """Number of records without effect, by reason."""
 
 
 class Result(msgspec.Struct, frozen=True, dict=True):
-    """All of it; `to_json` gives the same bytes for the same inputs, in every process.
+    """Complete result; `to_json` gives the same bytes for the same inputs, in every process.
 
     `orders`, `trades`, `pnl`, `positions` and `daily` are Arrow tables; `stats` computes statistics, `plot` draws. A
     notebook shows a summary.
     """
 
     format: int
-    """Format of this record."""
+    """Version of this record's format."""
     config: RunConfig
-    """What was asked for: a `BacktestConfig` or a `SimulationConfig`."""
+    """Configuration: a `BacktestConfig` or a `SimulationConfig`."""
     sources: list[SourceFigures]
-    """The files."""
+    """Figures of the files."""
     instruments: tuple[Instrument, ...]
-    """What was traded, with its scales."""
+    """Instruments that were traded, with their scales."""
     figures: Figures
-    """The run as a whole."""
+    """Figures of the whole run."""
     strategies: list[StrategyFigures]
-    """In the order given."""
+    """Figures of the strategies, in the order of the configuration."""
     slow_views: dict[str, str]
-    """Views that were kept batch by batch, and why."""
+    """Views that were updated batch by batch, with the reason."""
     views: dict[str, str]
-    """Name → SQL of the views that were kept."""
+    """SQL of the maintained views, by name."""
     curve: list[Sample]
     """Prices, profits and positions over time."""
     order_lives: list[OrderLife]
-    """The first ones."""
+    """Lives of the first orders."""
     fills: list[Trade]
-    """All own executions, in the order of their times."""
+    """All executions of the strategies, in the order of their times."""
     failure: str
-    """Why the run ended before its data, empty if it did not."""
+    """Reason why the run ended before its data, empty if it did not."""
     elapsed_s: float = 0.0
-    """How long it took; in no file."""
+    """Duration of the run in seconds; it is in no file."""
 
     @property
     def messages_per_s(self) -> float:
-        """Records a second."""
+        """Records per second."""
         return self.figures.records / self.elapsed_s if self.elapsed_s else 0.0
 
     @cached_property
     def orders(self) -> pa.Table:
-        """The orders, a row each: see `deltabook.backtest.tables`."""
+        """Orders, one row each: see `deltabook.backtest.tables`."""
         return orders_table(self)
 
     @cached_property
     def trades(self) -> pa.Table:
-        """All own executions, a row each, in the order of their times."""
+        """All executions of the strategies, one row each, in the order of their times."""
         return trades_table(self)
 
     @cached_property
     def pnl(self) -> pa.Table:
-        """Profit over time, a row for each sample, strategy and symbol."""
+        """Profit over time, one row for each sample, strategy and symbol."""
         return pnl_table(self)
 
     @cached_property
     def positions(self) -> pa.Table:
-        """Positions, touch and exposure over time, a row for each sample, strategy and symbol."""
+        """Positions, best bid and ask, and exposure over time, one row for each sample, strategy and symbol."""
         return positions_table(self)
 
     @cached_property
     def daily(self) -> pa.Table:
-        """Profit by day, a row for each UTC day, strategy and symbol."""
+        """Profit by day, one row for each UTC day, strategy and symbol."""
         return daily_table(self)
 
     @cached_property
     def statistics(self) -> Statistics:
-        """What `stats` returns if nothing is given."""
+        """Statistics that `stats` returns without arguments."""
         return statistics_of(self)
 
     def stats(
@@ -167,13 +167,15 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         days_a_year: float = 252,
         hours_a_day: float = 6.5,
     ) -> Statistics:
-        """Return, risk, hit rate, turnover and exposure: see `deltabook.backtest.statistics.statistics_of`."""
+        """Return the return, risk, hit rate, turnover and exposure: see
+        `deltabook.backtest.statistics.statistics_of`.
+        """
         return statistics_of(
             self, capital=capital, interval_s=interval_s, days_a_year=days_a_year, hours_a_day=hours_a_day
         )
 
     def plot(self, symbol: str = "") -> Figure:
-        """Draw profit, drawdown, position and the fills over the price; of the first symbol if none is given.
+        """Draw profit, drawdown, position and the fills over the price, by default of the first symbol.
 
         Raises `PlottingError` where matplotlib is not installed, and `ConfigurationError` for a symbol that was not
         traded.
@@ -193,12 +195,13 @@ class Result(msgspec.Struct, frozen=True, dict=True):
         return f"<Result of {names}: {f.records} records, {f.own_trades} own trades, profit {f.profit} ticks × lots>"
 
     def to_json(self) -> bytes:
-        """All but how long it took."""
+        """Return everything except the duration as JSON."""
         return msgspec.json.format(msgspec.json.encode(_plain(self), enc_hook=str), indent=1) + b"\n"
 
     def write(self, directory: Path, *, html: bool = True) -> list[Path]:
-        """``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv``, ``daily.csv`` and ``report.html``; gives
-        the files."""
+        """Write ``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv``, ``daily.csv`` and ``report.html``;
+        return their paths.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         names = ("result.json", "trades.csv", "trades.parquet", "orders.csv", "daily.csv")
         written = [directory / name for name in names]
@@ -215,7 +218,7 @@ class Result(msgspec.Struct, frozen=True, dict=True):
 
 
 class StrategyStopped(BacktestError):
-    """A run ended before its data; ``result`` is its result up to then, and the cause the error of the strategy."""
+    """A run ended before its data; ``result`` is its result until then, and the cause is the strategy's error."""
 
     def __init__(self, reason: str, result: Result) -> None:
         super().__init__(reason)
@@ -239,7 +242,7 @@ def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Counts of a run that its parts know: see `Figures`."""
+    """Counts that the parts of a run know: see `Figures`."""
 
     records: int
     feed_messages: int
@@ -260,7 +263,7 @@ def result_of(
     failure: str,
     elapsed_s: float,
 ) -> Result:
-    """Return what a recorder and the hosts of a run have come to; ``views`` None: none were kept."""
+    """Return the result from a recorder and the hosts of a run; ``views`` None: no views were maintained."""
     samples = recorder.samples
     strategies = [_strategy(host, place, recorder, instruments) for place, host in enumerate(hosts)]
     profits = [sum(r + u - f for line in sample.profits for r, u, f in line) for sample in samples]

@@ -1,4 +1,5 @@
-"""The loop: records and own orders into the market, what it says to views and strategies, all on one clock.
+"""The loop of a backtest: records and own orders go into the market, its messages to views and strategies, on one
+clock.
 
 ```
 records ──▶ market ──▶ deltas ── feed latency ──▶ views ──changes──▶ engine ──▶ strategy
@@ -6,9 +7,9 @@ records ──▶ market ──▶ deltas ── feed latency ──▶ views �
               └─────── requests ◀─ order latency ────────────────────────┘
 ```
 
-What happens at one time happens in this order: calls that are due (timers, messages that arrive), in the order in
-which they were asked for, each with all that it brings about; then the next record. Of what one request brings about,
-the answers come before the change of the views.
+Events at one time happen in this order: calls that are due (timers, messages that arrive), in the order in which they
+were scheduled, each with all its consequences; then the next record. The answers to a request come before the changes
+of the views that it causes.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ __all__ = ["Simulation"]
 
 
 class NativeMarket(Protocol):
-    """Market of a kernel that takes the place of the pure-Python one: `deltabook.backtest.native_loop.NativeLoop`."""
+    """Market of a kernel that replaces the pure-Python one: `deltabook.backtest.native_loop.NativeLoop`."""
 
     def play(self, records: Iterator[Record], number: int = 0) -> int:
-        """Play so many records at most (0: all), and return how many were played."""
+        """Play at most ``number`` records (0: all), and return how many were played."""
         ...
 
     def step(self) -> None:
@@ -49,7 +50,9 @@ class NativeMarket(Protocol):
 
 
 class Simulation:
-    """One market and its clock. ``on_deltas`` gets what changed in the relations, when that is known outside."""
+    """One market and its clock. ``on_deltas`` receives the changes of the relations when they have reached the
+    views.
+    """
 
     def __init__(
         self,
@@ -63,9 +66,9 @@ class Simulation:
     ) -> None:
         self.market, self.clock = market, clock
         self.records = 0
-        """Records played so far."""
+        """Number of records played so far."""
         self.is_stopped = False
-        """True if nothing more is played."""
+        """True if no more records are played."""
         self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
         self._step_ns = step_ns
         self._waiting: list[Delta] = []
@@ -73,22 +76,24 @@ class Simulation:
         self._is_held = bool(step_ns)
         self._receivers: dict[int, Callable[[bytes], None]] = {}
         self.last_ns = 0
-        """The latest time that was given to an input."""
+        """Latest time that was given to an input, in nanoseconds."""
         self._native: NativeMarket | None = None
         self._unplayed: list[Record] = []
 
     def join(self, account: Account, receive: Callable[[bytes], None]) -> None:
-        """Somebody hears what an account is told."""
+        """Set the function that receives an account's messages."""
         self._receivers[account.index] = receive
 
     def next_time_ns(self, count: int = 1) -> int:
-        """The time of the next input: now, and later than every time given before; so many are given."""
+        """Return the time of the next input: now, or later if needed so that it is after all earlier ones; reserve
+        ``count`` times.
+        """
         time_ns = max(self.clock.now_ns, self.last_ns + 1)
         self.last_ns = time_ns + count - 1
         return time_ns
 
     def submit(self, batch: Sequence[AnyInput]) -> None:
-        """Have the market carry out requests, and tell of them together."""
+        """Have the market carry out requests, and publish their consequences together."""
         if self._native is not None and not self._native.takes(batch):
             self._native.hand_over()
         apply = self.market.apply
@@ -97,7 +102,7 @@ class Simulation:
         self._tell()
 
     def play(self, records: Iterable[Record], number: int = 0) -> None:
-        """Play records, with everything that comes of them; so many at most, 0 for all."""
+        """Play at most ``number`` records (0: all), with all their consequences."""
         if self._native is not None:
             played = self._native.play(iter(records), number)
             if self.is_native or played == number != 0:
@@ -129,7 +134,7 @@ class Simulation:
                 clock.run_turn()
 
     def finish(self, is_done: Callable[[], bool], longest_ns: int) -> None:
-        """Let time pass until all is done and the views know of it, for so long at most."""
+        """Advance time until ``is_done`` returns True and the views are up to date, by at most ``longest_ns``."""
         clock = self.clock
         clock.run_turn()
         end_ns = clock.now_ns + longest_ns
@@ -139,7 +144,7 @@ class Simulation:
         clock.run_turn()
 
     def play_natively(self, market: NativeMarket) -> None:
-        """Play records through a kernel from the first one on."""
+        """Play records through a kernel, starting with the first record."""
         self._native = market
 
     @property
@@ -153,11 +158,11 @@ class Simulation:
             self._native.hand_over()
 
     def leave_native(self, unplayed: list[Record]) -> None:
-        """The market is the pure-Python one again, and these records come next."""
+        """Return to the pure-Python market, which plays the unplayed records next."""
         self._native, self._unplayed = None, unplayed
 
     def _tell(self) -> None:
-        """Hand out what the market has said: to each account its own, then to everybody."""
+        """Publish the market's messages: first to each account its own, then the public ones."""
         self.tell_accounts()
         if self._native is not None:
             self._native.step()
@@ -175,7 +180,7 @@ class Simulation:
             self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrive)
 
     def tell_accounts(self) -> None:
-        """Hand out to each account what the market has said to it."""
+        """Send each account the market's messages to it."""
         touched = self.market.touched
         if touched:
             tellers = touched[:]
@@ -188,7 +193,7 @@ class Simulation:
 
     @property
     def unseen(self) -> list[Delta]:
-        """What the market has said and the views do not know yet."""
+        """Changes that the market has published and that have not reached the views yet."""
         return [*self._waiting, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
 
     def _arrive(self) -> None:

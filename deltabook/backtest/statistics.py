@@ -59,77 +59,79 @@ _NS: Final = 1_000_000_000
 _DAY_S: Final = 86_400
 _DAY_NS: Final = _DAY_S * _NS
 _INTERVALS_S: Final = (86_400.0, 3_600.0, 600.0, 60.0, 10.0, 1.0, 0.1)
-"""What is tried, longest first."""
+"""Candidate lengths of the intervals in seconds, longest first."""
 _ENOUGH: Final = 30
-"""So many changes are enough for a standard deviation."""
+"""Number of changes that is enough for a standard deviation."""
 _MOST_POINTS: Final = 1_000_000
 
 
 class Measures(msgspec.Struct, frozen=True):
-    """One line of statistics; a ratio whose divisor is 0 or unknown is None."""
+    """One row of statistics; a ratio whose divisor is 0 or unknown is None."""
 
     profit: Decimal
-    """Realised + unrealised - fees, as money."""
+    """Profit: realised + unrealised - fees, as money."""
     fees: Decimal
-    """Paid, as money."""
+    """Fees paid, as money."""
     total_return: float | None
-    """Profit / capital."""
+    """Return: profit / capital."""
     annual_return: float | None
-    """Mean return of an interval × intervals a year."""
+    """Annual return: mean return of an interval × intervals a year."""
     volatility: float | None
-    """Volatility of a year."""
+    """Annual volatility."""
     sharpe: float | None
-    """Sharpe ratio of a year."""
+    """Annual Sharpe ratio."""
     sortino: float | None
-    """Sortino ratio of a year."""
+    """Annual Sortino ratio."""
     max_drawdown: Decimal
     """Largest fall of the profit, as money."""
     drawdown_share: float | None
-    """The same / capital."""
+    """Largest fall of the profit / capital."""
     longest_drawdown_s: float
     """Longest time in which the profit was below an earlier one, in seconds of market time."""
     fills: int
-    """Own executions."""
+    """Number of own executions."""
     maker_share: float | None
-    """Share of them that were of orders which rested."""
+    """Share of own executions that were of resting orders."""
     closing_fills: int
-    """Executions that closed some of a position."""
+    """Number of executions that closed some of a position."""
     hit_rate: float | None
-    """Share of them that earned more than their fee."""
+    """Share of the closing executions that earned more than their fee."""
     turnover: Decimal
     """Price × quantity of all executions, as money."""
     turnover_ratio: float | None
-    """The same / capital."""
+    """Turnover / capital."""
     max_exposure: Decimal
     """Largest gross exposure, as money."""
     mean_exposure: float | None
-    """Gross exposure over time, as money."""
+    """Mean of the gross exposure over time, as money."""
     mean_net_exposure: float | None
-    """The same with signs: below 0 for one that is mostly short."""
+    """Mean of the net exposure over time, as money: below 0 for a strategy that is mostly short."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Statistics of one run. The parts have the capital of the whole, so that their returns add up to its return."""
+    """Statistics of one run. Strategies, symbols and days have the capital of the whole, so their returns add up to its
+    return.
+    """
 
     capital: Decimal
-    """What returns are of; the largest gross exposure where none was given."""
+    """Capital that returns refer to; the largest gross exposure if none was given."""
     interval_s: float
-    """Length of the intervals of the returns."""
+    """Length of the intervals of the returns, in seconds."""
     intervals: int
-    """How many there are."""
+    """Number of intervals."""
     periods_a_year: float
-    """Intervals in a year."""
+    """Number of intervals in a year."""
     total: Measures
-    """All strategies and symbols."""
+    """Measures of all strategies and symbols."""
     by_strategy: dict[str, Measures]
-    """By the strategy's name."""
+    """Measures by the strategy's name."""
     by_symbol: dict[str, Measures]
-    """By symbol."""
+    """Measures by symbol."""
     by_day: dict[str, Measures]
-    """By UTC day, as in 2012-06-21."""
+    """Measures by UTC day, as in 2012-06-21."""
 
     def lines(self) -> Iterator[tuple[str, str, Measures]]:
-        """Go through all of them: what it is of (total, strategy, symbol, day), its name, its measures."""
+        """Yield scope (total, strategy, symbol, day), name and measures of each line."""
         yield "total", "", self.total
         for scope, parts in (("strategy", self.by_strategy), ("symbol", self.by_symbol), ("day", self.by_day)):
             for name, measures in parts.items():
@@ -167,19 +169,18 @@ def statistics_of(
     days_a_year: float = 252,
     hours_a_day: float = 6.5,
 ) -> Statistics:
-    """Return the statistics of a result; see the module for what each of them is.
+    """Return the statistics of a result, as this module's docstring defines them.
 
     Args:
         result: The run.
-        capital: What returns are of, as money; the largest gross exposure of the run where none is given.
-        interval_s: Length of the intervals of the returns; where none is given, the longest of a day, an hour, ten
+        capital: Capital that returns refer to, as money; by default the largest gross exposure of the run.
+        interval_s: Length of the intervals of the returns in seconds; by default the longest of a day, an hour, ten
             minutes, a minute, 10 s, 1 s and 0.1 s of which the run has 30.
         days_a_year: Trading days in a year: 365 for a market that never closes.
         hours_a_day: Trading hours in a day, for intervals below a day: 24 for a market that never closes.
 
     Raises:
         ConfigurationError: A value is not above 0, or there would be more than a million intervals.
-
     """
     for name, value in (("capital", capital), ("interval_s", interval_s), ("days_a_year", days_a_year),
                         ("hours_a_day", hours_a_day)):  # fmt: skip
@@ -189,7 +190,7 @@ def statistics_of(
 
 
 class _Flow:
-    """What executions and positions add up to in one scope: money in the smallest unit, exposure over time."""
+    """Sums of executions and positions in one scope: money in the smallest unit, exposure over time."""
 
     __slots__ = ("_gross", "_gross_ns", "_last_ns", "_net", "_net_ns", "_since_ns", "closing", "fees", "fills",
                  "highest", "makers", "turnover", "winning")  # fmt: skip
@@ -202,28 +203,28 @@ class _Flow:
         self._since_ns = self._last_ns = since_ns
 
     def shift(self, time_ns: int, gross: int, net: int) -> None:
-        """The exposures grow by these at a time."""
+        """Add to the exposures at a time."""
         self.pass_to(time_ns)
         self._gross += gross
         self._net += net
 
     def settle(self) -> None:
-        """All of an execution or a sample is entered: what stands now counts."""
+        """Include the present exposure in the maximum; call it after an execution or a sample is entered completely."""
         self.highest = max(self.highest, self._gross)
 
     def pass_to(self, time_ns: int) -> None:
-        """Nothing changes until this time."""
+        """Advance to a time with the present exposures."""
         passed_ns = max(0, time_ns - self._last_ns)
         self._gross_ns += self._gross * passed_ns
         self._net_ns += self._net * passed_ns
         self._last_ns = max(self._last_ns, time_ns)
 
     def follower(self, time_ns: int) -> _Flow:
-        """The flow of a later scope, which begins with the exposures of this one."""
+        """Return the flow of a later scope, which begins with the exposures of this one."""
         return _Flow(time_ns, self._gross, self._net)
 
     def means(self) -> tuple[Fraction | None, Fraction | None]:
-        """Gross and net exposure over time."""
+        """Return the means of gross and net exposure over time; None if no time has passed."""
         passed_ns = self._last_ns - self._since_ns
         if not passed_ns:
             return None, None
@@ -231,7 +232,7 @@ class _Flow:
 
 
 class _Run:
-    """One computation; all sums are integers of 10 to the power of minus ``digits``."""
+    """One computation; all sums are integers, in units of 10 to the power of minus ``digits``."""
 
     def __init__(
         self,
@@ -262,7 +263,7 @@ class _Run:
         self._periods = hours / self._interval_s
 
     def statistics(self) -> Statistics:
-        """All scopes."""
+        """Return the statistics of all scopes."""
         names, symbols = range(len(self._names)), range(len(self._symbols))
         total = self._curve(names, symbols)
         return Statistics(
@@ -283,7 +284,7 @@ class _Run:
         )
 
     def _curve(self, names: Sequence[int], symbols: Sequence[int]) -> list[int]:
-        """Profit after fees at each sample, of some strategies and symbols."""
+        """Return the profit after fees at each sample, summed over some strategies and symbols."""
         factors = self._factors
         return [
             sum(
@@ -298,7 +299,7 @@ class _Run:
     # Executions and positions.
 
     def _walk(self) -> None:
-        """Go through samples and executions in the order of their times; executions first where they are equal."""
+        """Enter samples and executions in the order of their times; executions come first if times are equal."""
         width = len(self._symbols)
         self._holdings = [Holding()] * (len(self._names) * width)
         self._marks: list[int | None] = [None] * width
@@ -346,7 +347,7 @@ class _Run:
             flow.settle()
 
     def _value(self, time_ns: int, strategy: int, symbol: int, price_ticks: int) -> None:
-        """What a strategy holds of a symbol is worth another sum now."""
+        """Revalue a strategy's position in a symbol at a new price."""
         place = strategy * len(self._symbols) + symbol
         old = self._worth[place]
         new = self._worth[place] = self._holdings[place].position_lots * price_ticks * self._factors[symbol]
@@ -375,7 +376,7 @@ class _Run:
         return next((each for each, count in counts if count >= _ENOUGH), _INTERVALS_S[-1])
 
     def _grid_points(self, interval_ns: int) -> list[int]:
-        """Places of the samples that the grid's points see: the last ones not after them."""
+        """Return the index of the last sample at or before each grid point."""
         points = list(self._targets(interval_ns, _MOST_POINTS + 1))
         if len(points) > _MOST_POINTS:
             raise ConfigurationError(
@@ -395,7 +396,7 @@ class _Run:
                 yield bisect_right(times, times[begin] + number * interval_ns, begin, end) - 1
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        """Places of the samples of each day: the first, and that behind the last."""
+        """Yield for each day the index of its first sample and the index after its last one."""
         begin = 0
         for place in range(1, len(self._days) + 1):
             if place == len(self._days) or self._days[place] != self._days[begin]:
@@ -406,7 +407,7 @@ class _Run:
         spans = {self._days[begin]: (begin, end) for begin, end in self._spans()}
         base, grid = 0, 0
         for day, flow in self._by_day.items():
-            # A day of executions without a sample has the profit that the day before it ended with.
+            # A day of executions without a sample has the profit of the end of the day before.
             begin, end = spans.get(day, (0, 0))
             own = self._grid[grid : bisect_left(self._grid, end, grid)] if end else []
             start = self._grid[grid - 1] if grid else None
@@ -422,7 +423,9 @@ class _Run:
     def _measures(
         self, curve: list[int], flow: _Flow, base: int = 0, changes: list[int] | None = None, first: int = 0
     ) -> Measures:
-        """``curve``: profits at the samples from ``first`` on; ``base``: the profit before them."""
+        """Return the measures of a scope; ``curve`` has the profits at the samples from ``first`` on, and ``base`` is
+        the profit before them.
+        """
         if changes is None:
             changes = self._changes(curve, self._grid)
         profit = curve[-1] - base
@@ -449,12 +452,12 @@ class _Run:
         )
 
     def _risk(self, changes: list[int]) -> dict[str, Any]:
-        """The ratios of a list of changes, from exact sums of them and of their squares."""
+        """Return the ratios of a list of changes, from exact sums of the changes and their squares."""
         n, total = len(changes), sum(changes)
         squares = sum(change * change for change in changes)
         downward = sum(change * change for change in changes if change < 0)
         root, capital = math.sqrt(self._periods), self._capital
-        # n × (n - 1) × the variance: an integer, and 0 exactly where all changes are equal.
+        # This is n × (n - 1) × the variance: an integer, and exactly 0 if all changes are equal.
         spread = n * squares - total * total
         deviation = math.sqrt(Fraction(spread, n * (n - 1))) if n > 1 else None
         return {
@@ -468,7 +471,7 @@ class _Run:
         return float(value / self._capital) if self._capital else None
 
     def _money(self, value: int) -> Decimal:
-        # Made from a text, a number has all its digits; arithmetic would round it to those of the context.
+        # A decimal made from text keeps all digits; arithmetic would round it to those of the context.
         return Decimal(f"{value}E-{self._digits}")
 
 
@@ -477,13 +480,13 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _longest_ns(times: Sequence[int], below: Sequence[int]) -> int:
-    """The longest time from a highest profit to the next one, or to the end."""
+    """Return the longest time, in nanoseconds, from a maximum of the profit to the next one, or to the end."""
     longest, since, is_below = 0, times[0], False
     for time_ns, fall in zip(times, below, strict=True):
         if fall:
             longest = max(longest, time_ns - since)
         else:
-            # What came to its height again at this sample was below it until then.
+            # A profit that reaches its maximum again at this sample was below it until now.
             longest = max(longest, time_ns - since) if is_below else longest
             since = time_ns
         is_below = bool(fall)

@@ -1,9 +1,9 @@
 """One backtest, or simulation, for each point of a grid, in this process, in several, or spread over a Spark cluster.
 
-A point is a task: its configuration goes there as data, its figures come back, and its whole result is the bytes that
-`deltabook backtest` with the same parameters gives. Workers open the files by the same names, from the same directory:
-on a cluster they lie on a volume that all have. Strategies that are in no file go there as pickled classes, by value
-where they are from a notebook or a script. A point that fails says why, and the others go on.
+A point is a task: its configuration is sent as data, its figures come back, and its whole result is the bytes that
+`deltabook backtest` with the same parameters gives. Workers open files by the same names, from the same directory: on a
+cluster the files lie on a shared volume. Strategies that are in no file are sent as pickled classes, by value if they
+come from a notebook or a script. A point that fails carries its error, and the others continue.
 """
 
 from __future__ import annotations
@@ -53,24 +53,26 @@ Classes = Mapping[str, type[Strategy[Any]]]
 
 
 class Experiment(Protocol):
-    """What a sweep repeats: a backtest, or a simulation. Workers find it by the name of its module and its own."""
+    """Kind of run that a sweep repeats: a backtest or a simulation. Workers find it by the names of its module and
+    class.
+    """
 
     config_type: type[Any]
     """Class of its configurations, which have ``strategies`` and ``parameters``."""
 
     @staticmethod
     def run(config: Any, classes: Classes) -> Result:
-        """Run it once; raises what a point may fail with."""
+        """Run a configuration once; raise the errors that a point may fail with."""
         ...
 
     @staticmethod
     def at(config: Any, values: Sequence[tuple[str, str]]) -> Any:
-        """The configuration with these values of the axes."""
+        """Return the configuration with these values of the axes."""
         ...
 
     @staticmethod
     def files(config: Any) -> list[Path]:
-        """Files that a worker has to find."""
+        """Return the files that a worker needs."""
         ...
 
 
@@ -97,64 +99,64 @@ class BacktestExperiment:
 
 
 class Point(msgspec.Struct, frozen=True):
-    """What one point gave; money in ticks × lots, over all strategies."""
+    """Figures of one point, over all strategies; money is in ticks × lots."""
 
     number: int
-    """From 1, the last axis fastest."""
+    """Number of the point, from 1, the last axis varying fastest."""
     values: tuple[str, ...]
     """Values of the axes."""
     profit: int = 0
-    """After fees."""
+    """Profit after fees."""
     fees: int = 0
-    """Paid."""
+    """Fees paid."""
     max_drawdown: int = 0
-    """See `Figures`."""
+    """Largest drawdown: see `Figures`."""
     orders: int = 0
-    """Submitted."""
+    """Number of orders submitted."""
     fills: int = 0
-    """Executions."""
+    """Number of executions."""
     filled_lots: int = 0
-    """Executed."""
+    """Executed lots."""
     dropped: int = 0
-    """Records that had no effect in the market."""
+    """Number of records that had no effect in the market."""
     sharpe: float | None = None
-    """Sharpe ratio of a year, see `deltabook.backtest.statistics`; None where there is none."""
+    """Annual Sharpe ratio, see `deltabook.backtest.statistics`; None if it is undefined."""
     sha256: str = ""
     """SHA-256 of the point's ``result.json``."""
     error: str = ""
-    """Why there are no figures, empty where there are."""
+    """Error of a point without figures, otherwise empty."""
 
 
 class SweepResult(msgspec.Struct, frozen=True):
-    """All points; the same bytes for the same inputs, wherever they were computed."""
+    """All points of a sweep; equal inputs give equal bytes, wherever the points were computed."""
 
     config: RunConfig
-    """What all points have in common."""
+    """Configuration that all points share."""
     axes: tuple[Axis, ...]
-    """What differs."""
+    """Parameters that differ, with their values."""
     points: list[Point]
-    """In their order."""
+    """Points in the order of their numbers."""
     elapsed_s: float = 0.0
-    """How long it took; in no file."""
+    """Duration of the sweep in seconds; it is in no file."""
 
     @property
     def best(self) -> list[Point]:
-        """The points by profit, the best first; those that failed are left out."""
+        """Points sorted by profit, the best first; failed ones are left out."""
         return sorted((p for p in self.points if not p.error), key=lambda p: (-p.profit, p.number))
 
     def parameters_of(self, point: Point) -> dict[str, str]:
-        """The values of a point by parameter, as `deltabook.run_backtest` takes them."""
+        """Return the values of a point by parameter, as `deltabook.run_backtest` takes them."""
         return {key: value for (key, _), value in zip(self.axes, point.values, strict=True)}
 
     def to_arrow(self) -> pa.Table:
-        """A row for each point: the values of the axes, as texts, and its figures, NULL where it failed."""
+        """Return a row for each point: the values of the axes, as texts, and its figures, NULL if it failed."""
         return sweep_table(self)
 
     def plot(self, figure: str = "profit", across: str = "", down: str = "") -> Figure:
-        """Draw a figure of the points over two parameters, the first two if none are given, or over one alone.
+        """Draw a figure of the points over two parameters, by default the first two, or over a single one.
 
-        Where there are more, a field shows the best of the others. Raises `PlottingError` where matplotlib is not
-        installed, and `ConfigurationError` for a figure or a parameter that there is none of.
+        If there are more parameters, a field shows the best value over the others. Raises `PlottingError` if matplotlib
+        is not installed, and `ConfigurationError` for an unknown figure or parameter.
         """
         from deltabook.backtest.plotting import sweep_plot
 
@@ -166,14 +168,14 @@ class SweepResult(msgspec.Struct, frozen=True):
         return sweep_html(self)
 
     def to_json(self) -> bytes:
-        """All but how long it took."""
+        """Return everything except the duration as JSON."""
         plain = msgspec.structs.asdict(self)
         del plain["elapsed_s"]
         plain["best"] = [point.number for point in self.best[:10]]
         return msgspec.json.format(msgspec.json.encode(plain, enc_hook=str), indent=1) + b"\n"
 
     def write(self, directory: Path) -> list[Path]:
-        """``sweep.json`` and ``sweep.html``; gives the files."""
+        """Write ``sweep.json`` and ``sweep.html``; return their paths."""
         from deltabook.backtest.report import write_sweep_report
 
         directory.mkdir(parents=True, exist_ok=True)
@@ -191,13 +193,13 @@ def run_point(
     *,
     experiment: type[Experiment] = BacktestExperiment,
 ) -> Point:
-    """One run; with a folder its whole result and its report are written there.
+    """Run one point; with a folder, write its whole result and its report there.
 
-    Never raises for what a point can do wrong.
+    Errors of the point are returned in it, not raised.
     """
     try:
         result = experiment.run(config, classes)
-        # A strategy that was stopped says nothing of its parameters, even where others have gone on.
+        # A stopped strategy gives no information about its parameters, even if others have continued.
         stopped = [
             f"{strategy.name} was stopped: {strategy.failure}" for strategy in result.strategies if strategy.failure
         ]
@@ -211,7 +213,7 @@ def run_point(
             write_report(Path(folder, f"{number:05}.html"), result)
     except (BacktestError, AlgoError, OSError, ValueError) as error:
         return Point(number, values, error=" ".join(str(error).split()))
-    except Exception as error:  # noqa: BLE001 - a strategy's own code, whatever it raises, ends its point alone
+    except Exception as error:  # noqa: BLE001 - an error of a strategy ends only its point
         return Point(number, values, error=f"{type(error).__name__}: {' '.join(str(error).split())}")
     orders = [strategy.orders for strategy in result.strategies]
     return Point(
@@ -245,10 +247,10 @@ class Sweep:
         self.config, self.axes, self._classes = config, tuple(axes), dict(classes)
         self._experiment = experiment
         self.points = points_of(axes)
-        """Values by point."""
+        """Values of the axes, by point."""
 
     def config_of(self, values: Sequence[str]) -> Any:
-        """The configuration of a point; raises what its experiment does for values that cannot be."""
+        """Return the configuration of a point; raise the experiment's error for impossible values."""
         return self._experiment.at(
             self.config, [(key, value) for (key, _), value in zip(self.axes, values, strict=True)]
         )
@@ -260,10 +262,11 @@ class Sweep:
         folder: Path | None = None,
         jobs: int = 0,
     ) -> SweepResult:
-        """Run all points: in ``jobs`` processes, of which 1 is this one; on Spark without a number of them.
+        """Run all points in ``jobs`` processes (1: in this process), or on Spark without a number of processes.
 
-        ``folder`` gets each point's result as JSON. ``on_progress`` hears how many are done, on this thread. Raises
-        `SweepError` if Spark or processes cannot be had, or if every point fails.
+        ``folder`` receives each point's result as JSON. ``on_progress`` is called on this thread with the numbers of
+        finished points and of all points. Raises `SweepError` if Spark or processes cannot be started, or if every
+        point fails.
         """
         begin_s = time.perf_counter()
         if folder is not None:
@@ -296,7 +299,7 @@ class Sweep:
         return _on_spark(encoded, spark, on_progress)
 
     def _check_parameters(self) -> None:
-        """Raise `SweepError` if no point can have its strategies: before Spark is started, which takes long."""
+        """Raise `SweepError` if no point has valid parameters: before Spark is started, which takes long."""
         reason = ""
         for values in self.points:
             config = self.config_of(values)
@@ -312,7 +315,7 @@ class Sweep:
 
 
 def _unseen(config: Any, experiment: type[Experiment]) -> str:
-    """The first file of a configuration that is not there; empty if all are."""
+    """Return the first missing file of a configuration; empty if none is missing."""
     files = [*experiment.files(config), *(Path(name) for name in config.strategies if name.endswith(".py"))]
     return next((str(path) for path in files if not path.exists()), "")
 
@@ -331,7 +334,9 @@ def _in_this_process(
 
 
 def _in_processes(tasks: Sequence[bytes], jobs: int, on_progress: Callable[[int, int], None]) -> list[Point]:
-    """Processes begin afresh and inherit nothing: a fork would have the locks of threads that it does not have."""
+    """Run tasks in new processes, which inherit nothing: a fork would inherit locks of threads that it does not
+    have.
+    """
     points: list[Point] = []
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=multiprocessing.get_context("spawn"))
     try:
@@ -372,7 +377,7 @@ def _plain(task: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _task(data: bytes) -> bytes:
-    """On a worker: the point of a task, as bytes."""
+    """Run a task on a worker; return its point as bytes."""
     config, number, values, folder, place, pickled, name = msgspec.msgpack.decode(data)
     experiment = _experiment_named(name)
     given = msgspec.convert(config, experiment.config_type, dec_hook=lambda type_, value: type_(value))
@@ -386,7 +391,7 @@ def _experiment_named(name: str) -> type[Experiment]:
     return experiment
 
 
-def _point_at(  # noqa: PLR0917 - what a task is made of
+def _point_at(  # noqa: PLR0917 - the parts of a task
     place: str,
     config: Any,
     number: int,
@@ -395,7 +400,9 @@ def _point_at(  # noqa: PLR0917 - what a task is made of
     classes: Classes,
     experiment: type[Experiment],
 ) -> Point:
-    """A point where the sweep was started, as its files may be named from there; a worker runs a task at a time."""
+    """Run a point in the directory where the sweep was started, since paths may be relative to it; a worker runs one
+    task at a time.
+    """
     try:
         with chdir(place):
             if unseen := _unseen(config, experiment):
@@ -415,7 +422,9 @@ def _not_here(path: str) -> str:
 
 
 def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int, int], None]) -> list[Point]:
-    """Collect on a thread of its own, as that says nothing before the end, and look how many tasks are done."""
+    """Collect the points on a separate thread, since that reports nothing before its end, and poll the number of
+    finished tasks here.
+    """
     from pyspark import InheritableThread
 
     collected: list[bytes] = []
@@ -424,7 +433,7 @@ def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int,
     def collect() -> None:
         try:
             collected.extend(rows.collect())
-        except Exception as error:  # noqa: BLE001 - whatever Spark raises is said on the caller's thread
+        except Exception as error:  # noqa: BLE001 - every error of Spark is raised on the caller's thread
             failures.append(error)
 
     thread: threading.Thread = InheritableThread(target=collect, daemon=True)
@@ -433,7 +442,7 @@ def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int,
     while thread.is_alive():
         thread.join(_POLL_S)
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        # A stage that is over is not there any more before the thread knows of it.
+        # A finished stage disappears before the collecting thread notices.
         done = max(done, sum(stage.numCompletedTasks for stage in stages if stage is not None))
         on_progress(done, number)
     if failures:

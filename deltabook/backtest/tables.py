@@ -1,8 +1,8 @@
 """A result's orders, trades, profits and positions, and its statistics, as Arrow tables.
 
-Prices, quantities and money are decimals with the digits of the instruments, exactly; what travels as an integer (lots,
-ticks) is there as well. Times are nanoseconds in UTC, and NULL for what has not happened. `pyarrow.Table.to_pandas`
-makes a pandas frame of a table, and `polars.from_arrow` one of polars.
+Prices, quantities and money are exact decimals with the digits of the instruments; values that are sent as integers
+(lots, ticks) are there as well. Times are nanoseconds in UTC, and NULL for events that have not happened.
+`pyarrow.Table.to_pandas` makes a pandas frame of a table, and `polars.from_arrow` a polars one.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _SIDES: Final = {"B": "buy", "S": "sell"}
 
 
 class _Scales:
-    """Decimal columns of several instruments: as many digits after the point as one of them needs."""
+    """Decimal columns over several instruments: with as many digits after the point as one of them needs."""
 
     def __init__(self, instruments: Sequence[Instrument]) -> None:
         self._instruments = {instrument.symbol: instrument for instrument in instruments}
 
     def price(self, symbols: Sequence[str], ticks: Iterable[int | None]) -> pa.Array:
-        """Ticks as prices."""
+        """Return ticks as prices."""
         return self._column(symbols, ticks, lambda instrument: Decimal(instrument.tick_size))
 
     def quantity(self, symbols: Sequence[str], lots: Iterable[int | None]) -> pa.Array:
-        """Lots as quantities."""
+        """Return lots as quantities."""
         return self._column(symbols, lots, lambda instrument: Decimal(instrument.lot_size))
 
     def money(self, symbols: Sequence[str], sums: Iterable[int | None]) -> pa.Array:
-        """Ticks × lots as money."""
+        """Return sums of ticks × lots as money."""
         return self._column(symbols, sums, lambda each: Decimal(each.tick_size) * Decimal(each.lot_size))
 
     def _column(
@@ -82,14 +82,14 @@ def digits_of(unit: Decimal) -> int:
 
 
 def decimals(values: Sequence[int | None], digits: int) -> pa.Array:
-    """Return integers of 10 to the power of minus ``digits`` as decimals with so many digits."""
+    """Return integers of 10 to the power of minus ``digits`` as decimals with that many digits."""
     whole = pa.array(values, pa.decimal128(_DIGITS, 0))
-    # The same 128 bits, with the point elsewhere.
+    # The decimals have the same 128 bits, with another position of the point.
     return pa.Array.from_buffers(pa.decimal128(_DIGITS, digits), len(whole), whole.buffers())
 
 
 def trades_table(result: Result) -> pa.Table:
-    """Return own executions: time, strategy, symbol, side, quantity, price, fee, liquidity, and which order it was."""
+    """Return own executions: time, strategy, symbol, side, quantity, price, fee, liquidity, and the order's id."""
     fills, scales = result.fills, _Scales(result.instruments)
     symbols = [fill.symbol for fill in fills]
     return pa.table(
@@ -111,9 +111,9 @@ def trades_table(result: Result) -> pa.Table:
 
 
 def orders_table(result: Result) -> pa.Table:
-    """Return orders: strategy, symbol, side, quantities, price, status and reason, and when what became of them."""
+    """Return orders: strategy, symbol, side, quantities, price, status, reason, and the times of their events."""
     orders, scales = result.order_lives, _Scales(result.instruments)
-    # An order may be for what is not traded: it is refused, and has no scale.
+    # An order may be for an instrument that is not traded: it is refused, and has no scale.
     known = {instrument.symbol for instrument in result.instruments}
     symbols = [order.symbol if order.symbol in known else result.instruments[0].symbol for order in orders]
 
@@ -143,7 +143,7 @@ def orders_table(result: Result) -> pa.Table:
 
 
 def pnl_table(result: Result) -> pa.Table:
-    """Return time, strategy, symbol, realised, unrealised, fees and profit (what is left of the two after fees)."""
+    """Return time, strategy, symbol, realised, unrealised, fees and profit (realised + unrealised - fees)."""
     rows = _long(result)
     symbols = [symbol for _, _, symbol, _, _ in rows]
     scales = _Scales(result.instruments)
@@ -181,7 +181,7 @@ def positions_table(result: Result) -> pa.Table:
 
 
 def daily_table(result: Result) -> pa.Table:
-    """Return a row for each UTC day, strategy and symbol: what the day added to the profit, and what was traded.
+    """Return a row for each UTC day, strategy and symbol: the profit and the trading of the day.
 
     A day's profit is that of its last sample less that of the day before it, with the position at its closing price on
     both; the first day begins at 0. A day without a sample or an own execution has no row.
@@ -225,7 +225,7 @@ def daily_table(result: Result) -> pa.Table:
 
 
 _Row = tuple[Sample, int, str, int, int]
-"""Sample, place of the strategy, symbol and its place, lots held."""
+"""Sample, index of the strategy, symbol and its index, position in lots."""
 
 
 def _long(result: Result) -> list[_Row]:
@@ -251,7 +251,7 @@ def _times(times_ns: Sequence[int]) -> pa.Array:
 
 
 def statistics_table(statistics: Statistics) -> pa.Table:
-    """Return a row for each line of statistics: scope, name, and the measures."""
+    """Return a row for each line of statistics: scope, name and measures."""
     from deltabook.backtest.statistics import Measures
 
     lines = list(statistics.lines())

@@ -1,4 +1,4 @@
-"""The views of a backtest: the express lane's programs, one step for what each request brought about.
+"""The views of a backtest: the express lane's programs, with one step for the changes of each request.
 
 Strategies may add views while they run: `RunViews`.
 """
@@ -25,15 +25,15 @@ __all__ = ["BacktestViews", "Change", "RunViews", "find_views", "named_sql"]
 
 _LONGEST_WAIT_S: Final = 60.0
 _INTERPRETED_S: Final = 1e-4
-"""Rough time of a step of the shipped views with interpreted kernels."""
+"""Approximate duration of a step of the shipped views with interpreted kernels, in seconds."""
 
 Row = tuple[Any, ...]
 Change = tuple[str, list[Row], list[int]]
-"""View, rows, and how many of each came (+) or went (-)."""
+"""View, rows, and how many of each were added (+) or removed (-)."""
 
 
 def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
-    """Return views by their names in lower case; raises `ConfigurationError` for one whose SQL is no text."""
+    """Return views by their names in lower case; raise `ConfigurationError` for one whose SQL is no text."""
     for name, sql in views.items():
         if not isinstance(sql, str):
             raise ConfigurationError(f"expected the SQL of the view {name}, was {sql!r}")
@@ -41,7 +41,8 @@ def named_sql(views: Mapping[str, Any]) -> dict[str, str]:
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
-    """The SELECTs of these views and of those that they read: of ``given`` (name → SQL), else of the file of that name.
+    """Return the SELECTs of these views and of those that they read: from ``given`` (name → SQL), else from the file of
+    that name.
 
     Raises `ConfigurationError`.
     """
@@ -51,7 +52,7 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
     while wanted:
         selects += _find(wanted, given, folder)
         read = {name for select in selects for name in _read(select)} - relations - {select.name for select in selects}
-        # The compiler says where a name stands that is no view's.
+        # A name that is neither a view nor a relation is left to the compiler, whose error has its position.
         wanted = sorted(name for name in read if name in given or (folder / f"{name}.sql").is_file())
     return selects
 
@@ -71,7 +72,7 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
-            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # those have none
+            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # these have none
             known = sorted({*given, *files})
             meant = did_you_mean(name, known)
             raise ConfigurationError(f"expected one of the views {', '.join(known)}, was {name}{meant}")
@@ -91,7 +92,7 @@ def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[
 
 
 class _Group:
-    """Views that were added together: a program and a state of their own."""
+    """Views that were added together, with a program and a state of their own."""
 
     def __init__(self, selects: Sequence[NamedSelect], standing: Sequence[View], kernels: Kernels | None) -> None:
         program = _compiled(selects, standing)
@@ -106,12 +107,14 @@ class _Group:
         self.step([])
 
     def result(self, name: str) -> dict[Row, int]:
-        """A view's rows."""
+        """Return a view's rows."""
         assert self.keeps_rows, f"expected the rows of {name} to be kept"
         return self._rows[name]
 
     def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
-        """What deltas that come together change; raises `ConfigurationError` if a view fails."""
+        """Apply deltas that come together, and return the changes of the views; raise `ConfigurationError` if a view
+        fails.
+        """
         reads = self.reads
         for relation, _, _ in deltas:
             if relation in reads:
@@ -130,7 +133,7 @@ class _Group:
         return self._state.driven()
 
     def took(self, changes: list[tuple[str, Row, int]]) -> list[tuple[str, Row, int]]:
-        """Bring the rows of the views up to date; raises `ConfigurationError` if a view has failed."""
+        """Bring the rows of the views up to date; raise `ConfigurationError` if a view has failed."""
         if self._state.has_failed:
             view, reason = next(iter(self._state.failed.items()))
             raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
@@ -150,16 +153,18 @@ class BacktestViews:
     """The views of a backtest, which change in the order of their definition, as in the live express lane."""
 
     def __init__(self, selects: Sequence[NamedSelect], kernels: Kernels | None = None) -> None:
-        """``kernels``: where compiled kernels come from. Raises `ConfigurationError` for SQL that cannot be used."""
+        """Compile the views; ``kernels`` is the source of compiled kernels. Raise `ConfigurationError` for SQL that
+        cannot be used.
+        """
         self._kernels = kernels
         self.slow: dict[str, str] = {}
-        """View → why DuckDB recomputes it, which takes about a millisecond a step."""
+        """Reason, by view, why DuckDB recomputes it, which takes about a millisecond per step."""
         self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
-        """View → names of its columns, and the digits after the point of those that are scaled integers."""
+        """Names of the columns, by view, and the digits after the point of those that are scaled integers."""
         self.types: dict[str, tuple[Column, ...]] = {}
-        """View → its columns with their types."""
+        """Columns with their types, by view."""
         self.sql: dict[str, str] = {}
-        """View → what it says."""
+        """SQL by view."""
         self._groups: list[_Group] = []
         self._group_of: dict[str, _Group] = {}
         self._place: dict[str, int] = {}
@@ -174,7 +179,7 @@ class BacktestViews:
         return any(EPOCH_TIME.name in group.reads for group in self._groups)
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
-        """Keep more views; ``deltas`` are the rows that are there already. Raises `ConfigurationError`."""
+        """Add views; ``deltas`` are the rows that exist already. Raise `ConfigurationError`."""
         standing = [view for group in self._groups for view in group.views if view.name in self._group_of]
         group = _Group(selects, standing, self._kernels)
         if deltas:
@@ -190,43 +195,49 @@ class BacktestViews:
             self.columns[view.name] = tuple(column.name for column in view.columns), scales
 
     def drop(self, name: str) -> None:
-        """Say no more of a view that was added by itself; one that is not there is let be."""
+        """Stop updating a view that was added by itself; do nothing if there is no such view."""
         group = self._group_of.pop(name, None)
         if group is not None and all(other is not group for other in self._group_of.values()):
             self._groups.remove(group)
 
     def keep_no_rows(self) -> None:
-        """Stop keeping the rows of the views that are there: `snapshot` is not asked for them again."""
+        """Stop keeping the rows of the present views: `snapshot` is not called for them again."""
         for group in self._groups:
             group.keeps_rows = False
 
     def snapshot(self, name: str) -> tuple[list[Row], list[int]]:
-        """A view's rows now, and how often each is there."""
+        """Return a view's present rows, and how often each occurs."""
         rows = self._group_of[name].result(name)
         return list(rows), list(rows.values())
 
     def step(self, deltas: list[Delta]) -> list[Change]:
-        """What deltas that come together change."""
+        """Apply deltas that come together, and return the changes by view."""
         groups = self._groups
         return self._by_view(
             groups[0].step(deltas) if len(groups) == 1 else [c for group in groups for c in group.step(deltas)]
         )
 
     def driven(self) -> DrivenGraph | None:
-        """Return the graph of all views for a kernel whose changes `took` gets; None if there is no such graph."""
+        """Return the graph of all views for a kernel whose changes are passed to `took`; None if there is no such
+        graph.
+        """
         graph = self._groups[0].driven() if len(self._groups) == 1 else None
         if graph is not None:
             graph.loop.watch(self.columns)
         return graph
 
     def await_kernels(self, steps: float) -> None:
-        """Wait for compiled kernels, not longer than interpreted ones would take for so many steps, nor a minute."""
+        """Wait for compiled kernels, but not longer than interpreted ones would take for ``steps`` steps, and at most a
+        minute.
+        """
         if self._kernels is not None:
             sources = [source for group in self._groups for source in group.sources()]
             self._kernels.wait(sources, min(_LONGEST_WAIT_S, steps * _INTERPRETED_S))
 
     def took(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
-        """What changes that another kernel has found come to; raises `ConfigurationError` if a view has failed."""
+        """Return the changes by view that another kernel has computed; raise `ConfigurationError` if a view has
+        failed.
+        """
         return self._by_view(self._groups[0].took(changes))
 
     def _by_view(self, changes: list[tuple[str, Row, int]]) -> list[Change]:
@@ -268,7 +279,8 @@ class ViewedRun(Protocol):
         ...
 
     def seen_rows(self) -> list[Delta]:
-        """Return the rows of all relations as the views know them: additions, and what has not arrived taken away.
+        """Return the rows of all relations as the views have seen them, as additions, without changes that have not
+        arrived yet.
 
         `EPOCH_TIME` is among the relations from now on.
         """
@@ -280,10 +292,10 @@ class ViewedRun(Protocol):
 
 
 class RunViews:
-    """Adds them to the views of a run, filled with what the other views have seen; whatever lane they name.
+    """Adds views to a run, filled with the rows that the other views have seen; the requested lane is ignored.
 
-    What strategies bring along is there from the beginning, and stays. The answer comes in the next turn, as no service
-    answers within the call.
+    Views that belong to a strategy are there from the beginning, and stay. The answer comes in the next turn, since no
+    service answers within the call.
     """
 
     def __init__(self, backtest: ViewedRun) -> None:

@@ -14,9 +14,9 @@ stage, a hidden directory beside the target ──checked──▶ manifest.py (
 target: a directory, or an archive (.tar, .tar.zst) ──backup.py──▶ an empty place
 ```
 
-What is not copied: locks and claims, which belong to processes; addresses and logs of those; Spark's checkpoint and
-scratch, which are made again from epochs and results; anything that is not known to belong to a run, so that no token
-and no list of users gets into a backup. `inspection.py` says what a run directory or a backup holds.
+Not copied are locks and claims, which belong to processes; their addresses and logs; Spark's checkpoint and scratch,
+which are made again from epochs and results; and files that are not known to belong to a run, so that no token and no
+list of users gets into a backup. `inspection.py` describes the contents of a run directory or a backup.
 """
 
 from deltabook.backup.backup import BackedUp, back_up, restore

@@ -1,6 +1,6 @@
-"""Backups: made, written as a directory or as one archive, and put back.
+"""Creation of backups, as a directory or as one archive, and their restoration.
 
-A backup has its name only when every part is copied, checked and listed. It is put back as a whole, into an empty
+A backup gets its name only after every part is copied, checked and listed. It is restored as a whole, into an empty
 place.
 """
 
@@ -42,7 +42,7 @@ _SUFFIXES: Final = (".tar", ".tar.zst")
 
 
 def is_archive(path: Path) -> bool:
-    """Return True if this is the name of an archive and not of a directory."""
+    """Return True if a path names an archive and not a directory."""
     return path.name.endswith(_SUFFIXES)
 
 
@@ -61,9 +61,9 @@ def write_archive(path: Path, directory: Path, names: list[str]) -> None:
 
 
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Every file of an archive with its bytes, which have to be read before the next one, within `reading`.
+    """Yield every file of an archive with its bytes, which must be read before the next file; call it within `reading`.
 
-    Raises `BackupError` for an archive that holds anything but files.
+    Raises `BackupError` for an archive that has entries other than files.
     """
     with _opened(path, "r") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
@@ -75,7 +75,7 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever an archive that is not whole makes of reading it is a `BackupError`."""
+    """Turn every error of reading an incomplete archive into a `BackupError`."""
     try:
         yield
     except (tarfile.TarError, pa.ArrowException, EOFError) as error:
@@ -83,7 +83,7 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:
             raise
-        # pyarrow's decoder, not a file.
+        # This error comes from pyarrow's decoder, not from a file.
         raise BackupError(f"expected a whole archive at {path}, was: {error}") from None
 
 
@@ -111,17 +111,18 @@ class BackedUp(msgspec.Struct, frozen=True):
     """A backup that was made."""
 
     target: str
-    """Where it is."""
+    """Path of the backup."""
     manifest: Manifest
-    """What it holds."""
+    """Manifest of the backup."""
     stored_bytes: int
-    """What it takes on the disk."""
+    """Size on the disk in bytes."""
 
 
 def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time_ns) -> BackedUp:
-    """Copy a run directory, or all of them right below one, to ``target``: a new directory, or ``.tar``, ``.tar.zst``.
+    """Copy a run directory, or all of those directly below a directory, to ``target``: a new directory, or ``.tar``,
+    ``.tar.zst``.
 
-    Its processes may run. Raises `BackupError`, and leaves nothing of the target then.
+    Its processes may be running. Raises `BackupError`, and removes the incomplete target then.
     """
     parts = find_parts(directory)
     if target.exists() or target.is_symlink():
@@ -129,7 +130,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     if target.resolve().is_relative_to(directory.resolve()):
         raise BackupError(f"expected a target outside of {directory}, was {target}")
     stage = target.with_name(f".{target.name}.stage")
-    shutil.rmtree(stage, ignore_errors=True)  # of a backup that was interrupted
+    shutil.rmtree(stage, ignore_errors=True)  # left by an interrupted backup
     try:
         stage.mkdir(parents=True)
         entries = _together(parts, stage)
@@ -144,7 +145,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
 
 
 def _together(parts: Sequence[Part], stage: Path) -> list[PartEntry]:
-    """All parts, as of times from which they can go on with one another."""
+    """Copy all parts, as of times from which they can resume with one another; return their entries."""
     for _ in range(_ATTEMPTS):
         entries = [_copied(part, Stage(stage / part.path)) for part in parts]
         unread = unread_epochs([stage / part.path for part in parts if part.kind == "runtime"])
@@ -179,7 +180,7 @@ def _listed(directory: Path) -> list[FileEntry]:
 
 
 def _published(stage: Path, target: Path, manifest: Manifest) -> int:
-    """Give the backup its name, durably; gives its bytes."""
+    """Give the backup its name, durably; return its size in bytes."""
     if not is_archive(target):
         sync_below(stage)
         stage.rename(target)
@@ -218,14 +219,14 @@ _MOST_MANIFEST_BYTES: Final = 1 << 30
 
 
 def restore(backup: Path, directory: Path) -> Manifest:
-    """Put a backup into a directory that is empty or not there; every byte is compared with the manifest.
+    """Restore a backup into a directory that is empty or does not exist; compare every byte with the manifest.
 
     Raises `BackupError`, and leaves nothing there then.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise BackupError(f"expected an empty directory or none, was {directory}")
     stage = directory.with_name(f".{directory.name}.restoring")
-    shutil.rmtree(stage, ignore_errors=True)  # of a restore that was interrupted
+    shutil.rmtree(stage, ignore_errors=True)  # left by an interrupted restore
     try:
         stage.mkdir(parents=True)
         with reading(backup):
@@ -242,7 +243,7 @@ def restore(backup: Path, directory: Path) -> Manifest:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """What a backup says that it holds; raises `BackupError`."""
+    """Return the manifest of a backup; raise `BackupError`."""
     with reading(backup):
         return _manifest(_files(backup), backup)
 
@@ -255,7 +256,7 @@ def _manifest(files: Iterator[tuple[str, IO[bytes]]], backup: Path) -> Manifest:
 
 
 def _files(backup: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Every file of a backup, the manifest first."""
+    """Yield every file of a backup, the manifest first."""
     if is_archive(backup):
         if not backup.is_file():
             raise BackupError(f"expected a backup, was {backup}, which is not there")

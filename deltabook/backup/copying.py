@@ -1,15 +1,15 @@
-"""Copies of parts that processes write into: the stage on which a copy is put together, and the order of the files.
+"""Copies of parts that running processes write: the stage on which a copy is assembled, and the order of the files.
 
-Of strategies the journal is copied before the list of trades: it forgets a fill only when the list has it, and the list
-may have more.
+The journal of strategies is copied before the list of trades: the journal drops a fill only after the list has it, and
+the list may have more.
 
-Of an exchange the requests are copied last. Copied in this order a journal is what a crash would have left, see
+The requests of an exchange are copied last. A journal copied in this order is one that a crash could have left, see
 `exchange_server.journal`. A segment that had a successor by the end of its copy is copied again, since it may have
 grown meanwhile.
 
-Of a runtime the state is copied first, since it says which epoch the copy is of. The database is locked by the process
-that has it, and read as a crash would leave it: the file, then its write-ahead log. A log that has begun anew in
-between is seen from its head; as long as it has not, it holds every page that was on its way into the file.
+The state of a runtime is copied first, since it determines the epoch of the copy. The database is locked by its
+process, and is read as a crash would leave it: the file, then its write-ahead log. A log that has restarted in between
+is recognised by its head; a log that has not restarted has every page that was being written into the file.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class Stage:
-    """A directory that becomes a copy of a part. A part that moves on while it is copied is begun again.
+    """A directory that becomes a copy of a part. If a part changes while it is copied, its copy is started again.
 
-    What was copied of files that never change stays then.
+    Copies of files that never change are kept then.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -53,17 +53,17 @@ class Stage:
         directory.mkdir(parents=True, exist_ok=True)
 
     def path(self, name: str) -> Path:
-        """Where a file of the part goes."""
+        """Return the path of a file of the part on the stage."""
         return self.directory / name
 
     def begin(self) -> None:
-        """From here on it is said anew which files there are."""
+        """Start a new attempt: forget which files belong to the part."""
         self._kept.clear()
 
     def copy(self, source: Path, name: str, *, is_final: bool = False) -> None:
-        """Copy a file as it is now; raises `MovedError` if it is gone.
+        """Copy a file as it is now; raise `MovedError` if it is gone.
 
-        ``is_final``: nobody ever changes it under this name, so that a copy of an earlier attempt will do.
+        ``is_final``: the file never changes under this name, so a copy from an earlier attempt is used.
         """
         target = self.path(name)
         self._kept.add(target)
@@ -81,7 +81,7 @@ class Stage:
         hidden.rename(target)
 
     def copy_some(self, source: Path, names: Iterable[str], *, is_final: bool = False) -> list[str]:
-        """Copy those files of a directory that are there; gives their names."""
+        """Copy those files of a directory that exist; return their names."""
         copied = []
         for name in names:
             try:
@@ -93,27 +93,29 @@ class Stage:
         return copied
 
     def keep(self, name: str) -> None:
-        """A file that was made here belongs to the part."""
+        """Add a file that was made on the stage to the part."""
         self._kept.add(self.path(name))
 
     def tidy(self) -> None:
-        """Remove what an attempt before has left and this one has not copied."""
+        """Remove files that an earlier attempt has left and this one has not copied."""
         for path in sorted(self.directory.rglob("*")):
             if path.is_file() and path not in self._kept:
                 path.unlink()
 
 
 def names_in(directory: Path, *patterns: str) -> list[str]:
-    """The names of files in a directory that fit a pattern, in ascending order; none where there is no directory."""
+    """Return the names of a directory's files that match a pattern, in ascending order; none if there is no
+    directory.
+    """
     return sorted({path.name for pattern in patterns for path in directory.glob(pattern) if path.is_file()})
 
 
 _BESIDE: Final = ("views.json",)
-"""Files of all strategies together."""
+"""Files that belong to all strategies together."""
 
 
 def copy_algo(part: Part, stage: Stage) -> dict[str, str | int]:
-    """Copy every strategy's files and read its journal; gives how far they had come."""
+    """Copy every strategy's files and read its journal; return the positions of the strategies."""
     strategies = sorted(path.parent for path in part.directory.glob(f"*/{JOURNAL}"))
     records = 0
     for strategy in strategies:
@@ -137,9 +139,9 @@ _ROUNDS: Final = 20
 
 
 def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
-    """Copy a journal and read every record of it; gives how far it had come.
+    """Copy a journal and read every record of it; return its position.
 
-    Raises `MovedError` if so much was removed meanwhile that no market can begin in what is left.
+    Raises `MovedError` if so much was removed meanwhile that no market can start from the rest.
     """
     source = part.directory
     stage.copy_some(source / "snapshots", names_in(source / "snapshots", "[0-9]*"), is_final=True)
@@ -189,7 +191,7 @@ _ATTEMPTS: Final = 5
 
 
 def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
-    """Copy a run directory as of its newest committed epoch and check all of it; gives how far it had come.
+    """Copy a run directory as of its newest committed epoch and check all of it; return its position.
 
     Raises `MovedError` if something that belongs to the epoch was removed before it was copied.
     """
@@ -209,9 +211,9 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
 
 
 def unread_epochs(copies: Sequence[Path]) -> str | None:
-    """Which runtime of these copies could not go on with the copy of its upstream; None if all can.
+    """Return which runtime of these copies could not resume with the copy of its upstream, and why; None if all can.
 
-    An upstream is copied later, and may have removed by then what the copy of its consumer has yet to read.
+    An upstream is copied later, and may by then have removed epochs that the copy of its consumer has yet to read.
     """
     logs = {log.identity(): log for copy in copies for log in [EpochLogReader(copy / "epochs")]}
     for copy in copies:
@@ -224,7 +226,7 @@ def unread_epochs(copies: Sequence[Path]) -> str | None:
 
 
 def read_recovered(path: Path) -> Recovered | None:
-    """What a state database that nobody has open says of its newest epoch; raises `BackupError`."""
+    """Return the recovery record of the newest epoch in a state database that no process uses; raise `BackupError`."""
     try:
         store = SqliteStore(path)
         try:
@@ -259,7 +261,7 @@ def _copy_state(source: Path, stage: Stage) -> None:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a write-ahead log, which are others each time that it begins anew."""
+    """Return the first bytes of a write-ahead log, which change each time that it restarts."""
     try:
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)
@@ -268,21 +270,21 @@ def _head(path: Path) -> bytes:
 
 
 def _up_to(directory: Path, epoch: int, *patterns: str) -> list[str]:
-    """Names of what covers no epoch behind this one."""
+    """Return the names of files that cover no epoch after this one."""
     names = names_in(directory, *(f"[0-9]{pattern}" for pattern in patterns))
     return [name for name in names if _end(name) <= epoch]
 
 
 def _end(name: str) -> int:
-    """The last epoch that a file covers, by its name."""
+    """Return the last epoch that a file covers, by its name."""
     return int(Path(name).stem.rpartition("-")[2])
 
 
 def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
-    """The newest first: the oldest are those that may be removed meanwhile.
+    """Copy the epochs, the newest first, because the oldest may be removed meanwhile.
 
-    Kept control records go after the mark that says which epochs are left, and before these: if one of them is removed
-    in between, an epoch is as well.
+    Control records are copied after the mark of the first remaining epoch and before the epochs: if a control record is
+    removed in between, an epoch is as well.
     """
     for name in names_in(source, "first"):
         stage.copy(source / name, f"epochs/{name}")
@@ -297,14 +299,14 @@ def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
         except MovedError:
             if epoch < newest:
                 raise
-            stage.copy(source / f".{name}", f"epochs/{name}")  # committed, and not yet called so
+            stage.copy(source / f".{name}", f"epochs/{name}")  # committed, but not renamed yet
 
 
 def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDirectory) -> None:
-    """Raise `MovedError` if what is left of the epochs begins behind the version that Spark would go on with.
+    """Raise `MovedError` if the remaining epochs begin after the version from which Spark would resume.
 
-    That is where results went on after they were copied, and what was before them was removed: views could not be
-    filled at that version any more. Results to which nothing is added are of a runtime that is without Spark by now.
+    This happens if results advanced after they were copied, and older epochs were removed: views could then not be
+    filled at that version any more. Results that do not advance belong to a runtime that now runs without Spark.
     """
     later = [name for name in names_in(source / "results", "[0-9]*.result", "[0-9]*.full") if _end(name) > version]
     if first > 0 and later and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
@@ -312,7 +314,7 @@ def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDir
 
 
 def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str | int]:
-    """Open everything as a runtime would and compare every checksum."""
+    """Open everything as a runtime would, and compare every checksum; return the position."""
     try:
         log = EpochLog(stage.path("epochs"))
         log.recover(recovered.record)

@@ -1,4 +1,4 @@
-"""What a run directory or a backup holds, also while its process runs; nothing is changed."""
+"""Contents of a run directory or a backup, also while its process runs; nothing is changed."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ class PartReport(msgspec.Struct, frozen=True):
     """A run directory, or one in a backup."""
 
     kind: Kind
-    """Whose."""
+    """Kind of process that writes it."""
     path: str
-    """Where it is; below the backup, if it is in one."""
+    """Path of the directory; relative to the backup, if it is in one."""
     facts: Facts
-    """What there is to say of it, in words."""
+    """Facts about it, as names and values."""
 
 
 def inspect(path: Path) -> list[PartReport]:
-    """A run directory, those right below a directory, or those in a backup; raises `BackupError`.
+    """Return reports on a run directory, on those directly below a directory, or on those in a backup; raise
+    `BackupError`.
 
-    Of a backup what its manifest says: `restore` compares it with the bytes.
+    The report on a backup has what its manifest says; `restore` compares the manifest with the bytes.
     """
     if is_archive(path) or (path / MANIFEST).is_file():
         manifest = read_manifest(path)
@@ -131,7 +132,7 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
 
 
 def _user(lock: Path) -> str:
-    """The process that holds a lock, as the system of this machine says; empty if none does."""
+    """Return the process that holds a lock, as this machine's kernel lists it; empty if none does."""
     try:
         number = lock.stat().st_ino
         lines: Iterable[str] = _LOCKS.read_text("ascii").splitlines()

@@ -93,7 +93,7 @@ class _Format(msgspec.Struct):
 
 
 def decode_manifest(data: bytes, where: str) -> Manifest:
-    """Decode a manifest, and check that all of its paths are below the backup's directory; raises `BackupError`."""
+    """Decode a manifest, and check that all of its paths are below the backup's directory; raise `BackupError`."""
     try:
         version = msgspec.json.decode(data, type=_Format).format
         if version != _FORMAT:
@@ -133,7 +133,7 @@ class Part(msgspec.Struct, frozen=True):
     kind: Kind
     """Kind of process that writes it."""
     directory: Path
-    """Its directory."""
+    """Path of the directory."""
     path: str
     """Path in the backup; empty if the backup is this run directory alone."""
 
@@ -156,8 +156,9 @@ def kind_of(directory: Path) -> Kind | None:
 
 
 def find_parts(directory: Path) -> list[Part]:
-    """Return the run directory itself, or those directly below, in the order of copying; raises `BackupError` for
-    none."""
+    """Return the run directory itself, or those directly below, in the order of copying; raise `BackupError` if there
+    is none.
+    """
     if not directory.is_dir():
         raise BackupError(f"expected a run directory, was {directory}, which is no directory")
     if (kind := kind_of(directory)) is not None:
@@ -174,8 +175,7 @@ def find_parts(directory: Path) -> list[Part]:
 
 
 def _consumers_first(parts: list[Part]) -> list[Part]:
-    """Sort each runtime before its upstreams; runtimes that read each other in a circle are in the order of their
-    names."""
+    """Sort each runtime before its upstreams; runtimes that read each other in a circle are sorted by their names."""
     left, ordered = {part.directory.resolve(): part for part in parts}, list[Part]()
     readers = {place: _readers(place) for place in left}
     while left:

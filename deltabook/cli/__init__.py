@@ -1,4 +1,4 @@
-"""The command line: one console script, its sub-commands loaded when they are asked for.
+"""The command line: one console script whose sub-commands are loaded when they are named.
 
 ```
 deltabook [--config FILE] [--debug] [--log-format json|text] COMMAND ...

@@ -114,7 +114,7 @@ class _Process:
         )
 
     def run(self) -> str | None:
-        """The reason of a failure, None for a clean end."""
+        """Run the reactor; return the reason of a failure, None for a clean end."""
         # The reactor's own handlers notice children that end; the handlers of stop signals are installed afterwards.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
         self._reactor.callWhenRunning(self._start)

@@ -15,7 +15,7 @@ __all__ = ["backup_command", "inspect_command", "repair_command", "restore_comma
 
 
 def _words(position: dict[str, str | int]) -> str:
-    """Position of a part, as one line."""
+    """Return the position of a part as one line."""
     return ", ".join(f"{name} {value}" for name, value in position.items())
 
 

@@ -1,4 +1,4 @@
-"""Commands that look at a running exchange and change it, over its admin port."""
+"""Commands that show and change a running exchange, over its admin port."""
 
 from __future__ import annotations
 

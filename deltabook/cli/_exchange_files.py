@@ -20,11 +20,13 @@ _directory = click.argument("directory", metavar="DIR", type=click.Path(path_typ
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ITCH: Final = "itch"
 _SHOWN_EVERY: Final = 10_000
-"""Requests between two changes of what a terminal shows."""
+"""Number of requests between two updates of the progress on a terminal."""
 
 
 def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> admin.StateHash:
-    """Return the hash after a number of requests of a journal, after a message of a feed, or else after everything."""
+    """Return the hash after a number of requests of a journal, after a message of a feed, or else after all
+    requests.
+    """
     from exchange_server.journal.history import History
     from exchange_server.outputs import all_outputs
 

@@ -1,6 +1,6 @@
-"""Groups of commands that are loaded when they are named, and what holds for every command: its help and its names.
+"""Groups of commands that are loaded when they are named, and rules for every command's help and option names.
 
-An option has one meaning in all commands, so one table maps options to sections of long helps.
+An option has one meaning in all commands, so one table assigns options to the sections of long help texts.
 
 ``--start-on`` of ``deltabook exchange run`` is ``DELTABOOK_EXCHANGE_START_ON`` in the environment and ``start-on`` in
 the table ``[exchange]`` of the file. Click would take the name of the function's parameter, which the code chooses.
@@ -30,26 +30,26 @@ __all__ = [
 
 
 def option_name(option: click.Option) -> str:
-    """The name of an option in the configuration file, such as ``start-on``."""
+    """Return the name of an option in the configuration file, such as ``start-on``."""
     long = next((name for name in option.opts if name.startswith("--")), f"--{option.name}")
     return long.removeprefix("--").replace("_", "-")
 
 
 def former_name(option: click.Option) -> str:
-    """The name that an option had there up to version 0.1; empty if it is still its name."""
+    """Return the name that an option had in the configuration file up to version 0.1; empty if it has not changed."""
     name = str(option.name).replace("_", "-")
     return name if name != option_name(option) else ""
 
 
 def align_names(command: click.Command) -> None:
-    """Have the options of a command read from the environment under their names on the command line."""
+    """Make the options of a command read from the environment under their names on the command line."""
     for parameter in command.params:
         if isinstance(parameter, click.Option) and former_name(parameter):
             parameter.resolve_envvar_value = MethodType(_from_environment, parameter)  # type: ignore[method-assign]
 
 
 def _from_environment(option: click.Option, context: click.Context) -> str | None:
-    """The value of an option in the environment; raises `click.UsageError` for a former name of it."""
+    """Return the value of an option in the environment; raise `click.UsageError` for a former name of the option."""
     value = click.Parameter.resolve_envvar_value(option, context)
     if value is not None or context.auto_envvar_prefix is None or not option.allow_from_autoenv:
         return value
@@ -64,7 +64,7 @@ def _from_environment(option: click.Option, context: click.Context) -> str | Non
 
 
 MANY_OPTIONS: Final = 12
-"""A command with more options has them in sections."""
+"""Number of options above which a command's help has sections."""
 SECTIONS: Final[Mapping[str, str]] = {
     "What it reads": (
         "--feed --upstream --system --upstream-symbols --feed-attempts --feed-protocol --feed-tick --feed-day "
@@ -111,12 +111,12 @@ SECTIONS: Final[Mapping[str, str]] = {
         "--jobs --out --keep-results --json --stop-seconds --status-interval --exit-with-stdin --help"
     ),
 }  # fmt: skip
-"""Title → options, in the order of a help."""
+"""Title and options of each section, in the order of a help text."""
 _OTHERS: Final = "Other options"
 
 
 def group_help(command: click.Command) -> None:
-    """Have the help of a command show its options in sections if there are many."""
+    """Make the help of a command show its options in sections if there are many."""
     if sum(isinstance(parameter, click.Option) for parameter in command.params) > MANY_OPTIONS:
         command.format_options = MethodType(_format_options, command)  # type: ignore[method-assign]
 
@@ -125,7 +125,7 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
     title_of = {option: title for title, options in SECTIONS.items() for option in options.split()}
     rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, _OTHERS)}
     for parameter in command.get_params(context):
-        # click 8.5 lists arguments too, which the usage line has.
+        # click 8.5 lists arguments too, which the usage line already has.
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             titles = [title_of[option] for option in parameter.opts if option in title_of]
@@ -137,7 +137,7 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
 
 
 class DefaultCommand(click.Command):
-    """The command that its group stands for: it takes the group's place in the environment and in the TOML file."""
+    """The default command of a group: it takes the group's place in the environment and in the TOML file."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -148,7 +148,7 @@ class DefaultCommand(click.Command):
 
 
 def _tidy_command(command: click.Command) -> None:
-    """Prepare a command that was loaded: help in sections and without empty defaults, aligned names of options."""
+    """Prepare a command that was loaded: sections in its help, no empty defaults, aligned names of options."""
     group_help(command)
     align_names(command)
     for parameter in command.params:
@@ -160,7 +160,7 @@ def _tidy_command(command: click.Command) -> None:
 
 
 def _check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
-    """Raise `click.UsageError` for a name that is no command of a group, with the one that was meant."""
+    """Raise `click.UsageError` for a name that is no command of a group, with the closest command's name."""
     name = args[0]
     known = group.list_commands(ctx)
     if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
@@ -170,18 +170,18 @@ def _check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) 
 
 
 class LazyGroup(click.Group):
-    """Commands by name: a module of this package and an attribute of it, and what each does in one line.
+    """Group of commands by name: each has a module of this package, an attribute of it, and a summary.
 
-    Without a command's name the command line is that of `default`.
+    A command line without a command's name runs `default`.
     """
 
     def __init__(
         self, *arguments: Any, places: Mapping[str, tuple[str, str]] | None = None, default: str = "", **options: Any
     ) -> None:
-        """``places``: command → ``module:attribute`` and its line."""
+        """Make a group; ``places`` maps a command to ``module:attribute`` and its summary."""
         super().__init__(*arguments, **options)
         self.default = default
-        """Name of the command that runs when none is named; empty for none."""
+        """Name of the command that runs if none is named; empty for none."""
         self._places = places or {}
         self.no_args_is_help = not default
 

@@ -1,4 +1,4 @@
-"""Logs: `twisted.logger` events to standard error, one line each, as text or JSON."""
+"""Logs: write `twisted.logger` events to standard error, one line each, as text or JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LONGEST_MESSAGE: Final = 8_192
 
 
 class LogOrigin(msgspec.Struct, frozen=True):
-    """Where the lines of a process come from."""
+    """Origin of a process's log lines."""
 
     run: str = ""
-    """Run id of all that was started together."""
+    """Run id shared by all processes that were started together."""
     role: str = ""
-    """exchange, runtime, algo, dashboard, or the command's name."""
+    """Role: exchange, runtime, algo, dashboard, or the command's name."""
     host: str = ""
     """Name of the machine or container."""
     pid: int = 0
@@ -55,9 +55,9 @@ def _is_ours(event: LogEvent) -> bool:
 
 
 def text_line(event: LogEvent, origin: LogOrigin = _NOWHERE) -> str:
-    """An event as ``time level [run id] namespace: message``; a failure's traceback follows on lines of its own.
+    """Return an event as ``time level [run id] namespace: message``; a failure's traceback follows on lines of its own.
 
-    The run id is there where one was given.
+    The run id appears only if one was given.
 
     >>> text_line({"log_time": 0.0, "log_format": "{n} listeners", "n": 3, "log_namespace": "feed"}).split(" ", 1)[1]
     'info feed: 3 listeners\\n'
@@ -69,11 +69,11 @@ def text_line(event: LogEvent, origin: LogOrigin = _NOWHERE) -> str:
 
 
 def json_line(event: LogEvent, origin: LogOrigin = _NOWHERE, figures: Mapping[str, int] | None = None) -> str:
-    """An event as one JSON object.
+    """Return an event as one JSON object.
 
-    ``time`` (seconds since the UTC epoch), ``level``, ``run``, ``role``, ``host``, ``pid``, ``namespace`` and
-    ``message``; the process's own ``figures``, such as ``epoch``; ``fields``, what the message is made of, so that
-    nobody has to take it apart; and ``traceback`` for failures. What is not known is left out.
+    The object has ``time`` (seconds since the UTC epoch), ``level``, ``run``, ``role``, ``host``, ``pid``,
+    ``namespace`` and ``message``; the process's own ``figures``, such as ``epoch``; ``fields``, the values in the
+    message, so that a reader need not parse it; and ``traceback`` for failures. Unknown values are left out.
 
     >>> json_line({"log_time": 1.5, "log_format": "up", "log_namespace": "feed"}, LogOrigin("r7", "runtime"))
     '{"time":1.5,"level":"info","run":"r7","role":"runtime","namespace":"feed","message":"up"}\\n'
@@ -96,7 +96,7 @@ def json_line(event: LogEvent, origin: LogOrigin = _NOWHERE, figures: Mapping[st
 
 
 def _fields(event: LogEvent) -> dict[str, object]:
-    """Return the fields of an event of our own that are simple values, which can be searched for."""
+    """Return the fields of one of the system's own events that are simple values, by which a log can be searched."""
     if not _is_ours(event):
         return {}
     named = ((name, value) for name, value in event.items() if not name.startswith("log_"))
@@ -109,7 +109,7 @@ def _fields(event: LogEvent) -> dict[str, object]:
 
 
 class _StandardError:
-    """Writes events to whatever `sys.stderr` is at that moment, so that a test may replace it."""
+    """Writes events to the present `sys.stderr`, so that a test may replace it."""
 
     def __init__(self) -> None:
         self.form: LogFormat = "text"
@@ -132,7 +132,7 @@ class _StandardError:
 
 @functools.cache
 def _begin() -> _StandardError:
-    # Twisted's logging can be begun once in a process; later calls only change what the lines are like.
+    # Twisted's logging can be started only once in a process; later calls only change the format of the lines.
     observer = _StandardError()
     globalLogBeginner.beginLoggingTo([cast(ILogObserver, observer)], redirectStandardIO=False)
     return observer
@@ -141,7 +141,7 @@ def _begin() -> _StandardError:
 def start_logging(
     log_format: LogFormat = "text", *, debug: bool = False, run_id: str = "", role: str = "", is_named: bool = False
 ) -> None:
-    """Send every `twisted.logger` event to standard error; `debug` lets debug events through as well.
+    """Send every `twisted.logger` event to standard error; with `debug` also debug events.
 
     The root command calls this before any sub-command runs. ``is_named``: the run id was given to the process.
     """
@@ -153,12 +153,14 @@ def start_logging(
 
 
 def log_warnings() -> None:
-    """Log warnings and errors alone, unless debug events are logged: for a command that runs an exchange inside."""
+    """Log only warnings and errors, unless debug events are logged: for a command that runs an exchange inside."""
     observer = _begin()
     if observer.level == LogLevel.info:
         observer.level = LogLevel.warn
 
 
 def log_with(figures: Callable[[], Mapping[str, int]]) -> None:
-    """Say these in every JSON line from now on; asked on whichever thread logs, so they must be there at once."""
+    """Add these figures to every JSON line from now on; ``figures`` is called on the logging thread and must
+    not block.
+    """
     _begin().figures = figures

@@ -1,4 +1,4 @@
-"""Values that options of several commands take: the run id, addresses, ports, times and formats."""
+"""Parsers of option values that several commands share: run ids, addresses, ports, times and formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OptionError(ConfigurationError):
 
 
 def address(text: str, option: str) -> tuple[str, int]:
-    """Host and port; raises `OptionError` with the option's name for anything else, a URL say."""
+    """Return host and port; raise `OptionError` with the option's name for any other text, such as a URL."""
     try:
         return text.rpartition(":")[0], split_address(text)[1]
     except ValueError:
@@ -52,7 +52,7 @@ _FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def new_run_id(now: datetime, suffix: str = "") -> str:
-    """A run id of its own: when it began, and four digits that tell apart what began in the same second.
+    """Return a unique run id: the time of its start, and four digits that distinguish runs of the same second.
 
     >>> new_run_id(datetime(2026, 11, 21, 9, 30), "07ff")
     '20261121-093000-07ff'
@@ -61,7 +61,7 @@ def new_run_id(now: datetime, suffix: str = "") -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """The same; raises `RunIdError` for what could break a log line, a label or a path."""
+    """Return the run id unchanged; raise `RunIdError` for one that could break a log line, a label or a path."""
     if not _FORM.fullmatch(run_id):
         raise RunIdError(
             f"expected a run id of 1 to 64 letters, digits, dots, dashes and underscores, was {run_id[:80]!r}"
@@ -70,26 +70,26 @@ def check_run_id(run_id: str) -> str:
 
 
 RUN_ID: Final = "deltabook.run_id"
-"""Its place in `click.Context.meta`, which a command shares with the root."""
+"""Key of the run id in `click.Context.meta`, which a command shares with the root."""
 
 
 def given_run_id() -> str:
-    """The run id; empty for a command that was not called through the root command."""
+    """Return the run id; empty for a command that was not called through the root command."""
     return str(click.get_current_context().meta.get(RUN_ID, ""))
 
 
 FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch", "depth", "parquet")
 """Formats of recorded files."""
 BACKTEST_FORMATS: Final = (*FORMATS, "trades", "bars")
-"""Formats of files that a backtest plays: also those without a book."""
+"""Formats of files that a backtest plays, including those without a book."""
 QUEUE_MODELS: Final = ("back", "front", "prorata")
-"""How the levels of a file of depth shrink."""
+"""Models of which orders a shrinking level of a depth file loses."""
 REPLAY_MODES: Final = ("as-recorded", "as-orders")
-"""How they are played."""
+"""Modes in which recorded files are played."""
 
 
 def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a command that replays one recorded file whose book is not whole in it."""
+    """Add the options of a command that replays one recorded file without a complete book."""
     file = click.Path(dir_okay=False, exists=True)
     for option in (
         click.option(
@@ -110,7 +110,7 @@ def depth_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
-    """``max`` is None, anything else a factor above 0."""
+    """Return the speed factor, which must be above 0; None for ``max``."""
     del context, parameter
     if value == "max":
         return None
@@ -124,7 +124,7 @@ def parse_speed(context: click.Context, parameter: click.Parameter, value: str) 
 
 
 class _Port(click.ParamType[int | None]):
-    """A port to listen at: a number, 0 for any free one, or `none`."""
+    """Port to listen on: a number, 0 for any free one, or `none`."""
 
     name = "port"
 
@@ -138,6 +138,6 @@ class _Port(click.ParamType[int | None]):
 
 
 PORT: Final = _Port()
-"""A port to listen at: a number, 0 for any free one, or `none`."""
+"""Port to listen on: a number, 0 for any free one, or `none`."""
 SECONDS: Final = click.FloatRange(0)
-"""A time."""
+"""Time in seconds."""

@@ -1,6 +1,6 @@
-"""Requests to ports of running processes, an exchange's admin port and the status port of strategies among them.
+"""Requests to ports of running processes, such as an exchange's admin port and the status port of strategies.
 
-Every failure is one line.
+Every failure is reported in one line.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class CliPort:
         ca_file: Path | None = None,
         timeout_s: float = _TIMEOUT_SECONDS,
     ) -> None:
-        """``option`` names the address HOST:PORT. With ``ca_file``, a PEM file of the signers of the port's
-        certificate, the connection uses TLS.
+        """Make a client; ``option`` is the name of the option that has the address HOST:PORT. With ``ca_file``, a PEM
+        file of the certificate authorities of the port's certificate, the connection uses TLS.
 
-        Raises `ConfigurationError` for another address and for files that are not what they should be.
+        Raises `ConfigurationError` for an invalid address and for invalid files.
         """
         address(where, option)
         self.where = where
@@ -60,7 +60,7 @@ class CliPort:
     def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
         """Return the whole answer, for which the service itself may take up to ``timeout`` seconds.
 
-        Raises `ConfigurationError` with the port's own words, or ours where it has none.
+        Raises `ConfigurationError` with the port's own message, or a general one if it has none.
         """
         with _one_line():
             return self._port.ask(method, path, body, wait_s=timeout)[0]
@@ -73,7 +73,7 @@ class CliPort:
     def open(
         self, path: str, timeout: float | None, *, method: str = "GET", body: bytes | None = None, accept: str = ""
     ) -> Iterator[http.client.HTTPResponse]:
-        """Yield a long or endless answer, to be read in pieces; raises as `ask`."""
+        """Yield a long or endless answer, to be read in pieces; raise the errors of `ask`."""
         with _one_line():
             connection, answer = self._port.begin(path, timeout, method=method, body=body, accept=accept)
         try:
@@ -94,7 +94,7 @@ def _one_line() -> Iterator[None]:
 
 
 def print_json(answer: object) -> None:
-    """One JSON object."""
+    """Print one JSON object."""
     sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
     sys.stdout.flush()
 
@@ -105,12 +105,14 @@ class AdminPort(CliPort):
     def __init__(
         self, where: str | None, directory: Path | None, token_file: Path | None, ca_file: Path | None = None
     ) -> None:
-        """``where`` is HOST:PORT; without it, the address of the exchange that runs in ``directory`` is used."""
+        """Make a client; ``where`` is HOST:PORT. Without it, the address of the exchange that runs in ``directory`` is
+        used.
+        """
         where = where if where is not None else _admin_address(directory)
         super().__init__(where, "--admin", "an exchange's admin port", token_file=token_file, ca_file=ca_file)
 
     def change(self, change: admin.Change) -> admin.Done:
-        """Make a change."""
+        """Request a change; return the answer."""
         answer = self.ask("POST", _PATHS[type(change)], msgspec.json.encode(change))
         return msgspec.json.decode(answer, type=admin.Done)
 
@@ -135,7 +137,7 @@ def _admin_address(directory: Path | None) -> str:
 
 
 LazyPort = Callable[[], AdminPort]
-"""Creates the port of a command line, when it is used."""
+"""Creates the port of a command line when it is first used."""
 
 
 def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,7 +196,9 @@ class StatusPort(CliPort):
     """Client of one process's status port."""
 
     def __init__(self, where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None) -> None:
-        """``where`` is HOST:PORT; without it, the address of the strategies that run in ``directory`` is used."""
+        """Make a client; ``where`` is HOST:PORT. Without it, the address of the strategies that run in ``directory`` is
+        used.
+        """
         where = where if where is not None else _status_address(directory)
         super().__init__(where, "--algo", "a status port of strategies", token_file=token_file, ca_file=ca)
 

@@ -37,20 +37,22 @@ class ResultsPort(CliPort):
     """Client of one runtime's results service."""
 
     def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
-        """Raises as `CliPort`, and for no address."""
+        """Make a client; raise the errors of `CliPort`, and `ConfigurationError` without an address."""
         if where is None:
             raise OptionError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
         super().__init__(where, "--results", "a runtime's results service", token_file=token_file, ca_file=ca_file)
 
 
 LazyResults = Callable[[], ResultsPort]
-"""The port that a command line names, made when it is asked: what else is wrong with the line is said first."""
+"""Creates the port that a command line names when it is first used, so that other errors of the line are reported
+first.
+"""
 
 
 def results_options(*, optional: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options that select a runtime to a command.
 
-    It gets ``results``, a `LazyResults`; or None where no address is given and it is ``optional``.
+    The command receives ``results``, a `LazyResults`; or None if no address is given and the option is ``optional``.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:

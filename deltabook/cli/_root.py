@@ -1,4 +1,4 @@
-"""The root command: options that hold for every sub-command, lazy loading, and errors as one line.
+"""The root command: options that apply to every sub-command, lazy loading, and errors as one line.
 
 The configuration file is TOML whose tables are sub-commands and whose keys are their options:
 
@@ -39,13 +39,13 @@ __all__ = ["COMMANDS", "REMEDY", "install_completion", "main", "one_line"]
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _VARIABLE: Final = "_DELTABOOK_COMPLETE"
-"""What the scripts call the command with."""
+"""Environment variable with which completion scripts call the command."""
 
 
 def install_completion(command: click.Command, shell: str, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """Write the script of a shell, and have the shell read it at its start; return the files that were written.
+    """Write the script of a shell, and make the shell read it at its start; return the files that were written.
 
-    A second call changes nothing but the script. Raises `OSError`.
+    A second call changes only the script. Raises `OSError`.
     """
     home = Path(environ.get("HOME") or Path.home())
     made = get_completion_class(shell)
@@ -56,7 +56,7 @@ def install_completion(command: click.Command, shell: str, environ: Mapping[str,
         script = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "deltabook" / f"completion.{shell}"
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(made(command, {}, "deltabook", _VARIABLE).source(), encoding="utf-8")
-    if shell == "fish":  # reads its folder
+    if shell == "fish":  # fish reads its folder by itself
         return [script]
     start = home / f".{shell}rc"
     line = f'. "{script}"  # completion of deltabook\n'
@@ -69,7 +69,7 @@ def install_completion(command: click.Command, shell: str, environ: Mapping[str,
 
 
 def completion_option(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Callback of ``--install-completion``."""
+    """Handle ``--install-completion``."""
     del parameter
     if not value or context.resilient_parsing:
         return
@@ -117,7 +117,7 @@ def _defaults(
 def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:
     """Return the `default_map` of `command` from the file at `path`.
 
-    Raises `ConfigurationError`, naming the file, if it cannot be read, is not TOML or has a key that no option has.
+    Raises `ConfigurationError`, naming the file, if it cannot be read, is not TOML or has an unknown key.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -154,17 +154,17 @@ COMMANDS: Final = {
     "sweep": ("sweep:command", "Run strategies on recorded days for every combination of parameters."),
     "upstream": ("upstream:command", "List and release the runtimes and feeds that a runtime's log is linked to."),
 }
-"""Sub-command → its location, a module of this package and an attribute of it, and its summary."""
+"""Location of each sub-command, a module of this package and an attribute of it, and its summary."""
 
 REMEDY: Final = "`deltabook repair DIR` makes again what it can, and says what else to do"
-"""Follows every error about a damaged file."""
+"""Text that follows every error about a damaged file."""
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
-"""Where expected errors are defined; built-in ones that say what is wrong with the input count as expected too."""
+"""Packages that define expected errors; built-in errors that describe a wrong input count as expected too."""
 _ROLES: Final = frozenset({"algo", "dashboard", "exchange", "runtime"})
 
 
 def one_line(error: BaseException) -> str:
-    """What a person reads of an error."""
+    """Return an error as one line of text for the user."""
     text = " ".join(str(error).split())
     if isinstance(error, DamageError):
         return f"{text} ({REMEDY})"
@@ -177,11 +177,11 @@ def one_line(error: BaseException) -> str:
 class _Root(LazyGroup):
     """Loads a sub-command's module when it is named, and turns every error into one line and an exit code.
 
-    The code is 2 for a command line that is wrong, 1 for everything else.
+    The exit code is 2 for a wrong command line, 1 for all other errors.
     """
 
     _role = ""
-    """The sub-command that runs, if it is a long-running process of the system."""
+    """Name of the running sub-command, if it is a long-running process of the system."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -214,7 +214,7 @@ class _Root(LazyGroup):
 
 
 def _with_help(error: click.UsageError) -> str:
-    """The message of a wrong command line in one line, and what shows the right ones."""
+    """Return the message of a wrong command line in one line, with a hint at the command's help."""
     text = " ".join(error.format_message().split())
     if error.ctx is None:
         return text

@@ -98,7 +98,7 @@ _OPTIONS: Final = (
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` settings of Spark; raises `OptionError`."""
+    """Parse ``KEY=VALUE`` settings of Spark; raise `OptionError`."""
     settings: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
@@ -109,7 +109,7 @@ def parse_settings(given: Sequence[str]) -> dict[str, str]:
 
 
 def check_pages(interface: str, *, is_private: bool) -> None:
-    """Raise `OptionError` for pages on an address other than loopback of a network that is not private."""
+    """Raise `OptionError` if Spark's pages would listen beyond loopback on a network that is not private."""
     if not is_loopback(interface) and not is_private:
         raise OptionError(
             f"expected Spark's pages on loopback, as they have no token, was {interface}; "
@@ -167,6 +167,6 @@ def _taken(values: dict[str, Any]) -> SparkConfig:
 
 
 def logs_json() -> bool:
-    """True if the log lines of this command are JSON; Spark's log lines follow it."""
+    """Return True if the log lines of this command are JSON; Spark's log lines have the same format."""
     context = click.get_current_context(silent=True)
     return context is not None and context.find_root().params.get("log_format") == "json"

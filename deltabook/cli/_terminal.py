@@ -15,13 +15,14 @@ from rich.text import Text
 __all__ = ["fit", "print_table", "progress"]
 
 _WIDEST: Final = 1 << 20
-"""Characters of a line that goes to a file or a pipe."""
+"""Width, in characters, of a line that goes to a file or a pipe."""
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str]) -> None:
-    """Print rows under a title; columns named in ``left`` are aligned there, the others to the right. None is empty.
+    """Print rows under a title; columns named in ``left`` are left-aligned, the others right-aligned. None is empty.
 
-    Where the terminal is too narrow the frames of the columns go first: no cell is wrapped that need not be.
+    If the terminal is too narrow, the frames of the columns are left out first, so that as few cells as possible are
+    wrapped.
     """
     console = Console()
     if not console.is_terminal:
@@ -37,7 +38,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def fit(table: Table, console: Console, options: ConsoleOptions) -> None:
-    """Take the frames from a table that is too wide with them."""
+    """Remove the frames from a table that is too wide with them."""
     if table.__rich_measure__(console, options.update(max_width=_WIDEST)).maximum > options.max_width:
         table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, 0
 

@@ -75,13 +75,13 @@ class _Watched:
         self.state = "waiting for its rows"
         self.time_ns = 0
         self.changes: deque[float] = deque(maxlen=10_000)
-        """Times of its newest changes."""
+        """Times of the view's newest changes."""
         self.last = ""
         """Text of the newest change, such as ``+3 −1``."""
         self.fresh: dict[tuple[Any, ...], float] = {}
-        """New row → time at which it came."""
+        """Time at which each new row came."""
         self.order: list[tuple[Any, ...]] | None = None
-        """Its rows, sorted for display; None if they have changed since they were sorted."""
+        """Rows of the view, sorted for display; None if they have changed since they were sorted."""
 
 
 class WatchScreen:
@@ -94,7 +94,7 @@ class WatchScreen:
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """``views`` are the descriptions that the results service returns."""
+        """Make a screen; ``views`` are the descriptions that the results service returns."""
         self._clock = clock
         self._now_ns = now_ns
         self._lock = threading.Lock()
@@ -227,7 +227,7 @@ def running_views(results: ResultsPort) -> list[dict[str, Any]]:
 
 
 def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the descriptions of the named views; raises `ConfigurationError` for an unknown name."""
+    """Return the descriptions of the named views; raise `ConfigurationError` for an unknown name."""
     views = {view["name"]: view for view in running_views(results)}
     for name in names:
         if name.lower() not in views:
@@ -260,7 +260,7 @@ def show_view(results: ResultsPort, name: str, as_json: bool, most: int) -> None
 
 
 def _pages(results: ResultsPort, where: str, cursor: Cursor, most: int) -> Iterator[bytes]:
-    """Yield pages of rows, each a JSON list, with ``most`` rows in total at most."""
+    """Yield pages of rows, each a JSON list, with at most ``most`` rows in total."""
     for number in range(min(cursor.pages, -(-most // cursor.page_rows))):
         page = msgspec.json.decode(results.ask("GET", f"{where}?page={number}"), type=_Page)
         left = most - number * cursor.page_rows
@@ -325,7 +325,7 @@ def _follow(frames: Iterator[Frame], versions: int, take: Callable[[Frame], None
 
 
 def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) -> Iterator[Frame]:
-    """Yield frames until every view has ended; raises `ConfigurationError` if the runtime ends before that."""
+    """Yield frames until every view has ended; raise `ConfigurationError` if the runtime ends before that."""
     left = set(names)
     for frame in frames:
         yield frame
@@ -381,7 +381,9 @@ _ARROW: Final = "application/vnd.apache.arrow.stream"
 _PIECE_BYTES: Final = 256 * 1024
 _TEXTS: Final = ("VARCHAR", "DATE", "TIMESTAMP", "BLOB", "UUID")
 _SECONDS: Final = 600.0
-"""Timeout of a question: the longest limit that a runtime can have, whose own message then comes first."""
+"""Timeout of a question in seconds: the longest limit that a runtime can have, so that the runtime's own message comes
+first.
+"""
 
 
 class _Answer(msgspec.Struct, frozen=True):

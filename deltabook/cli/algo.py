@@ -138,14 +138,14 @@ def run(  # noqa: PLR0917 - click passes every option by name
 
 
 _WIDEST: Final = 1 << 20
-"""Characters of a line that goes to a file or a pipe."""
+"""Width, in characters, of a line that goes to a file or a pipe."""
 _STRATEGIES: Final = (
     "strategy", "broker", "state", "sent", "open", "rejected", "refused", "fills", "void", "profit", "fees",
 )  # fmt: skip
 _POSITIONS: Final = ("strategy", "symbol", "lots", "mark", "realised", "unrealised", "fees")
 _LEFT: Final = frozenset({"strategy", "state", "symbol"})
 _RARE: Final = frozenset({"rejected", "refused", "void"})
-"""Columns that are there when one of their rows is not empty."""
+"""Columns that are shown only if one of their rows is not empty."""
 
 
 @command.command("status", short_help="Show running strategies: state, orders, positions, profit.")
@@ -175,7 +175,7 @@ def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval:
 
 
 def show(report: Strategies, where: str) -> Group:
-    """Two tables, the strategies and what they hold. Columns in which there is nothing to see are left out."""
+    """Return two tables, of the strategies and of their positions, without columns that are empty."""
     lines = [
         (
             line.name, str(line.broker_id), line.state if line.is_connected else f"{line.state}, not connected",
@@ -209,7 +209,7 @@ def _some(count: int) -> str:
 
 
 class _Fitting:
-    """A table that is framed where there is room."""
+    """A table whose frame is left out if there is no room for it."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         seen = [place for place, name in enumerate(columns) if name not in _RARE or any(row[place] for row in rows)]

@@ -1,6 +1,6 @@
-"""`deltabook backtest`: run strategies on recorded days, in one process and as fast as it goes.
+"""`deltabook backtest`: run strategies on recorded days, in one process and at full speed.
 
-Options and the tables of a result are those of simulations and sweeps too.
+Simulations and sweeps share the options and the tables of results.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ _OPTIONS: Final = (
 
 
 def backtest_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `config_of`."""
+    """Add the options of `config_of` to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The `BacktestConfig` of a command line; takes what it uses out of ``options``."""
+    """Return the `BacktestConfig` of a command line; remove the options that it uses from ``options``."""
     from deltabook.backtest import BacktestConfig, DataFile
 
     symbol, form = options.pop("symbol"), options.pop("form")
@@ -165,7 +165,7 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 
 def views_of(places: Iterable[Path]) -> dict[str, str]:
-    """Name → SQL of the views in files and folders."""
+    """Return the SQL of the views in files and folders, by name."""
     from runtime.compiler import read_script
 
     views = {}
@@ -176,7 +176,7 @@ def views_of(places: Iterable[Path]) -> dict[str, str]:
 
 
 def print_result(result: Result, played: str = "records") -> None:
-    """Print what strategies earned, the run in a line, and what went wrong.
+    """Print the strategies' profits, the run in one line, and its problems.
 
     ``played`` is what `Figures.records` counts.
     """

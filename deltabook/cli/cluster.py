@@ -1,4 +1,5 @@
-"""`deltabook cluster`: Spark's standalone cluster, as processes of this machine or each by itself on its own.
+"""`deltabook cluster`: Spark's standalone cluster, as processes of this machine or each process on a machine of its
+own.
 
 ``master``, ``worker``, ``history`` and ``executor`` become one of Spark's own processes.
 """
@@ -22,7 +23,7 @@ from deltabook.cluster.daemons import DaemonConfig, DaemonRole, become, executor
 __all__ = ["command"]
 
 _PLACES: Final = {"local": ("_cluster_local:local", "Run a master and workers on this machine.")}
-"""Command of another module → its location and its summary."""
+"""Location and summary of commands that are in other modules."""
 
 
 @click.group("cluster", cls=LazyGroup, places=_PLACES)
@@ -81,7 +82,7 @@ def _directory(what: str) -> Callable[..., Any]:
 
 
 def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options, and have it become the process that they say."""
+    """Return a decorator that adds options to a command and makes it become the process that they describe."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)

@@ -22,11 +22,11 @@ _ACTIONS: Final = {
     "B": "bids", "S": "asks", "E": "executed", "F": "filled", "D": "deleted", "X": "reduced", "U": "replaced",
     "V": "changed", "T": "trades", "C": "broken",
 }  # fmt: skip
-"""Action → what it is called in a table."""
+"""Word for each action in a table."""
 
 
 def _options(formats: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options that say how a file is read."""
+    """Return a decorator that adds the options that describe a file."""
     options = (
         click.option("--format", "form", type=click.Choice(formats), help="Format of the file.  [default: detected]"),
         click.option(

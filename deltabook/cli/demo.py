@@ -49,7 +49,7 @@ _WITHOUT_SPARK: Final = (
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    # The children's options come from the demo; options in the environment are for commands that a person types. The
+    # The demo sets the options of its children; options in the environment are for commands that a person types. The
     # variables of the kernel cache are not options of a command.
     handed_on = {FOLDER_VARIABLE, SWITCH_VARIABLE}
     kept = {name: value for name, value in environ.items() if not name.startswith("DELTABOOK_") or name in handed_on}
@@ -175,7 +175,7 @@ def command(
 
 
 def _is_without_spark(wants_spark: bool | None, place: SparkPlace) -> bool:
-    """True if the demo runs on the express lane alone; raises `click.UsageError` for contradicting options."""
+    """Return True if the demo runs on the express lane alone; raise `click.UsageError` for contradicting options."""
     is_placed = bool(place.workers or place.master)
     if wants_spark is False and is_placed:
         raise click.UsageError("expected --workers and --master with Spark alone, was --no-spark")

@@ -27,28 +27,28 @@ _DISK_NEEDED_MIB: Final = 512
 _DISK_WANTED_MIB: Final = 2048
 _SHARED_MEMORY_WANTED_MIB: Final = 64
 _PORTS_NEEDED: Final = 8
-"""The demo opens three; Spark some more."""
+"""Number of ports: the demo opens three, Spark some more."""
 _SPARK_PACKAGES: Final = {
     "pyspark": "pyspark.sql",
     "pyarrow": "pyarrow.compute",
     "pandas": "pandas",
     "protobuf": "google.protobuf.message",
 }
-"""Package → the module that is imported to see that it is whole."""
+"""Module of each package that is imported to check that the package is complete."""
 _MARKS: Final = {"ok": "ok     ", "warning": "warning", "missing": "MISSING"}
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing looked at."""
+    """Result of one check."""
 
     name: str
-    """What was looked at."""
+    """Subject of the check."""
     status: Literal["ok", "warning", "missing"]
     """`missing`: Deltabook does not run without it; `warning`: it runs, but not well."""
     found: str
     """Description of the present state."""
     mend: str = ""
-    """What to do; empty when the check is ok."""
+    """Remedy; empty if the check is ok."""
 
 
 def _graded(name: str, value: int, unit: str, *, needed: int, wanted: int, mend: str) -> Check:
@@ -59,7 +59,7 @@ def _graded(name: str, value: int, unit: str, *, needed: int, wanted: int, mend:
 
 
 def check_python(version: tuple[int, ...] = tuple(sys.version_info[:2])) -> Check:
-    """Python 3.11 or later."""
+    """Check for Python 3.11 or later."""
     state = f"{platform.python_version()} at {sys.executable}"
     if version >= (3, 11):
         return Check("python", "ok", state)
@@ -68,7 +68,7 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:2])) -> Chec
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
-    """A Java that Spark runs on."""
+    """Check for a Java that Spark runs on."""
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
@@ -79,7 +79,7 @@ def check_java(environ: Mapping[str, str]) -> Check:
 
 
 def check_spark() -> Check:
-    """pyspark and what it needs of Python packages."""
+    """Check pyspark and the Python packages that it needs."""
     versions: dict[str, str] = {}
     for package, module in _SPARK_PACKAGES.items():
         try:
@@ -88,7 +88,7 @@ def check_spark() -> Check:
         except metadata.PackageNotFoundError:
             state = f"no package {package}: views run on the express lane alone"
             return Check("spark", "warning", state, f"run {install_command('spark')}")
-        except Exception as error:  # noqa: BLE001 (whatever a package that is not whole raises)
+        except Exception as error:  # noqa: BLE001 (an incomplete package may raise any error)
             state = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
             return Check("spark", "missing", state, f"pip install --force-reinstall {package}")
     state = ", ".join(f"{package} {version}" for package, version in versions.items())
@@ -98,7 +98,7 @@ def check_spark() -> Check:
 
 
 def check_ports() -> Check:
-    """Free ports on the loopback interface."""
+    """Check for free ports on the loopback interface."""
     listeners: list[socket.socket] = []
     try:
         for _ in range(_PORTS_NEEDED):
@@ -123,19 +123,19 @@ def _available_memory_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
-        pass  # not Linux: the memory built in is all there is to know without another package
+        pass  # not Linux: without another package, only the installed memory is known
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_memory() -> Check:
-    """Memory for Spark's Java and its Python workers."""
+    """Check the memory for Spark's Java and its Python workers."""
     mend = "close other programs, or run fewer at once"
     mebibytes = _available_memory_bytes() // _MIB
     return _graded("memory", mebibytes, "MiB", needed=_MEMORY_NEEDED_MIB, wanted=_MEMORY_WANTED_MIB, mend=mend)
 
 
 def check_disk(folder: Path) -> Check:
-    """Disk for the logs, journals and checkpoints of runs."""
+    """Check the disk space for logs, journals and checkpoints of runs."""
     old_runs = "; make clean removes old runs" if IS_CHECKOUT else "; ./runs holds those of earlier demos"
     mend = f"free some space where {folder} is{old_runs}"
     mebibytes = shutil.disk_usage(folder).free // _MIB
@@ -143,7 +143,7 @@ def check_disk(folder: Path) -> Check:
 
 
 def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.system()) -> Check:
-    """A file system in memory for state that is mapped; without it a temporary folder serves."""
+    """Check the in-memory file system for mapped state; without one, a temporary folder is used."""
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         state = f"no writable {folder}, a temporary folder serves"
         if system == "Linux":
@@ -155,7 +155,9 @@ def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.
 
 
 def check_kernels(environ: Mapping[str, str]) -> Check:
-    """Native kernels: the compiler of views, and the folder with what it compiled, which is made if it is missing."""
+    """Check the native kernels: the compiler of views, and the folder of compiled kernels, which is made if it is
+    missing.
+    """
     from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE, is_switched_on, kernels_from_environment
 
     name = "native kernels"
@@ -186,7 +188,7 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
 
 
 def check_classes(environ: Mapping[str, str], folder: Path | None = None) -> Check:
-    """The archive of classes with which Spark's Java starts in half the time."""
+    """Check the archive of classes with which Spark's Java starts in half the time."""
     from runtime.spark.java import archive_path, find_java
 
     name = "classes of Spark"
@@ -202,7 +204,7 @@ def check_classes(environ: Mapping[str, str], folder: Path | None = None) -> Che
 
 
 def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
-    """Every check, in the order in which a person would mend them."""
+    """Run every check, in the order in which a person would fix their subjects."""
     checks: list[Callable[[], Check]] = [
         check_python,
         lambda: check_java(environ),

@@ -46,7 +46,7 @@ _PLACES: Final = {
     "status": ("_exchange_admin:status", "Show the state of a running exchange."),
     "verify": ("_exchange_files:verify", "Check a journal and everything computed from it."),
 }
-"""Command of another module → its location and its summary."""
+"""Location and summary of commands that are in other modules."""
 
 
 @click.group("exchange", cls=LazyGroup, places=_PLACES, default="run", options_metavar="[OPTIONS of run]")
@@ -73,13 +73,15 @@ _REPLAY: Final = {
     "trades": "trades",
     "queue": "queue",
 }
-"""Option → field of the replay's configuration."""
+"""Field of the replay's configuration, by option."""
 _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_auction": "closing_s"}
-"""Option → field of the day's schedule."""
+"""Field of the day's schedule, by option."""
 
 
 def _read(path: str, kind: Any, what: str) -> Any:
-    """Decode the JSON file of an option; ``what`` is the expectation in the error, with the option's name."""
+    """Decode the JSON file of an option; ``what`` describes the expected content in the error, with the
+    option's name.
+    """
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=kind)
     except OSError as error:
@@ -320,6 +322,6 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     settings["run_id"] = given_run_id()
     try:
         config = msgspec.convert(settings, ExchangeConfig)
-    except ValueError as error:  # of msgspec, and of the checks of the settings themselves
+    except ValueError as error:  # from msgspec, and from the checks of the settings themselves
         raise OptionError(str(error)) from error
     run_exchange(config)

@@ -1,4 +1,4 @@
-"""`deltabook kernels` and `deltabook classes`: make in advance what a start would wait for.
+"""`deltabook kernels` and `deltabook classes`: prepare in advance files that a start would wait for.
 
 The kernels of the shipped queries are compiled; the classes that Spark's Java loads are archived.
 """

@@ -1,4 +1,4 @@
-"""`deltabook new`: a commented strategy or view that runs as it is, to begin with."""
+"""`deltabook new`: write a commented strategy or view that runs unchanged, as a starting point."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _path(name: str, suffix: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Raises `click.ClickException` rather than write over anything."""
+    """Write a new file; raise `click.ClickException` if it exists."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -104,7 +104,9 @@ def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> Non
 
 
 def _identity(stream: StreamDeclaration) -> tuple[object, ...]:
-    """The parts in which two declarations of one stream must agree; the directory of its file is not one of them."""
+    """Return the parts in which two declarations of a stream must agree; the directory of its file is not one
+    of them.
+    """
     source = stream.source.name if isinstance(stream.source, FileSource) else stream.source
     return stream.columns, source, stream.delimiter, stream.adaptor, stream.options, stream.is_table
 
@@ -442,7 +444,7 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
 
 
 def _record_words(record: dict[str, Any] | None) -> list[str]:
-    """Describe how far Spark's result of an express view is, and whether both are equal."""
+    """Describe the position of Spark's result of an express view, and whether both results are equal."""
     if record is None:
         return []
     if record["failed"]:

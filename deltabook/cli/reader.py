@@ -1,4 +1,4 @@
-"""``deltabook reader``: what a running runtime reads beside its feed."""
+"""``deltabook reader``: add, list and drop sources that a running runtime reads in addition to its feed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TYPES: Final = {
     **dict.fromkeys(("varchar", "text"), "string"),
     "boolean": "bool",
 }
-"""A type's name in SQL → ours."""
+"""The runtime's name of each SQL type."""
 _COLUMNS: Final = ("name", "adaptor", "state", "source", "relations", "rows", "bytes", "malformed", "delivery", "since")
 _LEFT: Final = ("name", "adaptor", "state", "source", "relations", "delivery")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -84,7 +84,7 @@ def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[Na
 
 
 def _tick_units(tick: str) -> int:
-    """Ten-thousandths in a tick."""
+    """Return the number of ten-thousandths in a tick; raise `OptionError`."""
     try:
         units = Decimal(tick) * 10_000
     except InvalidOperation:
@@ -436,7 +436,7 @@ class _Process:
         log_with(lambda: {"epoch": self._runtime.epoch})
 
     def run(self) -> str | None:
-        """Run until the end; returns the reason of a failure, or None."""
+        """Run until the end; return the reason of a failure, or None."""
         give_memory_back()
         # Signals come first: an interrupt during the start would end the start alone, and the process would continue.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop_on_signal)

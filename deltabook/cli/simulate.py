@@ -189,7 +189,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
 
 def _by_name(given: tuple[str, ...], default: str) -> tuple[str, dict[str, str]]:
-    """The value for all strategies, and those of single ones: ``NAME=value``, where a name has no colon."""
+    """Return the value for all strategies, and the values of single ones: ``NAME=value`` whose name has no colon."""
     shared, own = default, {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -201,7 +201,9 @@ def _by_name(given: tuple[str, ...], default: str) -> tuple[str, dict[str, str]]
 
 
 def _instruments(given: str) -> tuple[Instrument, ...]:
-    """A JSON file, or symbols: of those that the exchange has by default with their scales and prices."""
+    """Read instruments from a JSON file, or take symbols of the exchange's default instruments, with their scales and
+    prices.
+    """
     from deltabook.wire.symbols import Instrument
     from exchange_server.config import DEFAULT_INSTRUMENTS
 

@@ -1,6 +1,6 @@
 """`deltabook sweep`: a backtest for each point of a grid of parameters, in processes or spread over Spark.
 
-A grid of simulations has the same options, and prints the same.
+A grid of simulations has the same options and the same output.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def sweep_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[
 
 
 def require_grid(context: click.Context) -> None:
-    """Raise `click.UsageError` if an option of a grid is on the command line; to be called where there is no grid."""
+    """Raise `click.UsageError` if an option of a grid is on the command line; call it if there is no grid."""
     spark = {option.name for option in _parameters_of(spark_options(shards=False))}
     for parameter in context.command.params:
         is_of_grid = parameter.name in spark or parameter.name in _BESIDE_GRID
@@ -76,7 +76,7 @@ def _parameters_of(decorate: Callable[..., Any]) -> list[click.Parameter]:
 def run_and_print(
     sweep: Sweep, spark: SparkConfig, jobs: int | None, directory: Path | None, *, keep_results: bool, as_json: bool
 ) -> None:
-    """Run a sweep, write its files to a directory if there is one, and print the best points, or all of it as JSON."""
+    """Run a sweep, write its files to a directory if one is given, and print the best points, or the result as JSON."""
     if keep_results and directory is None:
         raise click.UsageError("--keep-results needs --out")
     folder = directory / "points" if directory is not None and keep_results else None
@@ -92,7 +92,7 @@ def run_and_print(
 
 
 def _run(sweep: Sweep, spark: SparkConfig, folder: Path | None, jobs: int) -> SweepResult:
-    """With a progress bar where somebody sees it."""
+    """Run a sweep, with a progress bar on a terminal."""
     with progress("processes are starting" if jobs else "Spark is starting", len(sweep.points)) as advance:
         return sweep.run(spark, lambda done, _: advance(done, "points"), folder, jobs)
 

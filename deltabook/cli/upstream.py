@@ -1,6 +1,6 @@
-"""``deltabook upstream``: the consumers of a runtime's log, the feeds of its logs, and the release of stale ones.
+"""``deltabook upstream``: list the consumers and feeds of a runtime's log, and release stale ones.
 
-Works on files: the runtimes may run or not.
+The commands work on files, whether or not the runtimes run.
 """
 
 from __future__ import annotations

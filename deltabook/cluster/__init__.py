@@ -1,11 +1,11 @@
-"""Spark's standalone cluster: its processes, each by itself on a machine of its own or all of them on this one.
+"""Spark's standalone cluster: its processes, each on a machine of its own, or all of them on this machine.
 
 ```
 daemons    settings, environment and command line of a master, a worker, a history server, an executor's pod of
-           Kubernetes; a process becomes one
-local      a master and workers as processes of this machine, watched
-secrets    what the processes of a cluster share: tokens, Spark's secret, certificates
+           Kubernetes; the starting process becomes one
+local      a master and workers as processes of this machine, monitored
+secrets    shared files of a cluster's processes: tokens, Spark's secret, certificates
 ```
 
-`deltabook.cli.cluster` are the commands. The runtime uses the cluster: `runtime.spark.session` with its master.
+`deltabook.cli.cluster` has the commands. The runtime uses the cluster: `runtime.spark.session` with its master.
 """

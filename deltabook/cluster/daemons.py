@@ -1,8 +1,8 @@
-"""Spark's own processes of a cluster: with which settings, which environment and which command line they run.
+"""Spark's own processes of a cluster: their settings, their environment and their command line.
 
-A process of ours becomes the Java process (`become`), so that a signal, an exit code and a process id are Spark's own,
-as a container or a supervisor expects. Settings go there as a file; the secret in the environment, never in a command
-line.
+A Python process becomes the Java process (`become`), so that a signal, an exit code and a process id are Spark's own,
+as a container or a supervisor expects. Settings are passed in a file, and the secret in the environment, never in a
+command line.
 
 An executor on Kubernetes is started from the variables that Spark writes into its pod. Spark's own images do the same
 in a shell script, which the wheel of pyspark does not have.
@@ -39,14 +39,14 @@ __all__ = ["AUTO", "DaemonConfig", "DaemonRole", "Launch", "become", "executor_l
 
 DaemonRole = Literal["master", "worker", "history"]
 AUTO: Final = "auto"
-"""An interface: the address that this machine's own name has."""
+"""Interface value that stands for the address of this machine's own name."""
 _CLASSES: Final = {
     "master": "org.apache.spark.deploy.master.Master",
     "worker": "org.apache.spark.deploy.worker.Worker",
     "history": "org.apache.spark.deploy.history.HistoryServer",
 }
 _FOREIGN: Final = ("SPARK_MASTER_", "SPARK_WORKER_", "SPARK_HISTORY_", "SPARK_LOCAL_", "SPARK_DAEMON_")
-"""Variables that would be a second configuration beside ours; Kubernetes makes some of them up for a service's name."""
+"""Prefixes of variables that would be a second configuration; Kubernetes creates some of them from a service's name."""
 _LOGS: Final = """\
 logger.spark.name = org.apache.spark.deploy
 logger.spark.level = info
@@ -55,57 +55,59 @@ _A_DAY_OF_RETRIES: Final = "8640"
 
 
 class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one of Spark's processes runs."""
+    """Configuration of one of Spark's processes."""
 
     role: DaemonRole
-    """Which one."""
+    """Role of the process."""
     interface: str = "127.0.0.1"
-    """Where it listens and what others call it: a name or an address, or `AUTO`."""
+    """Name or address on which it listens and by which others reach it, or `AUTO`."""
     port: int = 0
-    """Port of its calls, 0 for any; a history server has none."""
+    """Port of its remote calls, 0 for any; a history server has none."""
     ui_interface: str = "127.0.0.1"
-    """Where its page is served."""
+    """Name or address on which its page is served."""
     ui_port: int = 0
     """Port of its page, 0 for any."""
     directory: str = ""
-    """Its own directory: a master recovers from it, executors of a worker write to it; empty for a fresh one."""
+    """Directory of its own: a master recovers from it, executors of a worker write to it; empty for a new one."""
     secret_file: str = ""
-    """The secret that all processes of the cluster have; empty for none."""
+    """File with the secret that all processes of the cluster share; empty for none."""
     memory: str = "512m"
-    """Heap of its own Java."""
+    """Heap size of its own Java process."""
     ui_proxy: bool = False
-    """True if the master's page leads to those of workers and applications, also where only it can be reached."""
+    """True if the master's page forwards to those of workers and applications, even if only the master can be
+    reached.
+    """
     metrics: bool = False
-    """True if its page has its figures for a monitor."""
+    """True if its page serves metrics."""
     run_id: str = ""
     """Run id of all processes that were started together."""
     logs_json: bool = False
     """True if log lines are JSON."""
     settings: dict[str, str] = {}
-    """Further settings of Spark, the last word."""
+    """Further settings of Spark, which override all others."""
     master: str = ""
-    """worker: ``spark://HOST:PORT``."""
+    """Master of a worker, as ``spark://HOST:PORT``."""
     cores: int | None = None
-    """worker: tasks at a time; None for all cores of the machine."""
+    """Number of concurrent tasks of a worker; None for all cores of the machine."""
     executor_memory: str = "2g"
-    """worker: what its executors' heaps may take together."""
+    """Memory of a worker for the heaps of all its executors."""
     events: str = ""
-    """history: directory of the event logs."""
+    """Directory of the event logs of a history server."""
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """What is ready to be started."""
+    """Process that is ready to be started."""
 
     command: tuple[str, ...]
     """Program and arguments."""
     environ: dict[str, str]
-    """All of it."""
+    """Complete environment."""
     directory: Path
-    """Its settings and what it writes."""
+    """Directory with its settings and its output."""
 
 
 def spark_home() -> Path:
-    """Where this Python's Spark is; raises `ClusterError` where it is not installed."""
+    """Return the directory of this Python's Spark; raise `ClusterError` if Spark is not installed."""
     try:
         import pyspark
     except ModuleNotFoundError:
@@ -116,7 +118,7 @@ def spark_home() -> Path:
 
 
 def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
-    """Write the settings and say what to start; raises `ClusterError`, `SparkLaneError`, `JavaNotFoundError`."""
+    """Write the settings and return what to start; raise `ClusterError`, `SparkLaneError` or `JavaNotFoundError`."""
     home = spark_home()
     interface = _address(config)
     secret = read_secret(Path(config.secret_file)) if config.secret_file else ""
@@ -142,13 +144,15 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
             **kept,
             "JAVA_HOME": str(java.path),
             "SPARK_HOME": str(home),
-            # Not there: a folder on the class path would not fit the archive of classes, which executors map as well.
+            # This directory does not exist: a folder on the class path would not fit the archive of classes, which
+            # executors map as well.
             "SPARK_CONF_DIR": str(directory / "conf"),
             "SPARK_DAEMON_MEMORY": config.memory,
             "SPARK_DAEMON_JAVA_OPTS": f"{java_options(java)} -Dlog4j2.configurationFile=file:{logs}",
             "SPARK_LOCAL_IP": config.ui_interface,
             "SPARK_PUBLIC_DNS": interface,
-            # Else Java asks for the name of its address, which takes 10 s in a network whose names nobody knows.
+            # Without a name, Java looks up the name of its address, which takes 10 s in a network without reverse
+            # names.
             "SPARK_LOCAL_HOSTNAME": interface,
             **({"SPARK_LOCAL_DIRS": str(directory / "scratch")} if config.role == "worker" else {}),
             **({SECRET_VARIABLE: secret} if secret else {}),
@@ -158,14 +162,16 @@ def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
 
 
 def become(launch: Launch) -> None:
-    """Take the directory and turn into the process; returns only by raising `ClusterError`."""
+    """Lock the directory and replace this process by the launched one; return only by raising `ClusterError`."""
     take_directory(launch.directory)
-    shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # of one that could not tidy up
+    shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # left by a process that could not clean up
     os.execve(launch.command[0], launch.command, launch.environ)
 
 
 def take_directory(directory: Path) -> int:
-    """Hold a directory until the process ends, whatever it turns into; raises `ClusterError` if another one has it."""
+    """Lock a directory until the process ends, even if it executes another program; raise `ClusterError` if another
+    process holds it.
+    """
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,10 +208,10 @@ def _settings(config: DaemonConfig, directory: Path) -> dict[str, str]:
 def _master(config: DaemonConfig, directory: Path) -> dict[str, str]:
     del config
     return {
-        "spark.master.rest.enabled": "false",  # a submission needs no secret there
+        "spark.master.rest.enabled": "false",  # a submission through it needs no secret
         "spark.master.ui.decommission.allow.mode": "DENY",
         "spark.worker.timeout": str(SILENT_SECONDS),
-        # An application whose executors end again and again waits for its machines to be mended.
+        # An application whose executors end repeatedly waits until its machines are repaired.
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.deploy.recoveryMode": "FILESYSTEM",
         "spark.deploy.recoveryDirectory": str(directory / "recovery"),
@@ -219,7 +225,7 @@ def _worker(config: DaemonConfig, directory: Path) -> dict[str, str]:
     del config, directory
     return {
         "spark.worker.timeout": str(SILENT_SECONDS),
-        # Every 5 to 15 s, for a day: the master comes back, and a worker that gave up would not.
+        # Retry every 5 to 15 s, for a day: the master comes back, and a worker that gave up would not.
         "spark.worker.initialRegistrationRetries": _A_DAY_OF_RETRIES,
         "spark.worker.maxRegistrationRetries": _A_DAY_OF_RETRIES,
         "spark.worker.cleanup.enabled": "true",
@@ -242,7 +248,7 @@ def _history(config: DaemonConfig, directory: Path) -> dict[str, str]:
         "spark.history.fs.cleaner.enabled": "true",
         "spark.history.fs.cleaner.maxAge": "7d",
         "spark.history.fs.cleaner.maxNum": "100",
-        # A query that runs for weeks: its latest files say what anybody wants to know.
+        # A query may run for weeks: its latest files have all that is needed.
         "spark.history.fs.eventLog.rolling.maxFilesToRetain": "4",
     }
 
@@ -274,7 +280,7 @@ _MEMORY: Final = "SPARK_EXECUTOR_MEMORY"
 
 
 def executor_launch(environ: Mapping[str, str], directory: Path) -> Launch:
-    """What a pod has to start; raises `ClusterError` for a variable that is not there."""
+    """Return the process that an executor's pod must start; raise `ClusterError` for a missing variable."""
     if missing := [name for name in (*_ARGUMENTS.values(), _MEMORY) if not environ.get(name)]:
         raise ClusterError(f"expected the variables that Spark gives an executor's pod, was none of {missing[0]}")
     home = spark_home()

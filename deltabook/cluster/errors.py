@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster."""
+"""Errors of a cluster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["ClusterError", "SecretsError"]
 
 
 class ClusterError(RuntimeError):
-    """A part of a cluster cannot start or go on; the message says why in one line."""
+    """A part of a cluster cannot start or continue; the message gives the reason in one line."""
 
 
 class SecretsError(ClusterError):
-    """A folder of secrets cannot be used; the message never says what a file holds."""
+    """A folder of secrets cannot be used; the message never contains a secret."""

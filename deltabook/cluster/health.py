@@ -1,7 +1,7 @@
-"""Whether a part of the system does its work: what is asked of its port, and how the answer is judged.
+"""Health of the parts of the system: the request to each port, and the judgement of its answer.
 
-*Healthy* means ready and not failed: the part answers, and is connected to what it works on. A part that holds its
-input back on purpose (a runtime at its limit of disk) is healthy and says so: to start it again would not help.
+*Healthy* means ready and not failed: the part answers, and is connected to its peers. A part that pauses its input on
+purpose (a runtime at its disk limit) is healthy, with the reason in its answer: a restart would not help.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ __all__ = ["PROBES", "Health", "HealthRole", "Probe", "judge"]
 
 HealthRole = Literal["algo", "dashboard", "exchange", "runtime", "spark-history", "spark-master", "spark-worker"]
 Verdict = tuple[bool, str]
-"""True if it is healthy, and what there is to say."""
+"""True if the part is healthy, and the reason or a summary."""
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How a part is."""
+    """Health of a part."""
 
     role: str
     healthy: bool
     reason: str
-    """What is wrong, or what it does."""
+    """Reason of bad health, or a summary of the part's work."""
     status: dict[str, Any]
-    """What its port answered; nothing if it did not."""
+    """Answer of the part's port; empty if it did not answer."""
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """How a part is asked."""
+    """Request to a part, and its judgement."""
 
     path: str
     """Path on its port, whose answer is a JSON object, or a list for Spark's history."""
     port: int
-    """Where it listens in a container."""
+    """Port of the part in a container."""
     judge: Callable[[Mapping[str, Any], float], Verdict]
-    """Given the answer and how many seconds results may be behind."""
+    """Judges an answer; its second argument is the largest tolerated lag of results in seconds."""
 
 
 def _exchange(status: Mapping[str, Any], most_behind_s: float) -> Verdict:
@@ -75,7 +75,7 @@ def _dashboard(status: Mapping[str, Any], most_behind_s: float) -> Verdict:
     del most_behind_s
     states = {name: status[name] for name in ("results", "algo", "exchange")}
     summary = ", ".join(f"{name} {state}" for name, state in states.items())
-    # It shows what it knows, and says what it waits for: a page that can be looked at is healthy.
+    # A page without all of its peers shows what it has and which peers are missing: a page that answers is healthy.
     return True, f"{status['pages']} pages; {summary}"
 
 
@@ -107,11 +107,11 @@ PROBES: Final[dict[HealthRole, Probe]] = {
     "spark-master": Probe("/json/", 8080, _spark_master),
     "spark-worker": Probe("/json/", 8081, _spark_worker),
 }
-"""Role → how it is asked; the ports are those of the image's services."""
+"""Probe of each role; the ports are those of the image's services."""
 
 
 def judge(role: HealthRole, answer: bytes, most_behind_s: float) -> Health:
-    """What an answer says about a part; one that is not as expected is unhealthy, never an error."""
+    """Judge the answer of a part; an answer of an unexpected form is unhealthy, never an error."""
     try:
         status = msgspec.json.decode(answer, type=dict[str, Any])
     except msgspec.DecodeError as error:

@@ -43,31 +43,31 @@ _STOP_SECONDS: Final = 10.0
 
 
 class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a cluster of this machine consists of."""
+    """Configuration of a cluster of this machine."""
 
     directory: Path
-    """Its own directory: a folder for the master and one for each worker."""
+    """Directory of the cluster, with a folder for the master and one for each worker."""
     workers: int = 2
-    """How many."""
+    """Number of workers."""
     cores: int = 1
-    """Cores of each worker: tasks at a time."""
+    """Cores of each worker: the number of its concurrent tasks."""
     executor_memory: str = "1g"
     """Memory of each worker, for the heaps of its executors."""
     port: int = 0
     """Port of the master, 0 for any."""
     ui_port: int = 0
-    """Port of its page, 0 for any."""
+    """Port of the master's page, 0 for any."""
     secret_file: str = ""
-    """What all of them have in common; empty for none."""
+    """File with the secret that all processes share; empty for none."""
     metrics: bool = False
-    """True if their pages have figures for a monitor."""
+    """True if the pages serve metrics."""
     run_id: str = ""
-    """In every log line."""
+    """Run id in every log line."""
     logs_json: bool = False
     """True if log lines are JSON."""
 
     def daemon(self, role: Any, directory: Path, **others: Any) -> DaemonConfig:
-        """The configuration of one of its processes."""
+        """Return the configuration of one of the processes."""
         return DaemonConfig(
             role=role,
             directory=str(directory),
@@ -82,8 +82,8 @@ class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalCluster:
     """Runs the processes of one cluster. Everything happens on the reactor's thread.
 
-    ``on_failure`` is called once, with one line, when the cluster cannot go on; `stop` must still be called.
-    ``on_line`` gets every line that a process writes, and its name.
+    ``on_failure`` is called once, with one line, when the cluster cannot continue; `stop` must still be called.
+    ``on_line`` receives every line that a process writes, and the name of the process.
     """
 
     def __init__(
@@ -104,12 +104,16 @@ class LocalCluster:
         self._deadline: Any = None
         self._is_ready = self._is_stopping = False
         self.lost_workers = 0
-        """Workers that have ended and were not asked to."""
+        """Number of workers that have ended unexpectedly."""
         config.directory.mkdir(parents=True, exist_ok=True)
         self._lock = take_directory(config.directory)
 
     def start(self) -> Deferred[dict[str, int]]:
-        """Fires with the ports ``master`` and ``ui`` once every worker is there; fails with `ClusterError`."""
+        """Start the master and the workers.
+
+        The result fires with the ports ``master`` and ``ui`` once every worker is registered, and fails with
+        `ClusterError`.
+        """
         config = self._config
         self._deadline = self._reactor.callLater(_READY_SECONDS, self._late)
         daemon = config.daemon("master", config.directory / "master", port=config.port, ui_port=config.ui_port)
@@ -117,7 +121,7 @@ class LocalCluster:
         return self._started
 
     def stop(self) -> Deferred[None]:
-        """Fires once no process is left."""
+        """Stop all processes; the result fires once none is left."""
         self._is_stopping = True
         self._cancel_deadline()
         stopped: Deferred[None] = Deferred()
@@ -145,7 +149,7 @@ class LocalCluster:
         return stopped
 
     def figures(self) -> dict[str, int | float | str | None]:
-        """For status lines."""
+        """Return the figures for status lines."""
         alive = sum(1 for worker in self._workers if worker.is_registered and not worker.has_ended)
         return {"workers": alive, "cores": alive * self._config.cores, "lost_workers": self.lost_workers}
 
@@ -153,7 +157,7 @@ class LocalCluster:
         self, name: str, config: DaemonConfig, on_text: Callable[[bytes], None], ended: Callable[[str], None]
     ) -> _Process:
         launch = prepare(config, self._environ)
-        shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # of one that could not tidy up
+        shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # left by a process that could not clean up
 
         def line(text: bytes) -> None:
             self._on_line(name, text)
@@ -228,7 +232,7 @@ class LocalCluster:
 
 
 class _Process(ProcessProtocol):
-    """One process: its lines, and its end."""
+    """One process, with its output and its end."""
 
     def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[str], None]) -> None:
         self._on_line, self._on_end = on_line, on_end
@@ -240,34 +244,34 @@ class _Process(ProcessProtocol):
 
     @property
     def pid(self) -> int:
-        """Its number, which the programs that it turns into keep."""
+        """Process id, which stays the same when the process executes another program."""
         return int(self._transport.pid)
 
     def start(self, reactor: Any, launch: Launch) -> None:
-        """Start it; it ends when this process does, however."""
+        """Start the process; it ends when this process does, for whatever reason."""
         command: Sequence[str] = (sys.executable, str(tied.__file__), *launch.command)
         self._transport = reactor.spawnProcess(self, command[0], command, env=launch.environ, path=launch.directory)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if it is still there."""
+        """Send a signal if the process has not ended."""
         try:
             self._transport.signalProcess(number.name.removeprefix("SIG"))
         except ProcessExitedAlready:
             return
 
     def outReceived(self, data: bytes) -> None:
-        """What it prints is no different from what it logs."""
+        """Treat standard output like log lines."""
         self.errReceived(data)
 
     def errReceived(self, data: bytes) -> None:
-        """Lines of its log."""
+        """Pass each complete line to the listener."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[-_LONGEST_LINE:]
         for line in lines:
             self._on_line(line)
 
     def processEnded(self, reason: Failure) -> None:
-        """It is gone, and nothing more can be heard of it."""
+        """Report the end of the process and of its output."""
         self.has_ended = True
         status: Any = reason.value
         how = f"ended by {signal.Signals(status.signal).name}" if status.signal else f"ended with {status.exitCode}"

@@ -1,15 +1,15 @@
-"""Secrets of a cluster as files: tokens of its ports, what Spark's processes share, an authority and certificates.
+"""Secrets of a cluster as files: tokens of its ports, the secret of Spark's processes, an authority and certificates.
 
 ```
-DIR (0700)/ exchange.token runtime.token algo.token   what the ports ask for, 43 characters
-            spark.secret                              what Spark's processes prove to each other that they know
+DIR (0700)/ exchange.token runtime.token algo.token   tokens that the ports require, 43 characters each
+            spark.secret                              secret by which Spark's processes authenticate
             ca.pem                                    the authority: a client that trusts it trusts the services
             exchange.pem exchange.key …               a certificate for each port that speaks TLS, and its key
-            ca.key (0600)                             what signs; no container is given it
+            ca.key (0600)                             key of the authority; no container gets it
 ```
 
-Containers run under a number of their own and are given single files of the folder, which they must be able to read.
-So the files are readable for everybody and the folder for its owner alone: nobody else on the machine gets to them.
+Containers run as a user of their own, get single files of the folder, and must be able to read them. So the files are
+readable for everybody and the folder only for its owner: no other user of the machine can reach the files.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ CERTIFICATES: Final = {
     "runtime": ("runtime", "upstream-a", "upstream-b"),
     "algo": ("algo",),
 }
-"""Certificate → services that show it; each is for this machine's own names as well, which health checks use."""
+"""Services that use each certificate; each also covers this machine's own names, which health checks use."""
 _OURS: Final = {*TOKENS, *(f"{name}.{end}" for name in ("ca", *CERTIFICATES) for end in ("pem", "key"))}
 _AUTHORITY_DAYS: Final = 3650
 _CERTIFICATE_DAYS: Final = 398
-"""More than this some programs do not accept."""
+"""Validity in days; some programs reject a longer one."""
 _LEAST_DAYS: Final = 30
-"""A certificate with less left is made again."""
+"""Days of remaining validity below which a certificate is made again."""
 _RANDOM_BYTES: Final = 32
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What was done; nothing of what the files hold."""
+    """Names of the files that were made and kept, without their contents."""
 
     directory: str
     made: tuple[str, ...]
-    """Files that were not there, or certificates that had to be made again."""
+    """Files that were missing, and certificates that had to be made again."""
     kept: tuple[str, ...]
-    """Files that are as they were."""
+    """Files that were not changed."""
     expires: str
-    """Day on which the first of the certificates ends, as YYYY-MM-DD."""
+    """Day on which the first certificate expires, as YYYY-MM-DD."""
 
 
 def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | None = None) -> Made:
-    """Make the files that are missing; what is there stays, so that a cluster that runs goes on.
+    """Make the missing files; existing ones stay, so that a running cluster continues.
 
-    ``hosts`` are further names of the services in every certificate. A certificate that ends within thirty days, or
-    that lacks a name, is made again by the same authority. Raises `SecretsError`.
+    ``hosts`` are further names of the services in every certificate. A certificate that expires within thirty days, or
+    lacks a name, is made again by the same authority. Raises `SecretsError`.
     """
     now = now or datetime.now(UTC)
     try:
@@ -86,7 +86,7 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
 
 
 def _check_own(directory: Path) -> None:
-    """Raise `SecretsError` for a folder of something else that others may open: it would be closed to them."""
+    """Raise `SecretsError` for a folder with other files that other users may open: they would lose access."""
     if not directory.stat().st_mode & 0o077:
         return
     others = sorted(
@@ -97,7 +97,7 @@ def _check_own(directory: Path) -> None:
 
 
 class _Folder:
-    """Writes files, each of them whole or not at all."""
+    """Writes files, each of them completely or not at all."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
         self._directory = directory
@@ -115,7 +115,7 @@ class _Folder:
             self._write(name, secrets.token_urlsafe(_RANDOM_BYTES).encode() + b"\n")
 
     def authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """The authority and its key, made if neither is there."""
+        """Return the authority and its key; make both if neither exists."""
         shown, hidden = self._directory / "ca.pem", self._directory / "ca.key"
         if shown.exists() != hidden.exists():
             missing, there = (shown, hidden) if hidden.exists() else (hidden, shown)
@@ -145,7 +145,7 @@ class _Folder:
     def certificate(
         self, name: str, hosts: Sequence[str], authority: x509.Certificate, key: ec.EllipticCurvePrivateKey
     ) -> datetime:
-        """Make a certificate unless there is one that will do; when it ends."""
+        """Make a certificate unless a valid one exists; return its expiry."""
         shown, hidden = f"{name}.pem", f"{name}.key"
         path = self._directory / shown
         names = ("localhost", *dict.fromkeys(hosts))
@@ -182,7 +182,7 @@ class _Folder:
             .issuer_name(issuer)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - timedelta(hours=1))  # clocks of machines differ a little
+            .not_valid_before(self._now - timedelta(hours=1))  # clocks of machines differ slightly
             .not_valid_after(self._now + timedelta(days=days))
         )
 
@@ -195,7 +195,7 @@ class _Folder:
     def _write(self, name: str, data: bytes, mode: int = 0o444) -> None:
         hidden = self._directory / f".{name}.new"
         hidden.unlink(missing_ok=True)
-        # Never readable for anybody else, not even before its mode is set.
+        # The file is never readable for others, not even before its mode is set.
         descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -219,7 +219,7 @@ def _general_names(names: Sequence[str]) -> list[x509.GeneralName]:
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
-    """That a certificate is for."""
+    """Return the names and addresses of a certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -228,7 +228,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
 
 
 def _is_of(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
-    """Return True if it was signed by this authority, and not by one before it that had the same name."""
+    """Return True if the certificate was signed by this authority, and not by an earlier one with the same name."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (InvalidSignature, TypeError, ValueError):

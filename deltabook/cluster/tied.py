@@ -1,7 +1,7 @@
-"""Runs a program that is asked to end when its parent has ended: ``python tied.py PROGRAM ARGUMENT…``.
+"""Runs a program that is signalled to end when its parent has ended: ``python tied.py PROGRAM ARGUMENT…``.
 
-A process that is killed cannot stop its children. Linux can tell a child of it, through all programs that the child
-turns into; elsewhere this only runs the program.
+A process that is killed cannot stop its children. Linux can signal a child then, even after it has executed other
+programs; on other systems this script only runs the program.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _SET_PARENT_DEATH_SIGNAL: Final = 1
 
 
 def main() -> None:
-    """Never returns."""
+    """Ask Linux for the signal and execute the program; never return."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before it could be told of
+        if os.getppid() != parent:  # the parent ended before the request took effect
             sys.exit(1)
     os.execv(sys.argv[1], sys.argv[1:])
 

@@ -1,4 +1,4 @@
-"""The dashboard: profit, market, views, strategies and the engine on one page that is read-only.
+"""The dashboard: profit, market, views, strategies and the engine on one read-only page.
 
 ::
 
@@ -8,11 +8,12 @@
     strategies ──▶ Algos ──────────────────────────────┤   └─▶ sections ─┘                └─▶ page
     exchange ──▶ Exchange: phases, ticks and lots ─────┘
 
-`deltabook.dashboard.followers` has `Results`, `Algos` and `Exchange`; they ask by `deltabook.dashboard.peers`.
-Peers are followed and histories kept whether a page is open or not. A page *pulls*: it asks for the next frame when it
-has drawn the last. A frame holds what has changed since the one that the page has, each part encoded once for all pages
-(`deltabook.dashboard.frames`), so that a page that stands still costs nothing and does not disturb the others. Figures
-come from a peer; those that are read are formatted here, exactly, and those that are drawn are ticks and lots.
+`deltabook.dashboard.followers` has `Results`, `Algos` and `Exchange`, which send requests through
+`deltabook.dashboard.peers`. Peers are followed and histories kept whether a page is open or not. A page *pulls*: it
+requests the next frame when it has drawn the last. A frame holds the changes since the page's last frame, each part
+encoded once for all pages (`deltabook.dashboard.frames`), so that a page that does not change costs nothing and does
+not disturb the others. Figures come from a peer; figures in texts are formatted here, exactly, and figures in charts
+are ticks and lots.
 """
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig

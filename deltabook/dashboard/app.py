@@ -1,4 +1,4 @@
-"""The dashboard as a whole: follows its peers, and makes the frames of the pages that are open."""
+"""The whole dashboard: follows its peers, and makes the frames of the open pages."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ __all__ = ["Dashboard", "DashboardConfig"]
 
 _SAMPLE_S: Final = 1.0
 _NEAR_NS: Final = 120 * 10**9
-"""A market whose newest trade comes so close to this machine's time runs by its clock."""
+"""Largest difference, in nanoseconds, between the newest trade and this machine's clock at which the market is live."""
 _ALL: Final[Scope] = ("all", "")
 
 
 class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything it is told."""
+    """Configuration of the dashboard."""
 
     results: Peer
-    """The runtime's results service."""
+    """Results service of the runtime."""
     algo: Peer | None = None
-    """The status port of strategies."""
+    """Status port of the strategies."""
     exchange: Peer | None = None
-    """The exchange's admin port."""
+    """Admin port of the exchange."""
     scales: dict[str, Instrument] = {}
-    """Symbol → what a tick and a lot are worth; ``*`` for all others. They come before what the exchange says."""
+    """Worth of a tick and of a lot by symbol; ``*`` for all other symbols. They override the exchange's scales."""
     interface: str = "127.0.0.1"
     http_port: int = 0
-    """0: any that is free."""
+    """Port of the page; 0: any free one."""
     security: PortSecurity = PortSecurity()
-    """Needed where the interface is not loopback."""
+    """Security of the port; required unless the interface is loopback."""
     run_id: str = ""
-    """Name of all that was started together, in logs, status lines and metrics."""
+    """Run id of all processes that were started together, in logs, status lines and metrics."""
 
 
 class Dashboard:
-    """All parts, on a given reactor."""
+    """All parts of the dashboard, on a given reactor."""
 
     _log = Logger()
 
@@ -63,7 +63,7 @@ class Dashboard:
         now_ns: Callable[[], int],
         ask: Callable[[Peer, Any], Asker] = HttpAsker,
     ) -> None:
-        """Raises `AccessError` and `DashboardError` for files that cannot be used."""
+        """Make the parts; raise `AccessError` and `DashboardError` for files that cannot be used."""
         self._config, self._now_ns = config, now_ns
         self.access: Access = config.security.access()
         self.scales, self._history, self._frames = Scales(config.scales), History(), Frames()
@@ -95,11 +95,11 @@ class Dashboard:
         )
         self._shown: set[Scope] = set()
         self._tapes: dict[str, Series] = {}
-        """Symbols that are shown → rows of the tape."""
+        """Rows of the tape, by displayed symbol."""
         self._scale_version = 0
         self._money_of: tuple[str, tuple[str, ...]] = ("", ())
         self._market_time_ns = 0
-        """Newest market time at the last sample."""
+        """Newest market time at the last sample, in nanoseconds."""
         self._is_live_market = True
         self._are_lists_old = True
         self._sampling: Any = LoopingCall(self._try_sample)
@@ -121,7 +121,7 @@ class Dashboard:
             part.stop()
 
     def figures(self) -> dict[str, int | float | str | None]:
-        """For status lines."""
+        """Return the figures for status lines."""
         return {
             **self.pages.figures(),
             "symbols": len(self._market.symbols),
@@ -135,7 +135,9 @@ class Dashboard:
         return self._frames.number + 1
 
     def _market_ns(self) -> int:
-        """Market time: this machine's, or of a recorded day that of its newest trade."""
+        """Return the market time in nanoseconds: this machine's time, or for a recorded day the time of its newest
+        trade.
+        """
         return self._now_ns() if self._is_live_market else self._bars.time_ns
 
     def _market_ms(self) -> int:
@@ -145,7 +147,9 @@ class Dashboard:
         return self._now_ns() // 1_000_000
 
     def _refusal(self, token: str) -> str:
-        """What is wrong with a page's token, which it says on its socket; where it comes from was looked at before."""
+        """Return why a page's token is refused, or nothing; the page sends it on its socket, whose origin was checked
+        before.
+        """
         refusal = self.access.refusal("127.0.0.1", f"Bearer {token}", None)
         return refusal[1] if refusal else ""
 
@@ -153,14 +157,16 @@ class Dashboard:
         self._are_lists_old = True
 
     def _try_sample(self) -> None:
-        """Sample; a moment that cannot be entered, whatever a peer has sent, is no reason to enter no other."""
+        """Take a sample; log an error, whatever a peer has sent, so that later samples are still taken."""
         try:
             self._sample()
         except Exception:  # noqa: BLE001 - see above
             self._log.failure("entering a moment into the histories")
 
     def _sample(self) -> None:
-        """Enter a moment into the histories, whether a page is open or not; a gap while nothing is known."""
+        """Enter a sample into the histories, whether a page is open or not; enter a gap while the runtime is not
+        followed.
+        """
         if self._bars.time_ns != self._market_time_ns:
             self._market_time_ns = self._bars.time_ns
             is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
@@ -178,7 +184,7 @@ class Dashboard:
                 depth = self._panels.depth(symbol, time_s) if charted.wants_depth(time_s) else None
                 if depth is not None:
                     charted.depth.put(number, time_s, depth)
-        if self.algos is not None and self._market_time_ns:  # before, where a fill stands is not known
+        if self.algos is not None and self._market_time_ns:  # before that, the place of a fill is unknown
             for symbol, mark in self._panels.marks(self.algos.take_placed(self._market_ns() / 1e9)):
                 charted = self._history.of(symbol)
                 if charted is not None:
@@ -190,7 +196,7 @@ class Dashboard:
         self._lists_changed()
 
     def _sample_money(self, number: int, time_s: int) -> None:
-        """Enter the profit; another set of strategies, or another worth of a tick, begins a curve of its own."""
+        """Enter the profit; another set of strategies, or another worth of a tick, starts a new curve."""
         money = self._lists.profits(time_s)
         if money is None or self.algos is None or self.algos.link.state != "live":
             return
@@ -202,7 +208,7 @@ class Dashboard:
         self._history.add_money(number, money)
 
     def _prepare(self, scopes: set[Scope]) -> None:
-        """Bring the sections of everybody and of some scopes up to date."""
+        """Bring the common sections and those of some scopes up to date."""
         if self._scale_version != self.scales.version:
             self._scale_version = self.scales.version
             self._shown.clear()

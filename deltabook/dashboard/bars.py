@@ -1,7 +1,7 @@
-"""Candles of every symbol: those of the runtime's derived streams, and what the tape says of the time behind them.
+"""Candles of every symbol: those of the runtime's derived streams, and later ones made from the tape.
 
-``bars_1s`` and ``bars_1m`` bring a bar when its time is over. The bar that is being made, and all bars of a runtime
-without these streams, are made of the trades of ``tape``; a bar of a stream replaces one that was made here.
+``bars_1s`` and ``bars_1m`` deliver a bar when its time is over. The unfinished bar, and all bars of a runtime without
+these streams, are made from the trades of ``tape``; a bar of a stream replaces one that was made here.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ from deltabook.dashboard.history import MOST_MINUTES, MOST_SECONDS, History, Ser
 __all__ = ["BAR_VIEWS", "Bar", "Bars", "Trade"]
 
 BAR_VIEWS: Final = {"bars_1s": 1, "bars_1m": 60}
-"""Derived stream → seconds of a bar."""
+"""Seconds of a bar, by derived stream."""
 KEPT_S: Final = {1: MOST_SECONDS, 60: MOST_MINUTES * 60}
-"""Seconds of a bar → of what time bars are kept."""
+"""Time in seconds for which bars are kept, by the seconds of a bar."""
 _BACKWARDS_NS: Final = 300 * 10**9
-"""A snapshot that ends so long before what is known belongs to another run of the market."""
+"""Nanoseconds; a snapshot that ends earlier than this before the newest known time is of another run of the market."""
 
 
 class Trade(msgspec.Struct, frozen=True):
     """One trade of the market."""
 
     number: int
-    """The match's, ascending."""
+    """Match number, ascending."""
     time_ns: int
-    """Market time since the UTC epoch, or since midnight, as the feed has it."""
+    """Market time in nanoseconds, since the UTC epoch or since midnight, as in the feed."""
     price_ticks: int
     volume_lots: int
 
 
 class Bar(msgspec.Struct, frozen=True, array_like=True):
-    """Trades of one second or minute."""
+    """Bar of the trades of one second or minute."""
 
     begin_s: int
-    """Market time."""
+    """Market time of its begin in seconds."""
     open: int
     high: int
     low: int
     close: int
-    """In ticks."""
+    """Price in ticks."""
     volume: int
-    """In lots."""
+    """Volume in lots."""
     trades: int
 
     def with_trade(self, trade: Trade) -> Bar:
-        """The bar behind one more trade."""
+        """Return the bar with one more trade."""
         price = trade.price_ticks
         high, low = max(self.high, price), min(self.low, price)
         return Bar(self.begin_s, self.open, high, low, price, self.volume + trade.volume_lots, self.trades + 1)
 
 
 class _Width:
-    """Bars of one width of one symbol."""
+    """Bars of one width for one symbol."""
 
     def __init__(self, width_s: int, series: Series) -> None:
         self._width_s, self._series = width_s, series
         self._sealed_s = -1
-        """Begin of the newest bar of a stream."""
+        """Begin of the newest bar of a stream, in seconds; -1 before the first."""
         self._made: Bar | None = None
 
     def clear(self, number: int) -> None:
@@ -89,15 +89,15 @@ class Bars:
     """Candles of all symbols that have a history."""
 
     def __init__(self, history: History, number: Callable[[], int]) -> None:
-        """``number``: that of the next frame."""
+        """Make the candles; ``number`` returns the number of the next frame."""
         self.time_ns = 0
-        """Market time of the newest trade, or the last moment of the newest bar; 0: none is known."""
+        """Market time of the newest trade, or the last nanosecond of the newest bar; 0: unknown."""
         self._history, self._number = history, number
         self._widths: dict[str, dict[int, _Width]] = {}
         self._newest_ns: dict[str, int] = {}
-        """Symbol → the newest market time of it."""
+        """Newest market time in nanoseconds, by symbol."""
         self._folded: dict[str, tuple[int, int]] = {}
-        """Symbol → time and number of the newest trade that is part of a bar."""
+        """Time and number of the newest trade that is part of a bar, by symbol."""
         self._first: dict[str, Bar] = {}
 
     def enter_bars(self, width_s: int, rows: Iterable[tuple[str, Bar]], *, is_snapshot: bool) -> None:
@@ -114,7 +114,7 @@ class Bars:
                     self._first[symbol] = bar
 
     def enter_trades(self, symbol: str, trades: Sequence[Trade], *, is_snapshot: bool) -> None:
-        """Enter trades, oldest first; those that are known are left out."""
+        """Enter trades, oldest first; known trades are skipped."""
         widths, number = self._of(symbol), self._number()
         if widths is None or not trades:
             return
@@ -130,11 +130,11 @@ class Bars:
                     self._first[symbol] = Bar(trade.time_ns // 10**9, price, price, price, price, 0, 0)
 
     def first(self, symbol: str) -> Bar | None:
-        """The oldest bar that was ever entered of this run of the market."""
+        """Return the oldest bar that was ever entered in this run of the market."""
         return self._first.get(symbol)
 
     def _advance(self, symbol: str, time_ns: int, *, is_snapshot: bool) -> None:
-        """Move the market's time. A snapshot that ends long before what is known is of another run of the market."""
+        """Advance the market's time; a snapshot that ends long before it belongs to another run of the market."""
         if is_snapshot and time_ns < self._newest_ns.get(symbol, 0) - _BACKWARDS_NS:
             self.time_ns = 0
             self._newest_ns.pop(symbol)

@@ -6,8 +6,8 @@ __all__ = ["DashboardError", "UnreachableError"]
 
 
 class DashboardError(ValueError):
-    """An option, or an answer of a peer, that cannot be used; the message says what was expected and what was there."""
+    """An option, or an answer of a peer, cannot be used; the message says what was expected and what was there."""
 
 
 class UnreachableError(DashboardError):
-    """It is not known yet where a peer is."""
+    """The address of a peer is not known yet."""

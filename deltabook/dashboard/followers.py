@@ -1,4 +1,4 @@
-"""Followers of an exchange, a process of strategies and a runtime: what each says of itself, asked round by round."""
+"""Followers of an exchange, of a process of strategies and of a runtime: each polls one peer's state round by round."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _EXCHANGE_ROUND_S: Final = 1.0
 _MOST_PAGES: Final = 10
 """Largest number of pages of the list of symbols."""
 _MOST_NEW: Final = 50
-"""Symbols whose lot is asked for in one round."""
+"""Largest number of symbols whose lot is requested in one round."""
 
 _statistics: Final = msgspec.json.Decoder(Statistics)
 _book: Final = msgspec.json.Decoder(Book)
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """What is read of the exchange's status."""
+    """Fields of the exchange's status."""
 
     up_s: float
 
@@ -45,23 +45,23 @@ _status: Final = msgspec.json.Decoder(_Status)
 
 
 class Exchange:
-    """One exchange. What it said last stays when it is lost."""
+    """Follower of one exchange. The last known state stays when the connection is lost."""
 
     def __init__(self, asker: Asker, link: Link, scales: Scales, wanted: Callable[[str], bool], clock: Any) -> None:
-        """``wanted`` says of which symbols the scale is needed."""
+        """Make a follower; ``wanted`` returns True for symbols whose scale is needed."""
         self.link = link
         self.phases: dict[str, str] = {}
-        """Symbol → what its trading is doing, ``continuous`` mostly."""
+        """Trading phase by symbol, mostly ``continuous``."""
         self._asker, self._scales, self._wanted = asker, scales, wanted
         self._lots: dict[str, str] = {}
         self._rounds = Rounds(clock, _EXCHANGE_ROUND_S, self._round, link.lost)
 
     def start(self) -> None:
-        """Ask from now on."""
+        """Start the rounds."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop the rounds."""
         self._rounds.stop()
 
     async def _round(self) -> None:
@@ -84,11 +84,11 @@ class Exchange:
 
 _ALGO_ROUND_S: Final = 0.3
 _ORDERS_EVERY: Final = 3
-"""Rounds between two looks at the orders."""
+"""Number of rounds between two requests for the orders."""
 MOST_FILLS: Final = 2_000
-"""That are kept, the newest of all strategies."""
+"""Number of fills that are kept, the newest of all strategies."""
 _DAY_S: Final = 86_400.0
-"""What a chart shows."""
+"""Time span of a chart, in seconds."""
 
 _strategies: Final = msgspec.json.Decoder(Strategies)
 _fills: Final = msgspec.json.Decoder(Fills)
@@ -96,33 +96,34 @@ _orders: Final = msgspec.json.Decoder(Orders)
 
 
 class Algos:
-    """One process. What it said last stays when it is lost."""
+    """Follower of one process of strategies. The last known state stays when the connection is lost."""
 
     def __init__(self, asker: Asker, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
         self.link = link
         self.strategies: Strategies | None = None
-        """None before it has answered."""
+        """State of the strategies; None before the first answer."""
         self.orders = Orders(())
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
-        """Oldest first."""
+        """Fills, oldest first."""
         self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
-        """Fills that have no place in time yet, and whether they have come while this process was followed."""
+        """Fills without a place in market time yet, and whether each came while this process was followed."""
         self._asker, self._on_round = asker, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ALGO_ROUND_S, self._round, self._failed)
 
     def start(self) -> None:
-        """Ask from now on."""
+        """Start the rounds."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop the rounds."""
         self._rounds.stop()
 
     async def _round(self) -> None:
         report = _strategies.decode(await self._asker.ask(STRATEGIES_STATUS_PATH))
         if report.run != self._run:
-            # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
+            # A new process numbers its fills from the start; those of the previous one stay as trades, but leave the
+            # figures.
             self._run, self._after = report.run, 0
             self.fills.clear()
             self._unplaced.clear()
@@ -144,10 +145,11 @@ class Algos:
         self._on_round()
 
     def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
-        """Return the fills since the last call that have a place in market time, in seconds; oldest first.
+        """Return the fills since the last call that have a place in market time, with that time in seconds; oldest
+        first.
 
-        ``market_s`` is the market time of the runtime's views. They may count it otherwise than the exchange, from
-        midnight: there a fill that has just come stands at the newest time, and one from before has no place.
+        ``market_s`` is the market time of the runtime's views. If it counts from midnight, unlike the exchange's, a
+        fill that has just come gets the newest time, and an older fill has no place.
         """
         placed: list[tuple[FillLine, float]] = []
         for fill, is_new in self._unplaced:
@@ -168,9 +170,9 @@ _RUNTIME_ROUND_S: Final = 0.5
 _VIEWS_EVERY: Final = 4
 """Number of rounds between requests of `/v1/views`, whose row counts the runtime has to compute."""
 _SILENCE_S: Final = 4.0
-"""A subscription on which nothing was heard for so long is of views that are held back: heartbeats come each second."""
+"""Seconds without a message after which a subscription's views are stale; heartbeats come every second."""
 _DEAD_S: Final = 20.0
-"""After so long it is begun anew."""
+"""Seconds without a message after which a subscription is started again."""
 LANES: Final = ("express", "spark", "stream")
 
 
@@ -183,13 +185,13 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What the runtime says of an express view on Spark."""
+    """The runtime's description of an express view's record on Spark."""
 
     comparison: str = "none"
 
 
 class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
-    """What the runtime says of one view."""
+    """The runtime's description of one view."""
 
     name: str
     view_class: str = ""
@@ -203,14 +205,14 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     failed: str | None = None
     sql: str = ""
     record: Record | None = None
-    """State of an express view's record on Spark; None where Spark keeps none."""
+    """State of an express view's record on Spark; None if Spark keeps none."""
 
 
 _views: Final = msgspec.json.Decoder(tuple[ViewLine, ...])
 
 
 class _Changes(Protocol):
-    """The endless answer of one lane's views."""
+    """Reads the endless answer with the changes of one lane's views."""
 
     def __init__(self, results: Results, views: tuple[str, ...]) -> None:
         self._results, self.views = results, views
@@ -222,7 +224,7 @@ class _Changes(Protocol):
         try:
             for frame in self._decoder.feed(data):
                 self._results.market.apply(frame)
-                if frame.header.kind == "error":  # a view has ended, and may be back under its name by the next round
+                if frame.header.kind == "error":  # the next round may find the view added again
                     self.abort()
         except (FrameError, LookupError, ValueError) as error:
             self._results.broken(self, str(error))
@@ -240,7 +242,7 @@ class _Changes(Protocol):
 
 
 class Results:
-    """One runtime. What it said last stays when it is lost."""
+    """Follower of one runtime. The last known state stays when the connection is lost."""
 
     _log = Logger()
 
@@ -248,11 +250,11 @@ class Results:
         self.clock, self.market = clock, market
         self.link = link
         self.figures: Mapping[str, Any] = {}
-        """Figures of ``/v1/status``, and those of ``/v1/statistics`` that are missing there."""
+        """Figures of ``/v1/status``, and further ones of ``/v1/statistics``."""
         self.views: tuple[ViewLine, ...] = ()
-        """In the runtime's order."""
+        """Views in the runtime's order."""
         self.missing: dict[str, str] = {}
-        """View that a panel needs → why it is not there; empty before the runtime has answered."""
+        """Reason why a view that a panel needs is missing; empty before the first answer."""
         self._asker = asker
         self._on_round = on_round
         self._changes: dict[str, _Changes] = {}
@@ -261,22 +263,22 @@ class Results:
         self._rounds = Rounds(clock, _RUNTIME_ROUND_S, self._round, self._failed)
 
     def start(self) -> None:
-        """Ask from now on."""
+        """Start the rounds."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop the rounds."""
         self._rounds.stop()
         for changes in self._changes.values():
             changes.abort()
 
     def broken(self, changes: _Changes, reason: str) -> None:
-        """What a subscription says cannot be read."""
+        """Abort a subscription whose messages cannot be read."""
         self._log.warn("changes of {views}: {reason}", views=", ".join(changes.views), reason=reason)
         changes.abort()
 
     def ended(self, changes: _Changes) -> None:
-        """A subscription is over; the next round asks which views there are, and begins another."""
+        """Remove a subscription that has ended; the next round requests the list of views, and starts another."""
         self._round_number = 0
         for lane, current in tuple(self._changes.items()):
             if current is changes:
@@ -296,7 +298,7 @@ class Results:
         self._on_round()
 
     async def _ask_statistics(self) -> dict[str, Any]:
-        """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
+        """Return figures that the status lacks, such as memory; empty for a runtime without statistics."""
         try:
             answer = msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
         except ClientError:
@@ -307,7 +309,7 @@ class Results:
         return answer
 
     def _wanted(self) -> dict[str, tuple[str, ...]]:
-        """Lane → the views to subscribe to."""
+        """Return the views to subscribe to, by lane."""
         offered = {view.name: view for view in self.views}
         self.missing = {}
         wanted: dict[str, list[str]] = {}
@@ -342,7 +344,7 @@ class Results:
         now_s = self.clock.seconds()
         silent = [lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].heard_s > _SILENCE_S]
         if self.figures.get("spark") == "starting":
-            silent = [lane for lane in silent if lane != "spark"]  # its views follow once it is up
+            silent = [lane for lane in silent if lane != "spark"]  # Spark's views follow once it is up
         if silent:
             self.link.stale(
                 f"It answers, but holds back its views of the lane{'s' * (len(silent) > 1)} {' and '.join(silent)}: "

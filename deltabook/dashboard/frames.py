@@ -1,9 +1,9 @@
-"""Frames of pages: made of sections that are encoded once for all pages, and left out where nothing changed.
+"""Frames of pages: made of sections that are encoded once for all pages, and omitted if nothing changed.
 
-A section belongs to a *scope*: everybody's, or that of a symbol, of a view or of a strategy. There are three kinds: a
-value, sent as a whole; rows, of which those that changed are sent under their places; and a `Series`, whose new rows
-are sent. Each remembers the numbers of the frames with which it changed, so that a page is sent what it does not have,
-and pages in step share the same bytes.
+A section belongs to a *scope*: it is common to all pages, or belongs to a symbol, a view or a strategy. There are three
+kinds: a value, sent as a whole; rows, of which changed ones are sent under their places; and a `Series`, whose new rows
+are sent. Each remembers the numbers of the frames in which it changed, so that a page is sent only what it does not
+have, and pages with the same state share the same bytes.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _Name = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 Scope = tuple[str, str]
-"""("all", ""), ("symbol", NAME), ("view", NAME) or ("strategy", NAME)."""
+"""Scope of a section: ("all", ""), ("symbol", NAME), ("view", NAME) or ("strategy", NAME)."""
 _ALL: Final[Scope] = ("all", "")
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page says when it has drawn a frame: it is sent the next one. The first also has the token."""
+    """A page's request for the next frame, sent when it has drawn one. The first also has the token."""
 
     have: _Number = 0
-    """Number of the newest frame that it has; 0: none."""
+    """Number of the page's newest frame; 0: none."""
     symbol: _Name = ""
-    """That it shows; empty: none yet."""
+    """Symbol that the page shows; empty: none yet."""
     symbol_have: _Number = 0
-    """Number of its newest frame of this symbol."""
+    """Number of the page's newest frame of this symbol."""
     view: _Name = ""
-    """That is open; empty: none."""
+    """Open view; empty: none."""
     view_have: _Number = 0
-    """Number of its newest frame of this view."""
+    """Number of the page's newest frame of this view."""
     strategy: _Name = ""
-    """That is open; empty: none."""
+    """Open strategy; empty: none."""
     strategy_have: _Number = 0
-    """Number of its newest frame of this strategy."""
+    """Number of the page's newest frame of this strategy."""
     token: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
-    """Token of a dashboard that asks for one; in the first message."""
+    """Token, in the first message to a dashboard that requires one."""
 
 
 class _Value(msgspec.Struct):
@@ -52,15 +52,15 @@ class _Value(msgspec.Struct):
 
     data: bytes
     changed: int
-    """Number of the frame that is the first to carry it."""
+    """Number of the first frame that has the value."""
 
     def news(self, have: int) -> bytes | None:
-        """What a page with this frame does not have."""
+        """Return the value if a page with frame number ``have`` does not have it, else None."""
         return self.data if self.changed > have else None
 
 
 class _Rows(msgspec.Struct):
-    """A section whose rows are sent one by one, each under its place."""
+    """A section whose rows are sent singly, each with its place."""
 
     rows: list[_Value] = []
     changed: int = 0
@@ -79,7 +79,9 @@ class _Rows(msgspec.Struct):
             self.changed = number
 
     def news(self, have: int) -> bytes | None:
-        """How many rows there are, and those that a page with this frame does not have."""
+        """Return the number of rows, and the rows that a page with frame number ``have`` does not have; None if nothing
+        changed.
+        """
         if self.changed <= have:
             return None
         rows = (b"[%d,%b]" % (place, row.data) for place, row in enumerate(self.rows) if row.changed > have)
@@ -87,26 +89,26 @@ class _Rows(msgspec.Struct):
 
 
 class Frames:
-    """All sections at this moment; on the reactor's thread."""
+    """The present state of all sections; used on the reactor's thread only."""
 
     def __init__(self) -> None:
         self.number = 1
         """Number of the frame that is being made."""
         self.encoded = 0
-        """Frames that were put together; fewer than are sent, as pages share them."""
+        """Number of frames that were encoded; it is below the number of frames sent, as pages share them."""
         self._encoder = msgspec.json.Encoder()
         self._scopes: dict[Scope, dict[str, _Value | _Rows | Series]] = {_ALL: {}}
         self._made: dict[Ask, bytes] = {}
         self._market_ms = 0
 
     def begin(self, market_ms: int) -> None:
-        """Make the next frame, of this market time: sections that are put from now on are part of it."""
+        """Begin the next frame, of this market time: sections that are set from now on are part of it."""
         self.number += 1
         self._market_ms = market_ms
         self._made.clear()
 
     def put(self, scope: Scope, name: str, value: Any) -> None:
-        """Set what a section is now; nothing happens if it was the same before."""
+        """Set the value of a section; an unchanged value has no effect."""
         data = self._encoder.encode(value)
         sections = self._scopes.setdefault(scope, {})
         old = sections.get(name)
@@ -116,7 +118,7 @@ class Frames:
             old.data, old.changed = data, self.number
 
     def put_rows(self, scope: Scope, name: str, rows: Iterable[Any]) -> None:
-        """Set the rows of a section; those that are the same as before in their place are not sent again."""
+        """Set the rows of a section; rows that are unchanged in their place are not sent again."""
         sections = self._scopes.setdefault(scope, {})
         old = sections.get(name)
         if not isinstance(old, _Rows):
@@ -128,13 +130,13 @@ class Frames:
         self._scopes.setdefault(scope, {}).update(series)
 
     def keep(self, scopes: Iterable[Scope]) -> None:
-        """Forget the sections of all scopes but these, and but everybody's."""
+        """Remove the sections of all scopes except the given ones and the common one."""
         kept = {_ALL, *scopes}
         for scope in [scope for scope in self._scopes if scope not in kept]:
             del self._scopes[scope]
 
     def frame(self, ask: Ask) -> bytes:
-        """What a page is sent, as JSON."""
+        """Return a page's next frame as JSON."""
         made = self._made.get(ask)
         if made is not None:
             return made
@@ -151,12 +153,14 @@ class Frames:
         return made
 
     def _part(self, kind: str, name: str, have: int) -> bytes:
-        """The news of a scope under its name."""
+        """Return the changes of a scope under its name."""
         inside = [b'"name":' + self._encoder.encode(name), *self._news((kind, name), have)]
         return b'"%b":{%b}' % (kind.encode("ascii"), b",".join(inside))
 
     def _known(self, have: int) -> int:
-        """The frame that a page has; 0 for one of an earlier process, whose page is sent everything."""
+        """Return the number of a page's frame; 0 if it is from an earlier process, so that the page is sent
+        everything.
+        """
         return have if have <= self.number else 0
 
     def _news(self, scope: Scope, have: int) -> list[bytes]:

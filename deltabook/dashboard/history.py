@@ -1,8 +1,8 @@
 """Histories of a dashboard: candles, lines, depth, fills, money and engine figures, kept whether a page is open or not.
 
 A history is a `Series`: rows under ascending keys, of which only the newest may change. Each row is encoded once, when
-it is entered, and carries the number of the first frame that holds it, so that a page is sent what it does not have.
-Prices and quantities are ticks and lots: what a tick is worth may become known later than the first row.
+it is entered, and carries the number of the first frame that has it, so that a page is sent only what it does not have.
+Prices and quantities are ticks and lots, because the worth of a tick may become known after the first row.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import msgspec
 __all__ = ["MOST_SYMBOLS", "Charted", "Depth", "Engine", "Gap", "History", "Line", "Mark", "Money", "Series"]
 
 MOST_SYMBOLS: Final = 100
-"""With histories of their own; those seen first."""
+"""Number of symbols with histories, in the order in which they were first seen."""
 MOST_SECONDS: Final = 960
-"""Rows of a second each: the widest range but one of a chart is a quarter of an hour."""
+"""Number of rows of a second each: the second widest range of a chart is a quarter of an hour."""
 MOST_MINUTES: Final = 1_440
-"""Rows of a minute each: a day."""
+"""Number of rows of a minute each: a day."""
 MOST_MARKS: Final = 2_000
-"""Own fills of one symbol."""
+"""Number of own fills of one symbol."""
 DEPTH_EVERY_S: Final = 2
 MOST_DEPTHS: Final = 450
 MOST_FIGURES: Final = 180
-"""Rows of the engine's figures, a second each."""
+"""Number of rows of the engine's figures, a second each."""
 MOST_GAPS: Final = 100
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True):
-    """Prices of one second or minute in ticks, for drawing; None where there is none."""
+    """Prices of one second or minute in ticks, for a chart; None for a missing price."""
 
     time_s: int
-    """Market time."""
+    """Market time in seconds."""
     mid: float | None
     vwap: float | None
     """Average price of recent trades."""
@@ -46,11 +46,11 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Depth(msgspec.Struct, frozen=True, array_like=True):
-    """The best levels of a book at one moment."""
+    """The best levels of a book at one time."""
 
     time_s: int
     bids: tuple[int, ...]
-    """Price in ticks, quantity in lots, price, quantity …, best first."""
+    """Levels, best first, as a flat sequence: price in ticks, quantity in lots, price, quantity, and so on."""
     asks: tuple[int, ...]
 
 
@@ -58,31 +58,31 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     """Own fills of one strategy on one side at one price within a second."""
 
     number: int
-    """Ascending."""
+    """Number of the mark, ascending."""
     time_s: float
-    """Market time."""
+    """Market time in seconds."""
     price_ticks: int
     side: str
-    """B or S."""
+    """Side, B or S."""
     volume_lots: int
     fills: int
     strategy: str
 
 
 class Money(msgspec.Struct, frozen=True, array_like=True):
-    """Profit at one moment, for drawing."""
+    """Profit at one time, for a chart."""
 
     time_s: int
     total: float
     strategies: tuple[float, ...]
-    """In the order of the strategies' list."""
+    """Profits in the order of the strategies' list."""
 
 
 class Engine(msgspec.Struct, frozen=True, array_like=True):
-    """Figures of the runtime at one moment, for drawing."""
+    """Figures of the runtime at one time, for a chart."""
 
     time_s: int
-    """Time of this machine's clock."""
+    """Time of this machine's clock, in seconds."""
     messages_per_s: float | None
     express_lag_ms: float | None
     lag_ms: float | None
@@ -93,20 +93,20 @@ class Engine(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Gap(msgspec.Struct, frozen=True, array_like=True):
-    """A time in which the runtime was not followed."""
+    """Time span in which the runtime was not followed."""
 
     begin_s: int
-    """Market time."""
+    """Market time of the begin in seconds."""
     end_s: int | None
-    """None while it lasts."""
+    """Market time of the end in seconds; None while the gap lasts."""
 
 
 class Series:
-    """At most so many rows; the oldest leave. Entering a row costs O(1), reading O(rows given)."""
+    """Rows of a bounded number; the oldest leave. Entering a row costs O(1), reading O(rows returned)."""
 
     def __init__(self, most: int) -> None:
         self.begun = 0
-        """Number of the first frame without what was cleared: a page with an older one starts over."""
+        """Number of the first frame after the last clearing: a page with an older frame starts over."""
         self._most = most
         self._rows: OrderedDict[Any, tuple[int, bytes]] = OrderedDict()  # in order of their last change
 
@@ -115,11 +115,11 @@ class Series:
 
     @property
     def last(self) -> Any:
-        """Key of the row that changed last; None where there is none."""
+        """Key of the row that changed last; None if there is none."""
         return next(reversed(self._rows), None)
 
     def put(self, number: int, key: Any, row: Any) -> None:
-        """Enter a row, or what has become of it; ``number`` is that of the next frame."""
+        """Enter or change a row; ``number`` is that of the next frame."""
         data = _encode(row)
         entry = self._rows.get(key)
         if entry is not None and entry[1] == data:
@@ -130,7 +130,7 @@ class Series:
             self._rows.popitem(last=False)
 
     def replace(self, number: int, rows: Mapping[Any, Any]) -> None:
-        """Enter the newest rows; if they end before what is held, nothing of that is left."""
+        """Enter the newest rows; if they end before the present rows, remove those first."""
         newest = max(rows, default=None)
         if self._rows and (newest is None or newest < max(self._rows)):
             self.clear(number)
@@ -138,12 +138,12 @@ class Series:
             self.put(number, key, row)
 
     def clear(self, number: int) -> None:
-        """Start over with the next frame."""
+        """Clear the rows, and start over with the next frame."""
         self._rows.clear()
         self.begun = number
 
     def news(self, have: int) -> bytes | None:
-        """Rows of frames after ``have`` as JSON, in order of change; all of them for a page that has none."""
+        """Return the rows of frames after ``have`` as JSON, in order of change; all rows for a page without a frame."""
         is_whole = have == 0 or have < self.begun
         texts: list[bytes] = []
         for number, data in reversed(self._rows.values()):
@@ -166,13 +166,13 @@ class Charted:
 
     def __init__(self) -> None:
         self.bars_1s, self.bars_1m = Series(MOST_SECONDS), Series(MOST_MINUTES)
-        """See `deltabook.dashboard.bars`."""
+        """Candles: see `deltabook.dashboard.bars`."""
         self.lines_1s, self.lines_1m = Series(MOST_SECONDS), Series(MOST_MINUTES)
         self.depth, self.marks = Series(MOST_DEPTHS), Series(MOST_MARKS)
         self._marks = 0
 
     def sections(self) -> dict[str, Series]:
-        """By their names in a frame."""
+        """Return the histories by their names in a frame."""
         return {
             "bars_1s": self.bars_1s,
             "bars_1m": self.bars_1m,
@@ -183,7 +183,7 @@ class Charted:
         }
 
     def add_line(self, number: int, line: Line) -> None:
-        """Enter the prices of this second; the last of a minute stands for it."""
+        """Enter the prices of this second; the last ones of a minute represent the minute."""
         self.lines_1s.put(number, line.time_s, line)
         minute = line.time_s // 60 * 60
         self.lines_1m.put(number, minute, msgspec.structs.replace(line, time_s=minute))
@@ -193,7 +193,7 @@ class Charted:
         return self.depth.last is None or abs(time_s - self.depth.last) >= DEPTH_EVERY_S
 
     def add_mark(self, number: int, mark: Mark) -> None:
-        """Enter own fills, which are numbered here."""
+        """Number and enter own fills."""
         self._marks += 1
         self.marks.put(number, self._marks, msgspec.structs.replace(mark, number=self._marks))
 
@@ -208,7 +208,7 @@ class History:
         self._gap_begin_s: int | None = None
 
     def sections(self) -> dict[str, Series]:
-        """Those that are not of a symbol, by their names in a frame."""
+        """Return the histories that do not belong to a symbol, by their names in a frame."""
         return {
             "money_1s": self.money_1s,
             "money_1m": self.money_1m,
@@ -217,20 +217,20 @@ class History:
         }
 
     def of(self, symbol: str) -> Charted | None:
-        """Histories of a symbol; None past `MOST_SYMBOLS`."""
+        """Return the histories of a symbol; None beyond `MOST_SYMBOLS`."""
         charted = self._symbols.get(symbol)
         if charted is None and len(self._symbols) < MOST_SYMBOLS:
             charted = self._symbols[symbol] = Charted()
         return charted
 
     def add_money(self, number: int, money: Money) -> None:
-        """Enter the profit of this second; the last of a minute stands for it."""
+        """Enter the profit of this second; the last one of a minute represents the minute."""
         self.money_1s.put(number, money.time_s, money)
         minute = money.time_s // 60 * 60
         self.money_1m.put(number, minute, msgspec.structs.replace(money, time_s=minute))
 
     def begin_anew(self, number: int) -> None:
-        """Forget what stands at market time but for candles: the market has turned out to have another clock."""
+        """Clear the histories in market time except the candles: the market turned out to have another clock."""
         series = [self.money_1s, self.money_1m, self.gaps]
         for charted in self._symbols.values():
             series += [charted.lines_1s, charted.lines_1m, charted.depth, charted.marks]
@@ -239,7 +239,7 @@ class History:
         self._gap_begin_s = None
 
     def follow(self, number: int, time_s: int, *, is_live: bool) -> None:
-        """Enter whether the runtime is followed at this moment: a gap begins, lasts or ends."""
+        """Enter whether the runtime is followed now: a gap begins, lasts or ends."""
         if not is_live and self._gap_begin_s is None:
             self._gap_begin_s = time_s
             self.gaps.put(number, time_s, Gap(time_s, None))

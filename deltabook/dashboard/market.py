@@ -1,4 +1,4 @@
-"""What the views say of every symbol: its book, touch, recent trades and averages; kept from their changes."""
+"""The market as the views show it, for every symbol: book, best prices, recent trades and averages."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ VIEWS: Final[Mapping[str, tuple[str, ...]]] = {
     "vwap_trades": ("symbol", "price_volume", "volume", "trades"),
     **dict.fromkeys(BAR_VIEWS, _BAR_COLUMNS),
 }
-"""View or derived stream → the columns that are read; they are those of the queries that ship with Deltabook."""
+"""Columns that are read of each view or derived stream; they are those of the queries that ship with Deltabook."""
 MOST_SYMBOLS: Final = 10_000
-"""Rows of further symbols are not kept."""
+"""Number of symbols; rows of further symbols are ignored."""
 
 _Row = tuple[Any, ...]
 
 
 class Level(msgspec.Struct, frozen=True):
-    """What is displayed at one price."""
+    """Displayed orders at one price."""
 
     price_ticks: int
     volume_lots: int
@@ -43,7 +43,7 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """The touch; None on a side without orders."""
+    """Best bid and ask; None on a side without orders."""
 
     bid_ticks: int | None
     bid_lots: int | None
@@ -59,24 +59,24 @@ class Average(msgspec.Struct, frozen=True):
 
 
 class Market:
-    """All symbols. A view that has no snapshot yet is unknown, which is not the same as empty."""
+    """State of all symbols. A view without a snapshot is unknown, which differs from empty."""
 
     def __init__(self, bars: Bars | None = None) -> None:
-        """``bars`` is given the candles and trades, too."""
+        """Make a market; ``bars`` receives candles and trades too."""
         self._bars = bars
         self.books: dict[tuple[str, str], SortedDict] = {}
-        """(symbol, B or S) → price in ticks → `Level`."""
+        """Level by price in ticks, by symbol and side (B or S)."""
         self.quotes: dict[str, Quote] = {}
         self.tapes: dict[str, SortedDict] = {}
-        """Symbol → number → `Trade`."""
+        """Trade by number, by symbol."""
         self.book_averages: dict[tuple[str, str], Average] = {}
-        """(symbol, B or S) → of all resting orders."""
+        """Average over all resting orders, by symbol and side (B or S)."""
         self.trade_averages: dict[str, Average] = {}
-        """Symbol → of the recent trades."""
+        """Average over the recent trades, by symbol."""
         self.known: set[str] = set()
-        """Views that have had a snapshot."""
+        """Views whose snapshot has been received."""
         self.changed: set[str] = set()
-        """Symbols of which something has changed; the code that shows them takes them out."""
+        """Symbols that have changed; the code that shows them removes them."""
         self._symbols: dict[str, None] = {}
         self._enter: dict[str, Callable[[_Row], None]] = {
             "best_quote": self._enter_quote,
@@ -102,7 +102,7 @@ class Market:
 
     @property
     def symbols(self) -> list[str]:
-        """All that were ever seen, sorted."""
+        """All symbols that were ever seen, sorted."""
         return sorted(self._symbols)
 
     def has(self, symbol: str) -> bool:
@@ -110,7 +110,7 @@ class Market:
         return symbol in self._symbols
 
     def apply(self, frame: Frame) -> None:
-        """Enter a frame of one of `VIEWS`; others, and heartbeats, change nothing."""
+        """Enter a frame of one of `VIEWS`; other frames, and heartbeats, have no effect."""
         view, rows = frame.header.view, frame.rows
         if view not in VIEWS or rows is None or frame.header.kind not in ("snapshot", "changes"):
             return
@@ -134,14 +134,14 @@ class Market:
                 self._bars.enter_trades(symbol, each, is_snapshot=is_snapshot)
 
     def forget(self, view: str) -> None:
-        """The runtime has dropped a view, or keeps it no longer."""
+        """Forget a view that the runtime has dropped or does not maintain any more."""
         if view in self.known:
             self.known.discard(view)
             self._rows_of.get(view, {}).clear()
             self.changed.update(self._symbols)
 
     def levels(self, symbol: str, side: str, most: int) -> Iterator[Level]:
-        """The best levels of a side, B or S, best first."""
+        """Return the best levels of a side, B or S, best first."""
         book = self.books.get((symbol, side))
         if book is None:
             return iter(())
@@ -149,16 +149,16 @@ class Market:
         return islice(reversed(values) if side == "B" else iter(values), most)
 
     def trades(self, symbol: str, most: int) -> Iterator[Trade]:
-        """The newest trades, newest first."""
+        """Return the newest trades, newest first."""
         tape = self.tapes.get(symbol)
         return islice(reversed(tape.values()), most) if tape is not None else iter(())
 
     def last(self, symbol: str) -> Trade | None:
-        """The newest trade."""
+        """Return the newest trade; None if there is none."""
         return next(self.trades(symbol, 1), None)
 
     def _apply_bars(self, width_s: int, rows: pa.Table, *, is_snapshot: bool) -> None:
-        """Enter candles that are not too old to be kept; that old ones leave their stream changes nothing."""
+        """Enter candles that are new enough to be kept; the removal of old ones from their stream has no effect."""
         if self._bars is None or not rows.num_rows:
             return
         newest_ns = pc.max(rows.column("t")).as_py()
@@ -181,7 +181,7 @@ class Market:
                 added.append(row)
             else:
                 remove(row)
-        # Removed last: a key's old row and its new one come in one frame, in any order.
+        # Additions are entered last: the old and the new row of a key come in one frame, in any order.
         for row in added:
             if row[0] in self._symbols or len(self._symbols) < MOST_SYMBOLS:
                 self._symbols[row[0]] = None
@@ -218,5 +218,5 @@ class Market:
 
 
 def _whole(value: Any) -> int | None:
-    """Wide sums come as decimals without a fraction."""
+    """Return a sum as an integer: wide sums come as decimals without a fraction."""
     return None if value is None else int(value)

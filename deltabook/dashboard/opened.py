@@ -1,4 +1,4 @@
-"""Views that pages have open: rows and changes as the runtime publishes them, followed while somebody looks."""
+"""Views that pages have open: rows and changes as the runtime publishes them, followed while a page shows them."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ from deltabook.wire.results import WEIGHT, Frame, FrameDecoder, FrameError
 __all__ = ["MOST_CHANGES", "MOST_ROWS", "MOST_VIEWS", "Counts", "OpenView", "OpenViews"]
 
 MOST_ROWS: Final = 1_000
-"""Different rows of a view that are kept for pages."""
+"""Number of different rows of a view that are kept for pages."""
 MOST_CHANGES: Final = 200
-"""Newest changes of a view that are kept for pages."""
+"""Number of newest changes of a view that are kept for pages."""
 MOST_VIEWS: Final = 20
-"""Followed at a time."""
+"""Number of views that are followed at a time."""
 _ROUND_S: Final = 0.5
 _INTEREST_S: Final = 3.0
-"""A view that no page has asked for in so long is not followed any more."""
+"""Seconds without a page's request after which a view is not followed any more."""
 _LONGEST_TEXT: Final = 100_000
 
 _Cells = tuple[str | None, ...]
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How a view stands, and what has happened since it was opened."""
+    """Position of a view, and counts since it was opened."""
 
     epoch: int
     step: int
-    """Version of a view of the express lane, else 0."""
+    """Version of a view of the express lane, otherwise 0."""
     total: int
-    """Rows of the view."""
+    """Number of rows of the view."""
     shown: int
-    """Those that pages are sent."""
+    """Number of rows that pages are sent."""
     added: int
-    """Rows added since it was opened."""
+    """Number of rows added since the view was opened."""
     removed: int
     problem: str
-    """Why nothing newer comes; empty while it does."""
+    """Reason why there are no newer changes; empty if there is none."""
 
 
 class OpenView(Protocol):
-    """Rows and changes of one view; an endless answer of the runtime feeds it."""
+    """Rows and changes of one view, read from an endless answer of the runtime."""
 
     def __init__(self, name: str, number: Callable[[], int]) -> None:
-        """``number``: that of the next frame of pages."""
+        """Make a view; ``number`` returns the number of the pages' next frame."""
         self.name, self.explain, self.problem = name, "", ""
         self.is_followed = False
         self.rows, self.changes = Series(2 * MOST_ROWS), Series(MOST_CHANGES)
         self._number = number
         self._decoder = FrameDecoder()
         self._kept: dict[_Cells, tuple[int, int]] = {}
-        """Row → its number and how often it is there, in the order in which they came."""
+        """Number and multiplicity of each row, in the order in which the rows came."""
         self._next_row = self._next_change = 1
         self._epoch = self._step = self._total = self._added = self._removed = 0
         self._has_version = False
 
     def counts(self) -> Counts | None:
-        """None before the runtime has sent rows or a reason."""
+        """Return the counts; None before the runtime has sent rows or an error."""
         if not self._has_version and not self.problem:
             return None
         shown = sum(count for _, count in self._kept.values())
         return Counts(self._epoch, self._step, self._total, shown, self._added, self._removed, self.problem)
 
     def follow(self) -> None:
-        """A new answer begins."""
+        """Begin to read a new answer."""
         self.is_followed, self._decoder = True, FrameDecoder()
 
     def abort(self) -> None:
@@ -99,7 +99,7 @@ class OpenView(Protocol):
         self.is_followed = False
 
     def take(self, frame: Frame) -> None:
-        """Enter a frame; heartbeats change nothing."""
+        """Enter a frame; heartbeats have no effect."""
         header = frame.header
         if header.kind == "error":
             self.problem = header.reason or "the view has ended"
@@ -114,7 +114,7 @@ class OpenView(Protocol):
                 self._change(list(zip(_cells(frame.rows), weights, strict=True)))
 
     def _begin(self, rows: pa.Table, weights: Sequence[int]) -> None:
-        """Replace everything; of a large view the last rows are kept, as newest ones mostly stand at the end."""
+        """Replace all rows; of a large view the last rows are kept, since new rows are mostly at the end."""
         self._kept.clear()
         self._total = sum(weights)
         for cells, weight in zip(_cells(rows.slice(max(0, len(rows) - MOST_ROWS))), weights[-MOST_ROWS:], strict=True):
@@ -128,7 +128,7 @@ class OpenView(Protocol):
             self._added += max(weight, 0)
             self._removed += max(-weight, 0)
             self._enter(cells, weight)
-        # An old row and the new one that takes its place stand side by side.
+        # Sorting puts an old row next to the new one that replaces it.
         for cells, weight in sorted(rows[-MOST_CHANGES:], key=lambda row: ([str(cell) for cell in row[0]], row[1])):
             change = (self._next_change, self._step or self._epoch, weight, cells)
             self.changes.put(self._number(), self._next_change, change)
@@ -138,7 +138,7 @@ class OpenView(Protocol):
         number, count = self._kept.get(cells, (0, 0))
         if not number:
             if weight < 0:
-                return  # one of those that are not kept
+                return  # the row is not among those kept
             if len(self._kept) >= MOST_ROWS:
                 self._drop(next(iter(self._kept)))
             number = self._row_number()
@@ -162,14 +162,14 @@ class OpenView(Protocol):
         return self._next_row - 1
 
     def _put_all(self) -> None:
-        """Forget the rows that are gone: pages are sent all others again."""
+        """Clear the rows that are gone, so that pages are sent all others again."""
         self.rows.clear(self._number())
         for cells, (number, count) in self._kept.items():
             self.rows.put(self._number(), number, (number, count, cells))
 
 
 class OpenViews:
-    """All views that are open."""
+    """All open views."""
 
     def __init__(self, asker: Asker, clock: Any, number: Callable[[], int]) -> None:
         self._asker, self._clock, self._number = asker, clock, number
@@ -178,22 +178,22 @@ class OpenViews:
         self._rounds = Rounds(clock, _ROUND_S, self._round, lambda _: None)
 
     def start(self) -> None:
-        """Follow from now on."""
+        """Start to follow views."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following views."""
         self._rounds.stop()
         for view in self._views.values():
             view.abort()
 
     def want(self, name: str) -> None:
-        """Note that a page has a view open; past `MOST_VIEWS` further ones wait."""
+        """Note that a page has a view open; beyond `MOST_VIEWS` further views wait."""
         if name in self._wanted_s or len(self._wanted_s) < MOST_VIEWS:
             self._wanted_s[name] = self._clock.seconds()
 
     def get(self, name: str) -> OpenView | None:
-        """A view that is followed."""
+        """Return a view that is followed, or None."""
         return self._views.get(name)
 
     async def _round(self) -> None:
@@ -218,7 +218,7 @@ class OpenViews:
             view.follow()
             await self._asker.listen(f"/v1/changes?views={name}", view)
         except RefusedError as error:
-            # What there was stays to be seen, with the reason: a page is told why a table stands still.
+            # Old rows stay visible with the reason, so that a page shows why a table does not change.
             view.is_followed, view.problem = False, one_line(error)
         except BaseException:
             view.is_followed = False
@@ -226,7 +226,7 @@ class OpenViews:
 
 
 def _cells(rows: pa.Table) -> Iterable[_Cells]:
-    """Every row but for its weight, as texts with all their digits."""
+    """Yield every row without its weight, as texts with all digits."""
     columns = []
     for field in rows.schema:
         if field.name != WEIGHT:

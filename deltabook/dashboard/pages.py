@@ -1,7 +1,7 @@
-"""The pages that are open: each asks for a frame when it has drawn the last, and is sent one at the next tick.
+"""The open pages: each requests a frame when it has drawn the last, and is sent one at the next tick.
 
-Nothing is made, kept or counted for a page that does not ask. One whose connection is full is sent nothing until it
-drains; it costs its socket, and is closed when it has been full for too long.
+Nothing is made, kept or counted for a page without a request. A page whose connection is full is sent nothing until it
+drains, and is closed if it stays full for too long.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["MOST_PAGES", "Page", "Pages", "Wire"]
 
 MOST_PAGES: Final = 256
 FRAME_S: Final = 0.1
-"""Between two frames of a page."""
+"""Seconds between two frames of a page."""
 STUCK_S: Final = 60.0
-"""A page whose connection has been full for so long is closed."""
+"""Seconds after which a page whose connection stays full is closed."""
 _POLICY: Final = 1008
 _BUSY: Final = 1013
 _TOKEN: Final = 4401
@@ -31,28 +31,28 @@ class Wire(Protocol):
     """A page's connection."""
 
     def send(self, data: bytes) -> None:
-        """A text message; never blocks."""
+        """Send a text message; never block."""
 
     def close(self, code: int, reason: str) -> None:
-        """End it, behind what was sent."""
+        """Close the connection after the data that was sent."""
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
 
 
 class Page:
-    """One of them."""
+    """An open page."""
 
     def __init__(self, pages: Pages, wire: Wire) -> None:
         self._pages, self._wire = pages, wire
         self.asked: Ask | None = None
-        """What it waits for."""
+        """Request that the page waits for."""
         self.full_since_s: float | None = None
-        """Since when its connection is full."""
+        """Time in seconds since which its connection has been full; None if it is not."""
         self._is_known = False
 
     def receive(self, message: bytes) -> None:
-        """Take a message of the page: a request for a frame; close the connection for anything else."""
+        """Take a message of the page: a request for a frame; close the connection for any other message."""
         try:
             ask = msgspec.json.decode(message, type=Ask)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -67,26 +67,26 @@ class Page:
         self.asked = msgspec.structs.replace(ask, token="")
 
     def full(self, now_s: float) -> None:
-        """What was sent has not been read yet."""
+        """Note that sent data has not been read yet."""
         if self.full_since_s is None:
             self.full_since_s = now_s
 
     def drained(self) -> None:
-        """There is room again."""
+        """Note that the connection has room again."""
         self.full_since_s = None
 
     def send(self, data: bytes) -> None:
-        """The frame that it waits for."""
+        """Send the requested frame."""
         self.asked = None
         self._wire.send(data)
 
     def abort(self) -> None:
-        """See `Wire`."""
+        """Close the connection at once, see `Wire`."""
         self._wire.abort()
 
 
 class Pages:
-    """All of them; on the reactor's thread."""
+    """All open pages; used on the reactor's thread only."""
 
     _log = Logger()
 
@@ -99,7 +99,9 @@ class Pages:
         market_ms: Callable[[], int],
         refusal: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """``prepare`` brings the sections of some scopes up to date; ``refusal`` says what is wrong with a token."""
+        """Make the pages; ``prepare`` brings the sections of some scopes up to date; ``refusal`` returns why a token is
+        refused.
+        """
         self._frames, self._clock = frames, clock
         self._prepare, self._market_ms = prepare, market_ms
         self.refusal = refusal
@@ -110,7 +112,7 @@ class Pages:
         self._loop.clock = clock
 
     def start(self) -> None:
-        """Answer pages from now on."""
+        """Start to answer pages."""
         self._loop.start(FRAME_S, now=False)
 
     def stop(self) -> None:
@@ -121,7 +123,7 @@ class Pages:
             page.abort()
 
     def open(self, wire: Wire) -> Page | None:
-        """A new page; None if there are too many, which it has been told."""
+        """Add a page; if there are too many, close the connection with the reason and return None."""
         if len(self._pages) >= MOST_PAGES:
             wire.close(_BUSY, f"expected at most {MOST_PAGES} pages at a time")
             return None
@@ -130,14 +132,14 @@ class Pages:
         return page
 
     def closed(self, page: Page) -> None:
-        """It has gone."""
+        """Remove a page whose connection has closed."""
         self._pages.pop(page, None)
 
     def _tick(self) -> None:
-        """A frame that cannot be made is no reason to make no others."""
+        """Send frames; log an error, so that later frames are still sent."""
         try:
             self.tick()
-        except Exception:  # noqa: BLE001 - whatever a peer has said, pages go on
+        except Exception:  # noqa: BLE001 - no data of a peer may stop the pages
             self._log.failure("making a frame")
 
     def tick(self) -> None:
@@ -161,7 +163,7 @@ class Pages:
             page.send(data)
 
     def figures(self) -> dict[str, int]:
-        """For status lines."""
+        """Return the figures for status lines."""
         return {
             "pages": len(self._pages),
             "stuck_pages": sum(page.full_since_s is not None for page in self._pages),

@@ -1,4 +1,6 @@
-"""Peers that the dashboard follows: where each is and how it is, and how it is asked over HTTP, round by round."""
+"""Peers that the dashboard follows: their addresses, the state of their connections, and HTTP requests round by
+round.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +24,32 @@ _MOST_ADDRESS_BYTES = 64 * 1024
 
 
 class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where something is asked."""
+    """Address and credentials of a peer."""
 
     address: str = ""
-    """HOST:PORT."""
+    """Address as HOST:PORT."""
     token_file: str = ""
-    """File with the token that it asks for; empty for none."""
+    """File with the token that the peer requires; empty for none."""
     ca_file: str = ""
-    """PEM file of the authority that signed its certificate; empty: it is asked without TLS."""
+    """PEM file of the authority that signed the peer's certificate; empty: requests go without TLS."""
     listed_in: str = ""
-    """In place of an address: a JSON file of name → HOST:PORT. It is read whenever the peer is asked: it need not be
-    there before the peer is, and one that comes back at another port is found again."""
+    """JSON file of name → HOST:PORT, instead of an address. It is read at each request: it need not exist before the
+    peer does, and a peer that returns at another port is found again.
+    """
     name: str = ""
-    """The peer's in that file."""
+    """Name of the peer in that file."""
 
     def where(self) -> str:
-        """HOST:PORT as it is now; empty while the file does not say.
+        """Return the present address as HOST:PORT; empty if the file does not have it.
 
-        Raises `DashboardError` for another file.
+        Raises `DashboardError` for an invalid file.
         """
         return self._read().get(self.name, "") if self.listed_in else self.address
 
     def news(self) -> str:
-        """Return why the peer is not there, if its file says so under ``NAME.news``, else nothing.
+        """Return why the peer is not available, if its file has ``NAME.news``, else an empty text.
 
-        Raises `DashboardError` for another file.
+        Raises `DashboardError` for an invalid file.
         """
         return self._read().get(f"{self.name}.news", "") if self.listed_in else ""
 
@@ -65,32 +68,32 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
-"""off: there is none; connecting: it has never answered; stale: it answers, but what it says is old."""
+"""State of a connection. off: there is no peer; connecting: it has never answered; stale: it answers with old data."""
 _DELAY_MS: Final = 10_000
-"""An answer that took so long would make its process look younger."""
+"""Milliseconds above which the delay of an answer would make its process look restarted."""
 
 
 class LinkLine(msgspec.Struct, frozen=True):
-    """One peer, for the page."""
+    """State of one peer, as the page shows it."""
 
     state: LinkState
     words: str
-    """Why it is not live; empty where it is."""
+    """Reason why it is not live; empty if it is."""
     address: str
-    """HOST:PORT; empty for none, and while it is not known."""
+    """Address as HOST:PORT; empty for none, and while it is unknown."""
     since_ms: int
-    """Since when it is in this state, milliseconds since the UTC epoch."""
+    """Time since which the peer is in this state, in milliseconds since the UTC epoch."""
     restarts: int = 0
-    """How often it was found to be another process than before."""
+    """Number of times that the peer was found to be a new process."""
     restarted_ms: int | None = None
-    """When the newest of these processes began."""
+    """Start of the newest of these processes, in milliseconds since the UTC epoch."""
 
 
 class Link:
     """The state of one peer."""
 
     def __init__(self, peer: Peer | None, now_ms: Callable[[], int]) -> None:
-        """None: there is none, and never will be."""
+        """Make a link; ``peer`` None: there is no peer, and never will be."""
         self._peer, self._now_ms = peer, now_ms
         self._line = LinkLine("connecting" if peer else "off", "", peer.address if peer else "", now_ms())
         self._up_s: float | None = None
@@ -98,20 +101,20 @@ class Link:
 
     @property
     def line(self) -> LinkLine:
-        """For the page."""
+        """State for the page."""
         return self._line
 
     @property
     def state(self) -> LinkState:
-        """As the line says it."""
+        """State of the connection."""
         return self._line.state
 
     def live(self) -> None:
-        """It answers."""
+        """Note that the peer answers."""
         self._become("live", "")
 
     def up(self, up_s: float) -> None:
-        """Its process says that it has been up for so long: less than before is another process."""
+        """Note the age of the peer's process in seconds: an age below the last one means a new process."""
         begun_ms = self._now_ms() - 1000 * up_s
         is_known = self._up_s is not None
         is_another = is_known and (up_s < (self._up_s or 0) or begun_ms > self._begun_ms + _DELAY_MS)
@@ -123,11 +126,11 @@ class Link:
         self._up_s = up_s
 
     def stale(self, words: str) -> None:
-        """It answers, but what it says is old."""
+        """Note that the peer answers with old data."""
         self._become("stale", words)
 
     def lost(self, words: str) -> None:
-        """It does not answer; one that never has is still being connected."""
+        """Note that the peer does not answer; a peer that never has is still connecting."""
         never = self._line.state == "connecting"
         self._become("connecting" if never else "lost", words)
 
@@ -147,20 +150,20 @@ _LONGEST_REASON: Final = 300
 
 
 class Asker(Protocol):
-    """What followers ask with."""
+    """Sends requests for followers."""
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
-        """The body of the answer; raises `ClientError`, `OSError` and what the network raises."""
+        """Return the body of the answer; raise `ClientError`, `OSError` and network errors."""
 
     async def listen(self, path: str, listener: StreamProtocol) -> None:
-        """Hand an endless answer to a listener; raises as `ask`."""
+        """Pass an endless answer to a listener; raise the errors of `ask`."""
 
 
 class HttpAsker:
-    """Asks one peer, over connections that are kept, at the address that it has now."""
+    """Sends requests to one peer over persistent connections, at its present address."""
 
     def __init__(self, peer: Peer, reactor: Any) -> None:
-        """Raises `AccessError` for files that cannot be used."""
+        """Make an asker; raise `AccessError` for files that cannot be used."""
         self._reactor, self._peer = reactor, peer
         asked = HttpPeer.of(peer.name or "the peer", None, token_file=peer.token_file, ca_file=peer.ca_file)
         self._port = ReactorPort(asked, reactor, connect_s=_TIMEOUT_S, is_persistent=True)
@@ -186,19 +189,19 @@ class HttpAsker:
 
 
 def one_line(reason: object) -> str:
-    """Return a reason as a page shows it."""
+    """Return a reason as one line for a page."""
     return " ".join(str(reason).split())[:_LONGEST_REASON]
 
 
 class Rounds:
-    """Calls an asynchronous function, and again some time after it has ended."""
+    """Calls an asynchronous function repeatedly, each time some seconds after the last call has ended."""
 
     _log = Logger()
 
     def __init__(
         self, clock: Any, every_s: float, act: Callable[[], Awaitable[None]], failed: Callable[[str], None]
     ) -> None:
-        """``failed`` is told in one line why a round has not come to its end."""
+        """Make the rounds; ``failed`` receives the error of a failed round as one line."""
         self._clock, self._every_s, self._act, self._failed = clock, every_s, act, failed
         self._call: Any = None
         self._round: Deferred[None] | None = None
@@ -212,7 +215,7 @@ class Rounds:
             self._round.addErrback(self._tell).addBoth(lambda _: self._again())
 
     def stop(self) -> None:
-        """No further round."""
+        """Stop the rounds."""
         self._is_stopped = True
         if self._call is not None:
             self._call.cancel()

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The process: a dashboard on the real reactor, its port, its events, and its end.
+"""The dashboard's process: the reactor, the port, the events, and the end.
 
 The port serves the page's files, ``/v1/status``, ``/metrics`` for a monitor, and the pages' socket, ``/v1/frames``.
 """
@@ -51,18 +51,18 @@ _COUNTED: Final = (
     ("frames_encoded", "Sections that were encoded for frames."),
     ("bytes_sent", "Bytes of the frames that were sent."),
 )
-"""Figure, which is also the metric's name, and help."""
+"""Figures, which are also metrics' names, with their help texts."""
 _PEERS: Final = ("results", "algo", "exchange")
 
 
 class DashboardMetrics:
-    """Asked on the reactor's thread."""
+    """Metrics of the dashboard; used on the reactor's thread only."""
 
     def __init__(self, figures: Callable[[], Figures], run_id: str = "") -> None:
-        """``figures``: those of status lines."""
+        """Make the metrics; ``figures`` returns those of status lines."""
         self._figures = figures
         self.answer = Exposition("dashboard", run_id, self._collect).answer
-        """The text for a monitor that accepts some types, and its type."""
+        """Returns the metrics in a format that a monitor accepts, and its content type."""
 
     def _collect(self) -> Iterator[Metric]:
         figures = self._figures()
@@ -81,7 +81,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 @implementer(IPushProducer)
 class _Socket:
-    """One page's connection."""
+    """The connection of one page."""
 
     def __init__(self, pages: Pages, clock: Any, request: Request) -> None:
         self._pages, self._clock, self._channel = pages, clock, cast(Any, request.channel)
@@ -90,15 +90,15 @@ class _Socket:
         self._unread_bytes = 0
 
     def negotiationStarted(self, transport: WebSocketTransport) -> None:
-        """The connection is being upgraded."""
+        """Store the transport while the connection is being upgraded."""
         self._transport = transport
 
     def negotiationFinished(self) -> None:
-        """It is a socket now."""
+        """Attach the page when the connection has become a socket."""
         below = self._channel.transport
         below.unregisterProducer()  # which was the HTTP channel
         self._transport.attachProducer(self)
-        # Fragments are joined by Twisted without a limit, so that bytes are counted before they come to that.
+        # Twisted joins fragments without a limit, so bytes are counted before they reach it.
         received = self._channel.dataReceived
 
         def bounded(data: bytes) -> None:
@@ -112,21 +112,21 @@ class _Socket:
         self._page = self._pages.open(self)
 
     def textMessageReceived(self, message: str) -> None:
-        """A page says something."""
+        """Pass a message to the page."""
         self._unread_bytes = 0
         if self._page is not None:
             self._page.receive(message.encode("utf-8"))
 
     def bytesMessageReceived(self, data: bytes | bytearray) -> None:
-        """No page says that."""
+        """Close the connection: pages never send binary messages."""
         del data
         self.close(1003, "expected text")
 
     def pongReceived(self, payload: bytes) -> None:
-        """Nothing was asked."""
+        """Ignore a pong: no ping is sent."""
 
     def connectionLost(self, reason: Failure) -> None:
-        """The page has gone."""
+        """Remove the page."""
         del reason
         if self._page is not None:
             self._pages.closed(self._page)
@@ -135,14 +135,14 @@ class _Socket:
     # See `Wire`
 
     def send(self, data: bytes) -> None:
-        """A text message."""
+        """Send a text message."""
         try:
             self._transport.sendTextMessage(data.decode("utf-8"))
-        except LocalProtocolError:  # it has said goodbye, and the end of its connection has not been told of yet
+        except LocalProtocolError:  # the peer has closed, and the end of its connection has not been reported yet
             self.abort()
 
     def close(self, code: int, reason: str) -> None:
-        """End it, behind what was sent."""
+        """Close the connection after the data that was sent."""
         page, self._page = self._page, None
         if page is not None:
             self._pages.closed(page)
@@ -152,30 +152,30 @@ class _Socket:
             self.abort()
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
         page, self._page = self._page, None
         if page is not None:
             self._pages.closed(page)
         self._channel.transport.abortConnection()
 
-    # See `IPushProducer`: what is below tells when it is full
+    # Methods of `IPushProducer`, called when the transport is full or has room again
 
     def pauseProducing(self) -> None:
-        """It is full."""
+        """Note that the connection is full."""
         if self._page is not None:
             self._page.full(self._clock.seconds())
 
     def resumeProducing(self) -> None:
-        """It has room again."""
+        """Note that the connection has room again."""
         if self._page is not None:
             self._page.drained()
 
     def stopProducing(self) -> None:
-        """It is gone; `connectionLost` follows."""
+        """Ignore the end of the transport: `connectionLost` follows."""
 
 
 class _Sockets:
-    """Makes one for each page."""
+    """Makes a socket for each page."""
 
     def __init__(self, pages: Pages, clock: Any) -> None:
         self._pages, self._clock = pages, clock
@@ -186,7 +186,7 @@ class _Sockets:
 
 
 class _Root(Resource):
-    """Every path."""
+    """Resource that serves every path."""
 
     isLeaf = True
 
@@ -200,7 +200,7 @@ class _Root(Resource):
         self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
 
     def render(self, request: Request) -> bytes | int:
-        """A file, the status, a socket, or one line that says what was expected."""
+        """Answer with a file, the status, a socket, or one line that says what was expected."""
         path = request.path.decode("ascii", "replace")
         if request.method not in {b"GET", b"HEAD"}:
             request.setHeader("allow", "GET, HEAD")
@@ -213,7 +213,8 @@ class _Root(Resource):
             None if origin == own else origin,
             asked,
         )
-        # A page cannot say a token before it has its files and its socket, and says it there.
+        # A page cannot send a token before it has its files and its socket, so these need none; it sends the token on
+        # the socket.
         if refusal is not None and not (refusal[0] == 401 and (path in self._files or path == "/v1/frames")):
             return _refuse(request, *refusal)
         if path in self._files:
@@ -245,7 +246,7 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
 def dashboard_site(
     pages: Pages, status: Callable[[], object], metrics: DashboardMetrics, access: Access, clock: Any
 ) -> Site:
-    """The port's site."""
+    """Return the port's site."""
     return BoundedSite(_Root(pages, status, metrics, access, clock), _MOST_CONNECTIONS)
 
 
@@ -253,12 +254,12 @@ ROLE = "dashboard"
 
 
 class DashboardProcess:
-    """Opens the port, says so, and closes everything at the end."""
+    """Runs the port: announces it when it is open, and closes everything at the end."""
 
     _log = Logger()
 
     def __init__(self, config: DashboardConfig, reactor: Any, stdout: IO[bytes], status_interval_s: float) -> None:
-        """Raises `AccessError` and `DashboardError` before anything is opened."""
+        """Make the process; raise `AccessError` and `DashboardError` before anything is opened."""
         config.security.check(config.interface)
         self._config, self._reactor = config, reactor
         self.dashboard = Dashboard(config, reactor, time.time_ns)
@@ -268,7 +269,7 @@ class DashboardProcess:
         self._port: Any = None
 
     def start(self) -> None:
-        """Listen; raises `DashboardError` where that is not possible."""
+        """Listen on the port; raise `DashboardError` if that is not possible."""
         config, board = self._config, self.dashboard
         metrics = DashboardMetrics(board.figures, config.run_id)
         site = dashboard_site(board.pages, board.figures, metrics, board.access, self._reactor)
@@ -286,7 +287,7 @@ class DashboardProcess:
         self._reporter.ready({"http": port})
 
     def stop(self, reason: str) -> None:
-        """Close everything and say so."""
+        """Close everything and announce the end."""
         if self._port is not None:
             self._port.stopListening()
             self._port = None
@@ -295,7 +296,7 @@ class DashboardProcess:
 
 
 def run(config: DashboardConfig, *, status_interval_s: float = 1.0, exit_with_stdin: bool = False) -> None:
-    """Run until a signal or the end of standard input; raises what it cannot begin with."""
+    """Run until a signal or the end of standard input; raise the errors of the start."""
     from twisted.internet import reactor as installed
 
     reactor: Any = installed

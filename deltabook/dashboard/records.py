@@ -1,7 +1,7 @@
-"""What the sections of a frame hold: texts that a page writes as they are, and numbers of things.
+"""Contents of a frame's sections: texts that a page shows unchanged, and counts.
 
-Prices, quantities and money are decimal strings, exact and with all their decimals. Numbers with a point are to be
-drawn.
+Prices, quantities and money are decimal strings, exact and with all their decimals. Floating-point numbers are for
+charts.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class EngineSection(msgspec.Struct, frozen=True):
     step: int | None
     express_lag_ms: float | None
     lag_ms: float | None
-    """Lag of the Spark lane."""
+    """Lag of the Spark lane in milliseconds."""
     barrier_p50_us: int | None
     barrier_p99_us: int | None
     batch_ms: float | None
-    """Duration of the latest batch on Spark."""
+    """Duration of the latest batch on Spark, in milliseconds."""
     messages_per_s: float | None
     messages: int | None
     memory_bytes: int | None
@@ -60,10 +60,10 @@ class EngineSection(msgspec.Struct, frozen=True):
     dead_letters: int | None
     subscribers: int | None
     lanes_differ: int | None
-    """Views of which Spark and the express lane have different rows."""
+    """Number of views whose rows on Spark and in the express lane differ."""
     spark_restarts: int | None
     spark: str | None
-    """``off``, ``starting`` or ``up``; None for a runtime that does not tell."""
+    """State of Spark: ``off``, ``starting`` or ``up``; None for a runtime that does not report it."""
 
 
 class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
@@ -71,9 +71,9 @@ class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
 
     symbol: str
     last: str | None
-    """Price of the newest trade, else the middle of the touch is not shown: it is no trade."""
+    """Price of the newest trade; None before the first, since the middle of the quote is no trade."""
     phase: str
-    """What its trading is doing; empty where no exchange is followed."""
+    """Trading phase; empty if no exchange is followed."""
 
 
 class ViewRow(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
@@ -92,7 +92,7 @@ class ViewRow(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
 
 
 class PositionRow(msgspec.Struct, frozen=True, array_like=True):
-    """What a strategy holds of a symbol."""
+    """Position of a strategy in a symbol."""
 
     symbol: str
     position: str
@@ -103,7 +103,7 @@ class PositionRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StrategyTraits(msgspec.Struct, frozen=True):
-    """Row of every page: what does not change of a strategy while its process runs."""
+    """Row of every page: properties of a strategy that do not change while its process runs."""
 
     name: str
     broker_id: int
@@ -141,11 +141,11 @@ class MoneySection(msgspec.Struct, frozen=True):
     gross: str
     """Sum of the values of all positions, long or short, at their marks."""
     net: str
-    """Long positions less short ones."""
+    """Value of the long positions less that of the short ones."""
     unmarked: int
-    """Positions without a mark, as nobody quotes: they are in neither."""
+    """Number of positions without a mark, because nobody quotes: they are in neither sum."""
     views_connected: bool
-    """True if strategies are sent the runtime's changes."""
+    """True if the strategies receive the runtime's changes."""
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
@@ -157,7 +157,7 @@ class OrderRow(msgspec.Struct, frozen=True, array_like=True):
     quantity: str
     filled: str
     price: str
-    """Empty for a market order."""
+    """Limit price; empty for a market order."""
     status: str
     reason: str
 
@@ -167,7 +167,7 @@ class FillRow(msgspec.Struct, frozen=True, array_like=True):
 
     number: int
     time: str
-    """Market time of day."""
+    """Market time of the day."""
     symbol: str
     side: str
     quantity: str
@@ -182,13 +182,13 @@ class LevelRow(msgspec.Struct, frozen=True, array_like=True):
     price: str
     quantity: str
     total: str
-    """Total of this level and all better ones of its side."""
+    """Total quantity of this level and all better ones of its side."""
     part: float
-    """The same as a part of the deeper side's, for drawing."""
+    """The total as a fraction of the deeper side's total, for a chart."""
     orders: int | None
-    """None where only the touch is known."""
+    """Number of orders; None if only the best prices are known."""
     own: str
-    """Quantity of own resting orders there; empty for none."""
+    """Quantity of own resting orders at the level; empty for none."""
 
 
 class BookSection(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ class BookSection(msgspec.Struct, frozen=True):
 
     spread: str | None
     is_scaled: bool
-    """True if prices are money; else they are ticks, and quantities lots."""
+    """True if prices are money; otherwise they are ticks, and quantities are lots."""
 
 
 class ScaleSection(msgspec.Struct, frozen=True):
@@ -214,9 +214,9 @@ class TradeRow(msgspec.Struct, frozen=True, array_like=True):
     time: str
     price: str
     quantity: str
-    """Quantity of all trades."""
+    """Total quantity of the trades."""
     way: int
-    """1: above the trade before, -1: below it, else 0."""
+    """Direction: 1 above the trade before, -1 below it, otherwise 0."""
     trades: int
 
 
@@ -225,10 +225,10 @@ class PricesSection(msgspec.Struct, frozen=True):
 
     last: str | None
     change: str | None
-    """Change of the last price against the first known one."""
+    """Change of the last price from the first known one."""
     change_percent: str | None
     since_s: int | None
-    """Market time of that price."""
+    """Market time of the first known price, in seconds."""
     mid: str | None
     vwap: str | None
     vwap_bid: str | None
@@ -243,6 +243,6 @@ class ViewSection(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     reason: str
     sql: str
     explain: str
-    """The way from relations to rows, with its maps; empty before the runtime has answered."""
+    """Operators from the relations to the rows, with their maps; empty before the runtime has answered."""
     columns: tuple[tuple[str, str], ...]
-    """Name and type."""
+    """Columns as name and type."""

@@ -1,7 +1,7 @@
-"""Sections of frames: what everybody sees whatever the symbol, and what the panels show of one symbol.
+"""Sections of frames: the lists that every page shows, and the panels of one symbol.
 
-Lists are links, engine, symbols, views, strategies, orders and fills. Panels are made of what runtime and strategies
-say of the symbol.
+The lists are links, engine, symbols, views, strategies, orders and fills. The panels combine the runtime's and the
+strategies' data on a symbol.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from deltabook.wire.strategies import FillLine, OrderLine, PositionLine, Strateg
 __all__ = ["Lists", "SymbolPanels"]
 
 DEPTH: Final = 10
-"""Levels of a side."""
+"""Number of levels of a side."""
 SIDES: Final = ("B", "S")
 MOST_TRADES: Final = 30
-"""Rows of the tape."""
+"""Number of rows of the tape."""
 MOST_READ: Final = 300
-"""Trades that the tape's rows are made of."""
+"""Number of trades from which the tape's rows are made."""
 _DAY_NS: Final = 86_400 * 10**9
 
 
 def clock_text(time_ns: int) -> str:
-    """Time of day to the millisecond.
+    """Return the time of day to the millisecond.
 
     >>> clock_text(86_400 * 10**9 + 3_661_001_999_999)
     '01:01:01.001'
@@ -53,13 +53,13 @@ class SymbolPanels:
         self._market, self._bars, self._scales, self._algos = market, bars, scales, algos
 
     def book(self, symbol: str) -> records.BookSection:
-        """The spread."""
+        """Return the spread."""
         bids, asks = (self._levels(symbol, side) for side in SIDES)
         spread = self._scales.price(symbol, asks[0].price_ticks - bids[0].price_ticks) if bids and asks else None
         return records.BookSection(spread, self._scales.knows(symbol))
 
     def ladder(self, symbol: str) -> dict[str, list[records.LevelRow]]:
-        """Levels of both sides, best first; where the runtime keeps no depth, the touch."""
+        """Return the levels of both sides, best first; only the best prices if the runtime has no view of the depth."""
         scales, own = self._scales, self._own(symbol)
         sides = {side: self._levels(symbol, side) for side in SIDES}
         has_orders = "book_depth" in self._market.known
@@ -81,7 +81,7 @@ class SymbolPanels:
         return rows
 
     def depth(self, symbol: str, time_s: int) -> Depth | None:
-        """The best levels at this moment for the heat strip; None of an empty book."""
+        """Return the best levels at this time for the heat strip; None for an empty book."""
         bids, asks = (
             tuple(chain.from_iterable((level.price_ticks, level.volume_lots) for level in self._levels(symbol, side)))
             for side in SIDES
@@ -89,12 +89,12 @@ class SymbolPanels:
         return Depth(time_s, bids, asks) if bids or asks else None
 
     def scale(self, symbol: str) -> records.ScaleSection:
-        """What a tick and a lot are worth."""
+        """Return the worth of a tick and of a lot."""
         instrument = self._scales.of(symbol)
         return records.ScaleSection(instrument.tick_size, instrument.lot_size)
 
     def tape(self, symbol: str) -> list[records.TradeRow]:
-        """The newest trades, oldest first; those of one order at one price are one row."""
+        """Return the newest trades, oldest first; trades of one order at one price are one row."""
         groups: list[list[Trade]] = []
         read = list(self._market.trades(symbol, MOST_READ))
         for trade in read:  # newest first
@@ -113,7 +113,7 @@ class SymbolPanels:
         return rows[-MOST_TRADES:]
 
     def prices(self, symbol: str) -> records.PricesSection:
-        """Last with its change, middle and averages."""
+        """Return the last price with its change, the middle and the averages."""
         scales, last, first = self._scales, self._market.last(symbol), self._bars.first(symbol)
         change = percent = None
         if last and first:
@@ -133,13 +133,13 @@ class SymbolPanels:
         )
 
     def line(self, symbol: str, time_s: int) -> Line:
-        """The prices of this moment for the chart, in ticks."""
+        """Return the present prices for the chart, in ticks."""
         ratios = [round(total / count, 4) if count and total is not None else None
                   for total, count in self._averages(symbol)]  # fmt: skip
         return Line(time_s, *ratios)
 
     def marks(self, placed: Iterable[tuple[FillLine, float]]) -> list[tuple[str, Mark]]:
-        """Symbol and mark of own fills; those of a strategy at one price in a second are one mark."""
+        """Return symbol and mark of own fills; the fills of a strategy at one price in a second are one mark."""
         merged: dict[tuple[str, str, int, str, int], tuple[int, int, float]] = {}
         for fill, time_s in placed:
             key = (fill.symbol, fill.strategy, fill.price_ticks, fill.side, int(time_s))
@@ -151,7 +151,7 @@ class SymbolPanels:
         ]
 
     def _averages(self, symbol: str) -> list[tuple[int | None, int]]:
-        """Sums of prices and what they are to be divided by: mid, VWAP of trades, of bids, of asks."""
+        """Return sums of prices and their divisors: of the middle, and of the VWAPs of trades, bids and asks."""
         market, quote = self._market, self._market.quotes.get(symbol)
         has_mid = quote is not None and quote.bid_ticks is not None and quote.ask_ticks is not None
         mid = (quote.bid_ticks or 0) + (quote.ask_ticks or 0) if quote is not None and has_mid else None
@@ -185,7 +185,7 @@ class SymbolPanels:
         return [] if ticks is None else [Level(ticks, lots or 0, 0)]
 
     def _own(self, symbol: str) -> dict[tuple[str, int], int]:
-        """(side, price in ticks) → lots of own orders that may still trade."""
+        """Return the lots of own orders that may still trade, by side and price in ticks."""
         lots: defaultdict[tuple[str, int], int] = defaultdict(int)
         for order in self._algos.orders.orders if self._algos else ():
             if order.symbol == symbol and is_open(order):
@@ -219,11 +219,11 @@ _ENGINE: Final[Mapping[str, str]] = {
     "lanes_differ": "lanes_differ",
     "spark_restarts": "spark_restarts",
 }
-"""Figure of the section → its name in ``/v1/status``."""
+"""Name in ``/v1/status`` of each figure of the section."""
 
 
 class Lists:
-    """Makes the sections of everybody, and those of a view that is open."""
+    """Makes the sections of every page, and those of an open view."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class Lists:
         self._algos, self._exchange = algos, exchange
 
     def engine(self) -> records.EngineSection:
-        """The runtime's figures as it says them."""
+        """Return the runtime's figures as it reports them."""
         figures = self._results.figures
         engine = figures.get("engine") or {}
         reported = {name: _figure(figures, source) for name, source in _ENGINE.items()}
@@ -249,7 +249,7 @@ class Lists:
         return msgspec.convert({**reported, **barriers, **lane}, records.EngineSection, strict=False)
 
     def figures(self, time_s: int) -> Engine:
-        """The same for drawing."""
+        """Return the runtime's figures for a chart."""
         engine = self.engine()
         barrier_ms = None if engine.barrier_p50_us is None else engine.barrier_p50_us / 1000
         return Engine(
@@ -264,7 +264,7 @@ class Lists:
         )
 
     def symbols(self) -> tuple[records.SymbolRow, ...]:
-        """All symbols with their last price."""
+        """Return all symbols with their last prices."""
         phases = self._exchange.phases if self._exchange else {}
         return tuple(
             records.SymbolRow(symbol, self._last(symbol), phases.get(symbol, ""))
@@ -272,7 +272,7 @@ class Lists:
         )
 
     def views(self) -> tuple[records.ViewRow, ...]:
-        """All views of the runtime."""
+        """Return all views of the runtime."""
         return tuple(
             records.ViewRow(
                 view.name,
@@ -288,7 +288,7 @@ class Lists:
         )
 
     def view(self, name: str) -> records.ViewSection | None:
-        """One of them in full; None if there is none of that name."""
+        """Return the full description of a view; None if there is no such view."""
         line: ViewLine | None = next((view for view in self._results.views if view.name == name), None)
         if line is None:
             return None
@@ -298,7 +298,7 @@ class Lists:
         return records.ViewSection(line.lane, line.view_class, line.reason, line.sql, explain, columns)
 
     def money(self) -> records.MoneySection | None:
-        """Profit and exposure of all strategies; None before they have answered."""
+        """Return profit and exposure of all strategies; None before they have answered."""
         report = self._algos.strategies if self._algos else None
         if report is None:
             return None
@@ -316,7 +316,7 @@ class Lists:
         )
 
     def profits(self, time_s: int) -> Money | None:
-        """Profit of all strategies and of each, for drawing."""
+        """Return the profit of all strategies and of each, for a chart; None before they have answered."""
         report = self._algos.strategies if self._algos else None
         if report is None:
             return None
@@ -324,12 +324,12 @@ class Lists:
         return Money(time_s, round(sum(profits), 2), tuple(profits))
 
     def strategies(self) -> tuple[records.StrategyRow, ...]:
-        """All strategies; none before they have answered."""
+        """Return all strategies; none before they have answered."""
         report = self._algos.strategies if self._algos else None
         return tuple(self._strategy(line) for line in report.strategies) if report else ()
 
     def traits(self) -> tuple[records.StrategyTraits, ...] | None:
-        """What does not change of them; None before they have answered."""
+        """Return the unchanging properties of all strategies; None before they have answered."""
         report = self._algos.strategies if self._algos else None
         if report is None:
             return None
@@ -344,13 +344,13 @@ class Lists:
         )
 
     def orders(self, strategy: str) -> tuple[records.OrderRow, ...]:
-        """The newest orders of a strategy."""
+        """Return the newest orders of a strategy."""
         orders = self._algos.orders.orders if self._algos else ()
         own = (order for order in reversed(orders) if order.strategy == strategy)
         return tuple(self._order(order) for order in islice(own, MOST_ORDERS))
 
     def fills(self, strategy: str) -> tuple[records.FillRow, ...]:
-        """The newest trades of a strategy."""
+        """Return the newest trades of a strategy."""
         fills = self._algos.fills if self._algos else ()
         own = (fill for fill in reversed(fills) if fill.strategy == strategy)
         return tuple(self._fill(fill) for fill in islice(own, MOST_FILLS))

@@ -1,4 +1,4 @@
-"""The demo: the whole loop as child processes, watched, shown and stopped by one supervisor.
+"""The demo: the whole loop as child processes, monitored, shown and stopped by one supervisor.
 
 ```
 plan.py ─ folder, stages ─▶ supervisor.py ── starts, stops ──▶ child.py (dashboard, cluster, exchange, runtime, algo)

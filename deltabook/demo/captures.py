@@ -1,6 +1,6 @@
 """Recorded market data to replay: half an hour of BTC/USD, order by order.
 
-The file is sample data of the package ob-analytics (GPL). It is fetched when it is first wanted, taken out of the
+The file is sample data of the package ob-analytics (GPL). It is fetched when it is first needed, extracted from the
 wheel as data and kept in the user's cache; the package is neither installed nor imported.
 """
 
@@ -27,7 +27,7 @@ _DOWNLOAD_TIMEOUT_S: Final = 180.0
 
 
 def pip_download(requirement: str, folder: Path) -> None:
-    """Put the wheel of `requirement` alone into `folder`. Raises `CaptureError` if pip cannot."""
+    """Put the wheel of `requirement` alone into `folder`; raise `CaptureError` if pip cannot."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), requirement]
     try:
@@ -50,7 +50,7 @@ def _is_capture(path: Path) -> bool:
 
 
 def capture_file(environ: Mapping[str, str], download: Callable[[str, Path], None] = pip_download) -> Path:
-    """The recorded file, fetched if the cache does not hold it. Raises `CaptureError`."""
+    """Return the recorded file; fetch it if the cache does not have it, and raise `CaptureError` if that fails."""
     cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache") / "deltabook"
     path = cache / "btcusd-orders.csv.gz"
     if _is_capture(path):

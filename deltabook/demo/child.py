@@ -1,8 +1,8 @@
-"""One child process: started in its own process group, heard through its standard output, ended for certain.
+"""One child process: started in its own process group, monitored through its standard output, and reliably ended.
 
 ```
-stdin   held open by the supervisor: when the supervisor is gone, the child sees its end and stops
-stdout  status events, one JSON object a line
+stdin   kept open by the supervisor: when the supervisor ends, the child reads the end of the input and stops
+stdout  status events, one JSON object per line
 stderr  RUN/ROLE.log
 ```
 """
@@ -24,15 +24,15 @@ from deltabook.wire.status import Event, Failed, Ready, Status, Stopped, parse_e
 __all__ = ["LINE_LIMIT_BYTES", "Child"]
 
 LINE_LIMIT_BYTES: Final = 64 * 1024
-"""The longest status line accepted; anything longer is dropped as not being one."""
+"""Longest status line in bytes; a longer line is dropped."""
 _READ_BYTES: Final = 64 * 1024
 _LOG_TAIL_BYTES: Final = 16 * 1024
 
 
 class Child:
-    """A running child process and the last that it said.
+    """A running child process and its latest status.
 
-    Nothing here blocks: `read` is called when its standard output has something, `poll` at any time.
+    No method blocks: call `read` when standard output has data, and `poll` at any time.
     """
 
     def __init__(self, role: str, command: Sequence[str], log_path: Path, environ: Mapping[str, str]) -> None:
@@ -57,18 +57,18 @@ class Child:
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The end of the pipe that status events come from."""
+        """Read end of the pipe with status events."""
         stream = self._process.stdout
         assert stream is not None
         return stream
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; -N when signal N ended it."""
+        """Exit code; None while it runs, -N if signal N ended it."""
         return self._process.poll()
 
     def read(self) -> bool:
-        """Take in what standard output holds; False when nothing more can come."""
+        """Read the data on standard output; return False if no more can come."""
         try:
             data = os.read(self.stdout.fileno(), _READ_BYTES)
         except BlockingIOError:
@@ -84,7 +84,7 @@ class Child:
         try:
             event: Event = parse_event(line)
         except msgspec.MsgspecError:
-            return  # a library that prints: not for us
+            return  # printed by a library, no status event
         match event:
             case Ready():
                 self.ready = event
@@ -97,18 +97,18 @@ class Child:
                 self.failed = event
 
     def terminate(self) -> None:
-        """Ask it to end; nothing happens if it has ended."""
+        """Request the end of the process; do nothing if it has ended."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it and whatever is left of its process group, at once."""
+        """Kill the process and the rest of its process group."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of processes that have ended
+        except (ProcessLookupError, PermissionError):  # macOS raises the latter for an ended group of processes
             self._process.kill()
 
     def close(self) -> None:
-        """End it and its process group if need be, wait for it and close the pipes."""
+        """Kill the process and its group if they still run, wait for it and close the pipes."""
         self.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -116,14 +116,14 @@ class Child:
                 stream.close()
 
     def log_lines(self, count: int = 10) -> list[str]:
-        """The last lines of its log."""
+        """Return the last lines of the log."""
         with self.log_path.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
             text = log.read().decode(errors="replace")
         return list(deque(text.splitlines(), maxlen=count))
 
     def reason(self) -> str:
-        """Why it ended, in its own words where it said something."""
+        """Return why the process ended, in its own words if it reported a reason."""
         prefix = f"deltabook {self.role}: failed: "
         if self.failed is not None:
             return self.failed.reason

@@ -1,4 +1,4 @@
-"""Why a demo did not come to its end."""
+"""Errors that end a demo early."""
 
 __all__ = ["CaptureError", "ChildError", "DemoError", "InterruptedDemoError"]
 
@@ -12,7 +12,7 @@ class CaptureError(DemoError):
 
 
 class ChildError(DemoError):
-    """A child process ended, hung or spoke out of turn; `log_lines` are the last lines of its log."""
+    """A child process ended, hung or violated the protocol; `log_lines` are the last lines of its log."""
 
     def __init__(self, reason: str, log_lines: list[str]) -> None:
         super().__init__(reason)
@@ -20,7 +20,7 @@ class ChildError(DemoError):
 
 
 class InterruptedDemoError(DemoError):
-    """Someone asked the supervisor to end before its time; `signal_number` says how."""
+    """The supervisor was interrupted by the signal `signal_number`."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__("interrupted")

@@ -1,4 +1,4 @@
-"""The figures of a demo: what the children's status events add up to, and what a demo has to show."""
+"""The figures of a demo: sums of the children's status events, and the figures that a demo must reach."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _COUNTS: Final = {
     "runtime": ("messages", "epoch", "view_updates"),
     "algo": ("orders_sent", "orders_filled"),
 }
-"""Counts of a role, which do not go back when it is started again."""
+"""Counts of a role, which do not decrease when it is restarted."""
 _OF_A_PROCESS: Final = frozenset({"view_updates"})
-"""Those that begin with the process; all others go on where its directory ends."""
+"""Counts that restart with the process; all others continue from its directory."""
 _OF_THE_MOMENT: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
 _RATE_SPAN_S: Final = 0.5
-"""Rates are taken over at least this time, so that a burst of status lines does not make them jump."""
+"""Least time in seconds over which rates are taken, so that a burst of status lines does not distort them."""
 
 
 class Figures:
-    """The newest figure of every name and role, and the rates that follow from them."""
+    """The latest figures by role and name, and rates computed from them."""
 
     def __init__(self, clock: Callable[[], float], scale: Instrument | None = None) -> None:
         self._clock = clock
@@ -40,12 +40,12 @@ class Figures:
         self._at_finish: dict[str, str] = {}
         self.messages_per_s = 0.0
         self.page = ""
-        """Where a browser can look on."""
+        """Address of the dashboard's page."""
 
     def take(self, role: str, figures: Mapping[str, Figure], statuses: int) -> None:
-        """Take in the figures of a role; `statuses` is how many status events they come from."""
+        """Enter the figures of a role; `statuses` is the number of status events that they come from."""
         if not statuses or self._statuses.get(role) == statuses:
-            return  # a part that was started again and has not reported yet leaves what it said last
+            return  # a part that was restarted and has not reported yet keeps its last figures
         self._statuses[role] = statuses
         self._roles[role] = figures
         for name in _COUNTS.get(role, ()):
@@ -63,21 +63,21 @@ class Figures:
         self._counts[key] = before + max(0, value - last) if name in _OF_A_PROCESS else max(before, value)
 
     def start(self) -> None:
-        """The demo's seconds count from now."""
+        """Start to count the demo's seconds."""
         self._started_at = self._clock()
 
     def finish(self) -> None:
-        """The demo's seconds are over: from now on figures of the moment stay as they are, counts go on."""
+        """Freeze the momentary figures when the demo's seconds are over; counts continue."""
         self._at_finish = {name: self.text("runtime", name) for name in _OF_THE_MOMENT}
 
     @property
     def waited_s(self) -> float:
-        """Seconds from the beginning until `start`, or until now."""
+        """Seconds from the creation until `start`, or until now."""
         return (self._clock() if self._started_at is None else self._started_at) - self._made_at
 
     @property
     def is_started(self) -> bool:
-        """True if the demo's seconds count."""
+        """True once `start` has been called."""
         return self._started_at is not None
 
     @property
@@ -87,29 +87,29 @@ class Figures:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the demo began."""
+        """Seconds since the creation."""
         return self._clock() - self._made_at
 
     @property
     def spark(self) -> str:
-        """off, starting or up; off before the runtime has said."""
+        """State of Spark: off, starting or up; off before the runtime has reported."""
         return str(self.value("runtime", "spark") or "off")
 
     def lags(self) -> str:
-        """How old what the lanes publish is, as a person reads it."""
+        """Return the lags of the lanes as readable text."""
         express = f"express {self.text('runtime', 'express_lag_ms')} ms"
         spark = {"starting": ", Spark is starting", "up": f", Spark {self.text('runtime', 'lag_ms')} ms"}
         return express + spark.get(self.spark, "")
 
     def text(self, role: str, name: str) -> str:
-        """A figure as a person reads it."""
+        """Return a figure as readable text."""
         if role == "runtime" and name in self._at_finish:
             return self._at_finish[name]
         return self.readable(self.value(role, name))
 
     @staticmethod
     def readable(value: Figure) -> str:
-        """A figure as a person reads it."""
+        """Return a value as readable text."""
         if value is None:
             return "-"
         if isinstance(value, float):
@@ -117,19 +117,19 @@ class Figures:
         return f"{value:,}" if isinstance(value, int) else value
 
     def position(self, value: Figure) -> str:
-        """Lots as a quantity, if the scale is known."""
+        """Return lots as a quantity, if the scale is known."""
         if self._scale is None or not isinstance(value, int):
             return self.readable(value)
         return f"{self._scale.quantity(value):,f}"
 
     def money(self, value: Figure) -> str:
-        """Ticks × lots as money, if the scale is known."""
+        """Return ticks × lots as money, if the scale is known."""
         if self._scale is None or not isinstance(value, int):
             return self.readable(value)
         return f"{self._scale.notional(value):,.2f}"
 
     def value(self, role: str, name: str) -> Figure:
-        """A figure as it was said."""
+        """Return a figure as it was reported."""
         return self._roles.get(role, {}).get(name)
 
     def _count(self, role: str, name: str) -> int:
@@ -137,31 +137,31 @@ class Figures:
 
     @property
     def messages(self) -> int:
-        """Feed messages that the runtime has taken in."""
+        """Number of feed messages that the runtime has received."""
         return self._count("runtime", "messages")
 
     @property
     def epochs(self) -> int:
-        """Epochs closed; the demo starts from none."""
+        """Number of epochs closed; the demo starts with none."""
         return self._count("runtime", "epoch")
 
     @property
     def view_updates(self) -> int:
-        """Changes of views that the runtime has published."""
+        """Number of view changes that the runtime has published."""
         return self._count("runtime", "view_updates")
 
     @property
     def orders_sent(self) -> int:
-        """Orders that the strategies have sent."""
+        """Number of orders that the strategies have sent."""
         return self._count("algo", "orders_sent")
 
     @property
     def orders_filled(self) -> int:
-        """Orders of theirs that were filled in full."""
+        """Number of these orders that were filled completely."""
         return self._count("algo", "orders_filled")
 
     def strategies(self) -> dict[str, dict[str, Figure]]:
-        """Strategy → its figures, for figures whose name is ``STRATEGY.figure``."""
+        """Return the figures of each strategy, from figures whose name is ``STRATEGY.figure``."""
         by_strategy: dict[str, dict[str, Figure]] = {}
         for name, value in self._roles.get("algo", {}).items():
             strategy, dot, figure = name.rpartition(".")
@@ -170,17 +170,17 @@ class Figures:
         return by_strategy
 
     def shortfalls(self) -> list[str]:
-        """What a demo has to show and this one does not: ``expected orders filled above 0, was 0``."""
+        """Return the required figures that are missing: ``expected orders filled above 0, was 0``."""
         return [f"expected {name.replace('_', ' ')} above 0, was 0" for name in _REQUIRED if getattr(self, name) <= 0]
 
     def summary(self) -> str:
-        """The figures of the last line."""
+        """Return the figures of the last line."""
         return (
             f"{self.messages} messages, {self.epochs} epochs, {self.view_updates} view updates, "
             f"{self.orders_sent} orders sent, {self.orders_filled} filled"
         )
 
     def record(self) -> dict[str, object]:
-        """All of it, for a program to read."""
+        """Return all figures in a machine-readable form."""
         required = {name: getattr(self, name) for name in _REQUIRED}
         return {**required, "roles": {role: dict(figures) for role, figures in sorted(self._roles.items())}}

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 KEPT_RUNS: Final = 5
-"""How many runs stay under the default folder, the new one included."""
+"""Number of runs that stay under the default folder, the new one included."""
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-(\d+)")
 
 
@@ -49,7 +49,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _prune(base: Path, kept: int) -> None:
-    """Remove the oldest runs; never anything else that lies there, nor a run whose supervisor is alive."""
+    """Remove the oldest runs, but no other files, and no run whose supervisor is alive."""
     runs = sorted(path for path in base.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
     for path in runs[: max(0, len(runs) - kept)]:
         match = _NAME.fullmatch(path.name)
@@ -58,9 +58,9 @@ def _prune(base: Path, kept: int) -> None:
 
 
 def make_run_folder(given: Path | None, *, now: datetime, base: Path = Path("runs"), pid: int | None = None) -> Path:
-    """The folder `given`, which must be empty or not there yet, else a fresh one ``BASE/UTC-PID``.
+    """Return the folder `given`, which must be empty or missing, or else a new one ``BASE/UTC-PID``.
 
-    Where `base` cannot be written to, the system's temporary folder serves. Raises `DemoError`.
+    If `base` is not writable, the system's temporary folder is used. Raises `DemoError`.
     """
     if given is not None:
         try:
@@ -85,7 +85,7 @@ def make_run_folder(given: Path | None, *, now: datetime, base: Path = Path("run
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]
 Ports = Mapping[str, int]
-"""``ROLE.purpose`` → port; of a process that is started again also its own of before."""
+"""Port by ``ROLE.purpose``; a process that is restarted also gets its own previous ports."""
 
 VIEWS: Final = (
     "book_depth",
@@ -97,26 +97,30 @@ VIEWS: Final = (
     "broker_volume",
     "trades_1s",
 )
-"""Published early by the express lane and kept by Spark for the record. Spark's batches rest then between one another,
-which halves its share of the processor: nobody waits for them."""
+"""Views that the express lane publishes early and Spark maintains for comparison. Spark then pauses between batches,
+which halves its share of the processor: nobody waits for its rows.
+"""
 STREAMS: Final = ("quotes", "signed_trades", "bars_1s", "bars_1m", "spread_1s")
-"""Derived streams that the runtime keeps beside the views."""
+"""Derived streams that the runtime maintains in addition to the views."""
 STRATEGIES: Final = ("sobi", "volatile_sobi", "timed_sobi", "market_players", "market_maker")
 PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
     "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
 }
-"""Parameters of the strategies. A book with orders down to a price of 0 leans less than its part near the touch."""
+"""Parameters of the strategies, by flow. A book with orders down to a price of 0 is less one-sided than its part near
+the best prices.
+"""
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
     "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),
 }
-"""What a tick and a lot are worth in a flow; all symbols of the default agents have the same."""
+"""Worth of a tick and of a lot, by flow; all symbols of the default agents have the same."""
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
-"""What the runtime reads a flow from, if nobody says so: ITCH where it can list the symbols."""
+"""Default feed of each flow: ITCH, unless it cannot list the symbols."""
 PEERS_FILE: Final = "peers.json"
-"""File of the run folder: the dashboard's name of a process → its HOST:PORT, for those that were up; ``NAME.news``: why
-a process is absent now."""
+"""File of the run folder: HOST:PORT of each process that is up, by the dashboard's name for it; ``NAME.news`` has the
+reason why a process is absent.
+"""
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (
     "--format",
@@ -135,32 +139,34 @@ class Stage:
     """One process of the demo."""
 
     role: str
-    """dashboard, exchange, runtime or algo: names its log and its status events."""
+    """Role, which names its log and its status events: dashboard, exchange, runtime or algo."""
     command: Callable[[Ports], Sequence[str]]
-    """Its command line, given the ports of the processes that are up, and its own if it is started again."""
+    """Returns its command line, given the ports of the running processes, and its own previous ports if it is
+    restarted.
+    """
     stop_order: int
-    """Those with a lower number are stopped first."""
+    """Position in the order of stopping; lower numbers are stopped first."""
     peer: tuple[str, str] | None = None
-    """What the dashboard calls it, and the port at which it asks it."""
+    """The dashboard's name for it, and the purpose of the port that the dashboard connects to."""
     page: str = ""
-    """The port of a page to look at."""
+    """Purpose of the port that serves a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkPlace:
-    """Where a demo's Spark runs; without anything in the runtime's own process."""
+    """Place where a demo's Spark runs; by default the runtime's own process."""
 
     workers: int = 0
-    """Workers of a cluster that the demo starts and stops itself."""
+    """Number of workers of a cluster that the demo starts and stops itself."""
     master: str = ""
-    """Master of a cluster that exists already."""
+    """Master of an existing cluster."""
     secret_file: str = ""
-    """Secret of that cluster."""
+    """File with the secret of that cluster."""
 
     def options(self, ports: Ports) -> list[str]:
         """Return the options of the runtime's command."""
         if self.workers:
-            # A shard is the unit of work: two for each of the workers' cores.
+            # A shard is the unit of work: each core of the workers gets two.
             shards = ["--shards", str(2 * self.workers)]
             return ["--master", f"spark://127.0.0.1:{ports['cluster.master']}", *shards]
         secret = ["--spark-secret-file", self.secret_file] if self.secret_file else []
@@ -177,22 +183,22 @@ def make_stages(
     spark: SparkPlace | None = SparkPlace(),
     pg_port: int | None = None,
 ) -> list[Stage]:
-    """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
+    """Return dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
-    The dashboard is there first; it learns from `PEERS_FILE` where the others are when they are.
+    The dashboard starts first; it reads the addresses of the others from `PEERS_FILE` as they come up.
 
-    The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
-    replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
-    any case. ``run_id`` is the name that all of them go by. ``spark`` is where the views are kept; None: all of them in
-    the express lane alone. ``pg_port`` is where the runtime listens for clients of PostgreSQL. Raises `DemoError` for a
-    capture as ITCH.
+    The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to replay
+    if `flow` is ``capture``. `feed` is the feed that the runtime reads, by default that of `FEEDS`; orders are text in
+    any case. ``run_id`` is the run id of all processes. ``spark`` is the place of Spark; None: the express lane alone
+    maintains all views. ``pg_port`` is the runtime's port for clients of PostgreSQL. Raises `DemoError` for a capture
+    as ITCH.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
     views = [str(query_path(view)) for view in VIEWS]
-    # The exchange's session begins with the flow, some seconds from now.
+    # The exchange's session begins with the flow, a few seconds from now.
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     streams = [str(query_path(stream)) for stream in STREAMS]
 
@@ -240,8 +246,8 @@ def make_stages(
         where = ["--peers", str(folder / PEERS_FILE), *port(ports, "--http-port", "dashboard.http")]
         return deltabook("dashboard", *where, *_COMMON)
 
-    # Strategies stop first, so that they can take their orders back; the runtime after the exchange, so that it sees
-    # the feed's end, and its cluster after it.
+    # Strategies stop first, so that they can cancel their orders; the runtime stops after the exchange, so that it
+    # receives the feed's end, and its cluster after it.
     return [
         Stage("dashboard", dashboard, 0, page="http"),
         *([Stage("cluster", cluster, 4)] if spark is not None and spark.workers else []),

@@ -1,4 +1,4 @@
-"""What a person sees while a demo runs: one screen on a terminal, a line a second anywhere else."""
+"""Output of a running demo: one screen on a terminal, otherwise one line at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deltabook.demo.figures import Figures
 __all__ = ["LineScreen", "LiveScreen", "Screen", "summary_table"]
 
 _LINE_SPAN_S: Final = 5.0
-"""Between two lines of figures where there is no terminal."""
+"""Seconds between two lines of figures without a terminal."""
 _RECENT_LINES: Final = 6
 _STRATEGY_COLUMNS: Final = {
     "orders_sent": "orders sent",
@@ -28,23 +28,23 @@ _STRATEGY_COLUMNS: Final = {
 
 
 class Screen(ABC):
-    """Shows a demo. No method may block for longer than a write to a terminal does."""
+    """Shows a demo. No method may block for longer than a write to a terminal."""
 
     @abstractmethod
     def say(self, line: str) -> None:
-        """Something happened, once."""
+        """Report a single event."""
 
     @abstractmethod
     def draw(self, figures: Figures) -> None:
-        """The figures of this moment; called about once a second."""
+        """Show the present figures; called about once a second."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the terminal as it was; nothing is shown after this."""
+        """Restore the terminal; nothing is shown after this."""
 
 
 class LineScreen(Screen):
-    """What happens, and a line of figures every few seconds, for logs and pipes."""
+    """Writes events, and a line of figures every few seconds, for logs and pipes."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -82,7 +82,7 @@ class LiveScreen(Screen):
 
     def __init__(self, console: Console) -> None:
         self._lines: list[str] = []
-        # No refresh thread: the supervisor says when there is something new.
+        # There is no refresh thread: the supervisor redraws the screen when figures change.
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._body: Table | None = None
         self._live.start()
@@ -156,7 +156,7 @@ def _strategy_table(figures: Figures) -> Table:
 
 
 def summary_table(figures: Figures, title: str) -> Table:
-    """Everything at one glance; the same while the demo runs and at its end."""
+    """Return all figures at a glance; the same while the demo runs and at its end."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_row(_loop_table(figures))
     if figures.strategies():

@@ -1,4 +1,4 @@
-"""Starts the children one after the other, watches them for a while and stops them in their order.
+"""Starts the children one after the other, monitors them for a while and stops them in their order.
 
 ```
 for each stage: start ──▶ wait for "ready" ──▶ next          (bounded; a child that ends here fails the demo)
@@ -7,7 +7,7 @@ a child that dies later: start it again on its ports, see `RestartLimit`; one th
 signals: first = stop now, second = kill now
 ```
 
-One thread, one selector: it sleeps until a child says something, a child ends, a signal comes or a time is up.
+One thread, one selector: it sleeps until a child writes something, a child ends, a signal comes or a time is over.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _SETTLED_S: Final = 20.0
 
 
 class RestartLimit:
-    """Counts the early deaths of one part in a row.
+    """Counts the consecutive early deaths of one part.
 
-    A part that has lived for a while is started again whenever it dies. One that dies soon after each start will not
-    get better: it is given up.
+    A part that has lived for a while is restarted whenever it dies. A part that dies soon after each start will not
+    recover: it is given up.
 
     >>> limit = RestartLimit()
     >>> [limit.may_restart(lived_s) for lived_s in (1.0, 1.0, 60.0, 1.0, 1.0, 1.0, 1.0)]
@@ -52,12 +52,14 @@ class RestartLimit:
     """
 
     def __init__(self, most: int = _MOST_EARLY_DEATHS, settled_s: float = _SETTLED_S) -> None:
-        """``most`` early deaths in a row are answered by a restart; one after ``settled_s`` seconds is not early."""
+        """Make a limit: ``most`` consecutive early deaths are answered by a restart; a death after ``settled_s``
+        seconds is not early.
+        """
         self._most, self._settled_s = most, settled_s
         self._early = 0
 
     def may_restart(self, lived_s: float) -> bool:
-        """Take in that the part has died at this age; return whether it is started again."""
+        """Enter a death at this age in seconds; return True if the part is to be restarted."""
         self._early = self._early + 1 if lived_s < self._settled_s else 0
         return self._early <= self._most
 
@@ -67,22 +69,22 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long the supervisor waits, in seconds."""
+    """Timeouts of the supervisor, in seconds."""
 
     ready_s: float = 300.0
-    """For a child to say that it is ready; a machine that is busy takes minutes to start Spark."""
+    """Time for a child to become ready; on a busy machine, the start of Spark takes minutes."""
     first_update_s: float = 120.0
-    """For the first view update once all are ready."""
+    """Time for the first view update once all are ready."""
     stop_s: float = 40.0
-    """For a child to end after SIGTERM."""
+    """Time for a child to end after SIGTERM."""
     kill_s: float = 5.0
-    """For a child to end after SIGKILL."""
+    """Time for a child to end after SIGKILL."""
     tick_s: float = 1.0
-    """Between two drawings of the screen when nothing new was said."""
+    """Time between two drawings of the screen without new figures."""
 
 
 class _Part:
-    """A stage, and the child that is it now."""
+    """A stage and its present child."""
 
     def __init__(self, stage: Stage, child: Child, now_s: float) -> None:
         self.stage, self.child = stage, child
@@ -90,17 +92,17 @@ class _Part:
         self.limit = RestartLimit()
         self.has_been_ready = False
         self.is_coming_back = False
-        """True if it has died, and its successor is not ready yet."""
+        """True if the child has died, and its successor is not ready yet."""
         self.is_killed = False
-        """True if it was killed on purpose."""
+        """True if the child was killed on purpose."""
 
 
 class Supervisor:
     """Runs the children of one demo.
 
     `run` returns the figures of a demo that ran its time, or raises `ChildError`, `InterruptedDemoError` or
-    `DemoError`. However it ends, no child is left: the process groups are killed if need be. Must run on the main
-    thread, for it takes the signals while it runs.
+    `DemoError`. However it ends, no child is left: process groups are killed if necessary. It must run on the main
+    thread, because it handles the signals while it runs.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
         chaos_s: float = 0.0,
     ) -> None:
-        """``chaos_s``: seconds between two kills of the runtime; 0 for none."""
+        """Make a supervisor; ``chaos_s`` is the time between two kills of the runtime in seconds, 0 for none."""
         self._stages = stages
         self._folder = folder
         self._screen = screen
@@ -136,7 +138,7 @@ class Supervisor:
         self.figures = Figures(clock, scale)
 
     def run(self) -> Figures:
-        """Start, watch, stop."""
+        """Start the children, monitor them and stop them; return the figures."""
         try:
             with self._taking_signals():
                 try:
@@ -163,7 +165,7 @@ class Supervisor:
                 self._screen.say(f"open {self.figures.page} in a browser")
 
     def _write_peers(self) -> None:
-        """Write the file at once: a reader sees the old one or the new one."""
+        """Write the peers' file atomically: a reader sees the old or the new one."""
         path = self._folder / PEERS_FILE
         draft = path.with_suffix(".draft")
         draft.write_bytes(msgspec.json.encode(self._peers))
@@ -193,7 +195,7 @@ class Supervisor:
         return ready
 
     def _look_after(self, part: _Part) -> None:
-        """Start a part again that has ended, and notice when it is back."""
+        """Restart a part that has ended, and notice when it is ready again."""
         role = part.stage.role
         if part.child.exit_code is not None:
             self._drain(part.child)
@@ -207,7 +209,7 @@ class Supervisor:
             raise DemoError(f"expected {role} to be up again within {self._limits.ready_s:g} s, was not")
 
     def _restart(self, part: _Part) -> None:
-        """Raises `ChildError` for a part that is given up."""
+        """Restart a part; raise `ChildError` if it is given up."""
         child, role = part.child, part.stage.role
         lived_s = self._clock() - part.started_s
         if not part.has_been_ready:
@@ -219,7 +221,7 @@ class Supervisor:
             self._peers[f"{part.stage.peer[0]}.news"] = f"It died ({reason}) and is being restarted."
             self._write_peers()
         self._screen.say(f"{role} died ({reason}) and is being restarted")
-        with suppress(KeyError):  # its output has ended, and was taken from the selector with it
+        with suppress(KeyError):  # its output has ended and was removed from the selector
             self._selector.unregister(child.stdout)
         child.close()
         part.child, part.started_s, part.is_coming_back, part.is_killed = (
@@ -230,7 +232,7 @@ class Supervisor:
         )
 
     def _cause_chaos(self) -> None:
-        """Kill the runtime if it is time to."""
+        """Kill the runtime if that is due."""
         part = self._parts.get("runtime")
         if not self._chaos_s or part is None or part.is_coming_back or not self.figures.is_started:
             return
@@ -256,9 +258,9 @@ class Supervisor:
         self._screen.say("stopping")
 
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
-        """Turn until `done`, or `limit_s` seconds are up, which is an error if `what` was waited for.
+        """Run until `done` returns True or `limit_s` seconds are over, which is an error if `what` is not empty.
 
-        The error names the log of ``role``, which says what it was busy with.
+        The error names the log of ``role``, which shows what it was doing.
         """
         deadline = self._clock() + limit_s
         while not done():
@@ -274,7 +276,7 @@ class Supervisor:
             self._turn(min(remaining, self._limits.tick_s))
 
     def _turn(self, timeout_s: float) -> None:
-        """Sleep until something happens, take it in and look whether all are alive."""
+        """Sleep until something happens, process it and check that all children are alive."""
         for key, _ in self._selector.select(timeout_s):
             if isinstance(key.data, Child):
                 if not key.data.read():
@@ -295,7 +297,7 @@ class Supervisor:
             self._look_after(part)
 
     def _drain(self, child: Child) -> None:
-        """Take in what an ended child has said last, a bounded amount."""
+        """Read the last output of an ended child, up to a limit."""
         for _ in range(64):
             if not child.read():
                 return
@@ -327,7 +329,7 @@ class Supervisor:
         for part in self._parts.values():
             child = part.child
             if part.is_coming_back:
-                continue  # it was interrupted in the midst of its start
+                continue  # a signal interrupted its start
             code = child.exit_code
             if code == -signal.SIGKILL:
                 limit = f"{self._limits.stop_s:g} s"
@@ -337,7 +339,7 @@ class Supervisor:
 
     @contextmanager
     def _taking_signals(self) -> Iterator[None]:
-        # The wake-up socket gets a byte for every signal, SIGCHLD included: so the selector wakes when a child ends.
+        # The wake-up socket gets a byte for every signal, including SIGCHLD, so the selector wakes when a child ends.
         reader, writer = socket.socketpair()
         reader.setblocking(False)
         writer.setblocking(False)

@@ -1,4 +1,5 @@
-"""Figures of observed markets, the stylised facts: computed, beside those of half an hour of BTC/USD, and as a picture.
+"""Figures of observed markets, the stylised facts: their computation, the figures of half an hour of BTC/USD, and a
+plot.
 
 Cont, *Empirical properties of asset returns: stylized facts and statistical issues* (2001).
 
@@ -26,13 +27,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def kurtosis(values: Floats) -> float:
-    """Fourth moment over squared variance; 3 of a normal distribution."""
+    """Return the fourth moment over the squared variance; 3 for a normal distribution."""
     centred = values - values.mean()
     return float((centred**4).mean() / (centred**2).mean() ** 2)
 
 
 def autocorrelation(values: Floats, lag: int) -> float:
-    """Correlation of a series with itself, ``lag`` later."""
+    """Return the correlation of a series with itself, ``lag`` entries later."""
     centred = values - values.mean()
     return float((centred[:-lag] * centred[lag:]).mean() / (centred**2).mean())
 
@@ -73,11 +74,11 @@ ROWS: Final[Mapping[str, Callable[[Observation], float]]] = {
         autocorrelation(np.abs(seen.returns(1)), lag) for lag in range(2, 6)
     ),
 }
-"""By name, in the order of the table."""
+"""Function of each figure, in the order of the table."""
 
 
 def _impact(seen: Observation) -> float:
-    """Slope of the second's move over the clips that were bought net in it."""
+    """Return the slope of a second's price move over the net clips bought in that second."""
     bought, moves = seen.bought_per_s, seen.returns(1)
     spread = float(((bought - bought.mean()) ** 2).mean())
     return float(((bought - bought.mean()) * (moves - moves.mean())).mean()) / spread if spread else 0.0
@@ -98,16 +99,18 @@ MORE_ROWS: Final[Mapping[str, Callable[[Observation], float]]] = MappingProxyTyp
         "correlation of lots bought net with the move": _explained,
     }
 )
-"""Beside `ROWS`: what needs the sides and the times of a real feed."""
+"""Further figures, which need the sides and times of a real feed."""
 
 
 class Band(msgspec.Struct, frozen=True):
-    """How near a figure is to be to the recording's: by a factor, or by a difference where it may be 0 or below."""
+    """How close a figure must be to the recording's: within a factor, or within a difference if it may be 0 or
+    negative.
+    """
 
     factor: float = 0.0
-    """At most so many times, and at least that part; 0: by the difference."""
+    """Largest ratio, and inverse of the smallest one; 0: the difference applies."""
     difference: float = 0.0
-    """At most so much more or less."""
+    """Largest difference in either direction."""
 
     def holds(self, value: float, reference: float) -> bool:
         """Return True if a value is within the band around a reference."""
@@ -131,8 +134,9 @@ BANDS: Final[Mapping[str, Band]] = MappingProxyType(
         for name in (*ROWS, *MORE_ROWS)
     }
 )
-"""By name: wide for what a single event decides (kurtosis, the largest orders), a difference for shares and
-correlations."""
+"""Band of each figure: wide for figures that a single event decides (kurtosis, the largest orders), a difference for
+shares and correlations.
+"""
 
 
 RECORDED: Final[Mapping[str, float]] = MappingProxyType(
@@ -165,11 +169,11 @@ RECORDED: Final[Mapping[str, float]] = MappingProxyType(
         "correlation of lots bought net with the move": 0.07008,
     }
 )
-"""Figure → value; a step is a dollar, a clip 0.07 BTC (docs/market.md)."""
+"""Recorded value of each figure; a step is a dollar, a clip 0.07 BTC (docs/market.md)."""
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One figure of a market beside the recording's."""
+    """One figure of a market, with the recording's."""
 
     name: str
     """Name of the figure."""
@@ -193,12 +197,12 @@ def facts_of(seen: Observation) -> list[Fact]:
 
 
 _STYLES: Final = (("#000000", "-", "o"), ("#D55E00", "--", "s"), ("#0072B2", ":", "^"))
-"""Colour, line and marker: told apart without colours, too. Okabe and Ito's colours."""
+"""Colour, line and marker, distinguishable without colours too. The colours are Okabe and Ito's."""
 _LAGS: Final = range(1, 16)
 
 
 def draw(seen: Sequence[Observation], path: Path) -> None:
-    """Six panels, one line in each for each market; raises `PlottingError` where matplotlib is not installed."""
+    """Draw six panels with one line for each market; raise `PlottingError` if matplotlib is not installed."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure

@@ -27,11 +27,12 @@ __all__ = ["EDGES", "FeedObserver", "Observation", "watch_capture", "watch_files
 EDGES: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Distances from the middle, in steps, up to which displayed lots are added up."""
 _MOST_GAPS: Final = 2_000_000
-"""Times between orders that are kept, the first ones."""
+"""Number of times between orders that are kept, the first ones."""
 
 
 class FeedObserver(Silence):
-    """Counts displayed orders that came and that were cancelled, adds up who took, and keeps the times between orders.
+    """Counts displayed orders that were added and cancelled, sums the lots that were taken, and keeps the times between
+    orders.
 
     It observes one symbol, the market's first by default.
     """
@@ -42,13 +43,13 @@ class FeedObserver(Silence):
         self._now, self._locate = now, locate
         self._last_ns = 0
         self.added_orders = 0
-        """Displayed orders that came."""
+        """Number of displayed orders that were added."""
         self.deleted_orders = 0
-        """Displayed orders that were cancelled."""
+        """Number of displayed orders that were cancelled."""
         self.bought_lots = 0
-        """Lots that were taken from sellers, less those that were taken from buyers."""
+        """Lots taken from sellers less lots taken from buyers."""
         self.gaps_ns: list[int] = []
-        """Times between displayed orders."""
+        """Times between displayed orders in nanoseconds."""
 
     def added(self, order: Order) -> None:
         if order.locate != self._locate:
@@ -73,7 +74,7 @@ class FeedObserver(Silence):
 
 
 class Observation:
-    """Observation of one market: arrays with an entry a second, and the sizes of all orders; prices in steps."""
+    """Observation of one market: arrays with an entry per second, and the sizes of all orders; prices are in steps."""
 
     def __init__(self, name: str, step_ticks: int) -> None:
         self.name = name
@@ -85,16 +86,16 @@ class Observation:
         self._bought: list[int] = []
         self._orders: list[int] = []
         self.gaps_ns: list[int] = []
-        """Times between displayed orders; empty where they are not known."""
+        """Times between displayed orders in nanoseconds; empty if unknown."""
         self.sizes: list[int] = []
         """Lots of every order that was entered."""
         self.orders = 0
-        """Entered while it was watched."""
+        """Number of orders entered during the observation."""
         self.trades = 0
         self.added = 0
-        """Displayed orders that came."""
+        """Number of displayed orders that were added."""
         self.deleted = 0
-        """Displayed orders that were cancelled."""
+        """Number of displayed orders that were cancelled."""
 
     def look(self, book: Book, trades: int, bought_lots: int = 0, orders: int = 0) -> None:
         """Record the end of a second; trades, lots bought net and displayed orders are totals so far."""
@@ -118,66 +119,66 @@ class Observation:
 
     @property
     def mids(self) -> npt.NDArray[np.float64]:
-        """Middle of the best prices."""
+        """Middle of the best prices, at each second."""
         return np.array(self._mids)
 
     @property
     def spreads(self) -> npt.NDArray[np.float64]:
-        """Distance of the best prices."""
+        """Distance of the best prices, at each second."""
         return np.array(self._spreads)
 
     @property
     def trades_per_s(self) -> npt.NDArray[np.int64]:
-        """Trades of each second."""
+        """Number of trades in each second."""
         trades = np.array(self._trades, np.int64)
         return trades[1:] - trades[:-1]
 
     @property
     def bought_per_s(self) -> npt.NDArray[np.float64]:
-        """Lots bought net of each second, in clips."""
+        """Net lots bought in each second, in clips."""
         return np.diff(np.array(self._bought, np.float64)) / self.clip
 
     @property
     def orders_per_s(self) -> npt.NDArray[np.int64]:
-        """Displayed orders of each second."""
+        """Number of displayed orders in each second."""
         orders = np.array(self._orders, np.int64)
         return orders[1:] - orders[:-1]
 
     @property
     def seconds(self) -> int:
-        """Looks at a book with two sides."""
+        """Number of seconds with a book of two sides."""
         return len(self._mids)
 
     @property
     def clip(self) -> float:
-        """The median size of an order."""
+        """Median size of an order in lots."""
         return float(np.median(self.sizes))
 
     @property
     def depth(self) -> npt.NDArray[np.float64]:
-        """Displayed lots of a side up to each of `EDGES`, on average, in clips."""
+        """Mean displayed lots of a side up to each of `EDGES`, in clips."""
         depths: npt.NDArray[np.float64] = np.array(self._depths, np.float64).mean(axis=0)
         return depths / self.clip
 
     def returns(self, seconds: int) -> npt.NDArray[np.float64]:
-        """Moves of the middle over so many seconds."""
+        """Return the moves of the middle over intervals of this many seconds."""
         return np.diff(self.mids[::seconds])
 
 
 _CAPTURE_STEP_TICKS: Final = 100
-"""Nearly all orders of the recording are at whole dollars."""
+"""Ticks of a step: nearly all orders of the recording are at whole dollars."""
 _SNAPSHOT_RECORDS: Final = 6_513
-"""Records of the recording that make the book with which it begins."""
+"""Number of records that make up the recording's initial book."""
 _SECOND_NS: Final = 10**9
 _WARM_S: Final = 10
 _LEAST_SECONDS: Final = 60
-"""Least seconds of a book with two sides, for figures of tails and memory."""
+"""Least number of seconds with a book of two sides, for figures of tails and memory."""
 _STEP_BPS: Final = 2.0
-"""A step of an instrument with a reference price, as of the agents."""
+"""Size of a step of an instrument with a reference price, in basis points, as for the agents."""
 
 
 class _Watch:
-    """A market, and one book of it that is looked at after each second of market time."""
+    """A market, one book of which is observed after each second of market time."""
 
     def __init__(self, name: str, rules: MarketRules, symbol: str, step_ticks: int, warm_s: int) -> None:
         now = Now()
@@ -192,7 +193,7 @@ class _Watch:
 
     @property
     def is_begun(self) -> bool:
-        """True behind the warm-up."""
+        """True after the warm-up."""
         return self._before is not None
 
     def pass_to(self, time_ns: int) -> None:
@@ -215,12 +216,12 @@ class _Watch:
             self.seen.orders += 1
 
     def finish(self) -> Observation:
-        """Return the observation; raises `ConfigurationError` for one that is too short."""
+        """Return the observation; raise `ConfigurationError` if it is too short."""
         trades, added, deleted, orders = self._before or (0, 0, 0, 0)
         seen = self.seen
         seen.trades = self.market.trades - trades
         if len(self.market.books) == 1:
-            # With those that executions of a recording stand for.
+            # The count includes orders that executions of a recording stand for.
             seen.orders = self.market.orders - orders
         seen.added, seen.deleted = self._feed.added_orders - added, self._feed.deleted_orders - deleted
         seen.gaps_ns = self._feed.gaps_ns
@@ -244,7 +245,9 @@ def _chosen(instruments: Sequence[Instrument], symbol: str) -> Instrument:
 
 
 def watch_journal(directory: Path, symbol: str = "", step_ticks: int = 0, warm_s: int = _WARM_S) -> Observation:
-    """One symbol of the exchange in a directory, from its first input on; raises what reading a journal raises."""
+    """Observe one symbol of the exchange in a directory from its first input on; raise the errors of reading a
+    journal.
+    """
     reader = History(directory, all_outputs).reader
     rules = reader.head.rules
     instrument = _chosen(rules.instruments, symbol)
@@ -259,7 +262,7 @@ def watch_journal(directory: Path, symbol: str = "", step_ticks: int = 0, warm_s
 
 
 def watch_files(files: Sequence[DataFile], symbol: str = "", step_ticks: int = 0, warm_s: int = _WARM_S) -> Observation:
-    """One symbol of recorded files, played as orders."""
+    """Observe one symbol of recorded files, played as orders."""
     flow = Flow(files)
     instrument = _chosen(flow.instruments, symbol)
     rules = MarketRules(flow.instruments, outlier_factor=flow.outlier_factor)
@@ -280,7 +283,7 @@ def watch_files(files: Sequence[DataFile], symbol: str = "", step_ticks: int = 0
 
 
 def watch_capture(path: Path) -> Observation:
-    """The recording of BTC/USD, played as orders, from behind its snapshot on."""
+    """Observe the recording of BTC/USD, played as orders, after its initial snapshot."""
     instrument = Instrument("BTCUSD", "0.01", "0.00000001")
     rules = MarketRules((instrument,), ("BTCUSD",), "as-orders", outlier_factor=10)
     watch = _Watch("BTC/USD", rules, "BTCUSD", _CAPTURE_STEP_TICKS, _WARM_S)

@@ -1,4 +1,4 @@
-"""Learning environments on closed simulations, in the form of Gymnasium; needs the extra ``gym``.
+"""Learning environments on closed simulations, with the interface of Gymnasium; needs the extra ``gym``.
 
 ```
 gymnasium.make("deltabook/Execution-v0")      tasks.py  liquidate a position, reward: implementation shortfall

@@ -25,12 +25,13 @@ from runtime.plan import Column
 __all__ = ["MarketEnvironment", "compressed"]
 
 LARGEST: Final = 50.0
-"""No number of an observation is farther from 0."""
+"""Largest absolute value of a number in an observation."""
 _NUMBERS: Final = frozenset({"int64", "int128", "float64"})
 
 
 def compressed(value: float) -> float:
-    """The logarithm of 1 + the size, with the sign: lots and ticks of all magnitudes as numbers of a few units.
+    """Return the logarithm of 1 + the absolute value, with the sign: it maps lots and ticks of all magnitudes to a few
+    units.
 
     >>> compressed(0.0), round(compressed(-100.0), 3)
     (0.0, -4.615)
@@ -39,9 +40,9 @@ def compressed(value: float) -> float:
 
 
 class Observation:
-    """The numbers of one symbol in some views: for each view its columns in their order, 0 where there is no row.
+    """The numbers of one symbol in some views: for each view its columns in their order, 0 if there is no row.
 
-    A column whose name ends in ``price`` counts from an origin, in steps; every number is `compressed`.
+    A column whose name ends in ``price`` is relative to an origin, in steps; every number is `compressed`.
     """
 
     def __init__(self, symbol: str, views: Sequence[tuple[str, Sequence[Column]]]) -> None:
@@ -51,7 +52,7 @@ class Observation:
         """Names of the numbers, as view.column."""
 
     def read(self, view: Callable[[str], ViewContents], origin_ticks: float) -> NDArray[np.float32]:
-        """The numbers now."""
+        """Return the present numbers."""
         values: list[float] = []
         for name, columns in self._views:
             row: Row = view(name).find(symbol=self._symbol) or {}
@@ -70,17 +71,17 @@ def _is_number(column: Column) -> bool:
 
 
 class Puppet(Strategy[NoParameters]):
-    """Keeps account of its fills and otherwise does what it is called for through its context."""
+    """Strategy that keeps account of its fills; the environment sends orders through its context."""
 
     def __init__(self, views: tuple[str, ...], queries: Mapping[str, str]) -> None:
         super().__init__(NoParameters())
         self.views, self.queries = views, queries
         self.cash = 0
-        """Ticks × lots received less those paid, and fees."""
+        """Ticks × lots received less ticks × lots paid, after fees."""
         self.position_lots = 0
-        """Bought less sold."""
+        """Lots bought less lots sold."""
         self.filled_lots = 0
-        """Bought and sold."""
+        """Lots bought and sold."""
 
     def on_order_event(self, event: OrderEvent) -> None:
         """Book an execution."""
@@ -94,9 +95,9 @@ class Puppet(Strategy[NoParameters]):
 _SECOND_NS: Final = 1_000_000_000
 _HOUR_S: Final = 3600.0
 _REST_S: Final = 60.0
-"""Trading goes on for so long after an episode: nothing closes within one."""
+"""Market time, in seconds, for which trading continues after an episode, so that nothing closes within one."""
 _LONGEST_WAIT_S: Final = 60
-"""Market time that a reset waits for a book with two sides."""
+"""Market time, in seconds, that a reset waits for a book with two sides."""
 _UNLIMITED: Final = 10**9
 _LIMITS: Final = RiskLimits(
     max_order_touches=_UNLIMITED, max_position_touches=_UNLIMITED, max_open_orders=1000, orders_per_s=_UNLIMITED,
@@ -109,12 +110,12 @@ Floats = NDArray[np.float32]
 class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-ignore]  # Any where the extra is missing
     """Episodes of ``steps`` decisions within ``seconds`` of market time, each in a market of its own seed.
 
-    An observation is `own` numbers of the environment, then those of ``best_quote`` and of ``views``, which names
-    views: of the folder that ships, or with their SQL; see `deltabook.gym.environment`. Prices in it count from the
-    middle at the reset. ``market`` is the simulation: agents, rate, latency, fees and all else that it can be given;
-    its strategies, seed and hours are the environment's to choose.
+    An observation is the environment's `own` numbers, then those of ``best_quote`` and of ``views``: names of shipped
+    views, or views with their SQL; see `deltabook.gym.environment`. Prices in it are relative to the middle at the
+    reset. ``market`` configures the simulation: agents, rate, latency, fees and all other fields, except strategies,
+    seed and hours, which the environment chooses.
 
-    Raises `ConfigurationError` for what cannot be.
+    Raises `ConfigurationError` for an invalid configuration.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
@@ -150,7 +151,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, (len(self.names),), np.float32)
 
     def _read_columns(self) -> Observation:
-        """Compile the views once, for what they have; raises `ConfigurationError`."""
+        """Compile the views once to find their columns; raise `ConfigurationError`."""
         simulation, _ = self._new_simulation(0)
         assert simulation.publication is not None
         types = simulation.publication.views.types
@@ -168,7 +169,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     # -- Gymnasium's interface -----------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
-        """Begin an episode in a new market, whose seed is drawn; the same ``seed`` gives the same market."""
+        """Begin an episode in a new market with a random seed; the same ``seed`` gives the same market."""
         super().reset(seed=seed)
         del options
         self._simulation, self._puppet = self._new_simulation(int(self.np_random.integers(2**31)))
@@ -182,7 +183,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
     def step(self, action: Any) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Send the action's orders, advance market time by a step, and observe.
 
-        An episode terminates with its time, which is in the observation.
+        An episode terminates when its time is over; the observation contains the remaining time.
         """
         simulation = self.simulation
         self._act(np.asarray(action, dtype=np.float64))
@@ -207,14 +208,14 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @property
     def simulation(self) -> Simulation:
-        """The market of this episode; raises `gymnasium.error.ResetNeeded` before the first."""
+        """The market of this episode; raises `gymnasium.error.ResetNeeded` before the first episode."""
         if self._simulation is None:
             raise gymnasium.error.ResetNeeded("expected an episode, was none: reset begins one")
         return self._simulation
 
     @property
     def middle_ticks(self) -> float:
-        """Middle of the best quote as the strategy sees it; where a side is empty, the last there was."""
+        """Middle of the best quote as the strategy sees it; if a side is empty, the last middle."""
         quote = self._puppet.context.quote(self._symbol)
         if quote is not None and quote.is_two_sided:
             self._middle = (quote.double_mid_ticks or 0) / 2
@@ -222,7 +223,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @property
     def touch_ticks(self) -> tuple[int, int]:
-        """Best bid and ask as the strategy sees them, around the last middle where there is none."""
+        """Best bid and ask as the strategy sees them; a missing one is placed beside the last middle."""
         quote = self._puppet.context.quote(self._symbol)
         bid = quote.bid_price_ticks if quote is not None else None
         ask = quote.ask_price_ticks if quote is not None else None
@@ -230,7 +231,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
         return (middle - 1 if bid is None else bid), (middle + 1 if ask is None else ask)
 
     def _advance(self, elapsed_s: float) -> None:
-        """Let market time pass, up to so many seconds of the episode."""
+        """Advance market time, up to ``elapsed_s`` seconds of the episode."""
         self.simulation.clock.run_turn()
         self.simulation.advance(self._begin_ns + round(elapsed_s * _SECOND_NS))
 
@@ -254,7 +255,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @property
     def _time_left(self) -> float:
-        """Share of the episode that is to come."""
+        """Remaining share of the episode."""
         return 1.0 - self._step_number / self._steps
 
     @abstractmethod
@@ -275,7 +276,7 @@ class MarketEnvironment(gymnasium.Env):  # type: ignore[misc, type-arg, unused-i
 
     @abstractmethod
     def _own_numbers(self) -> list[float]:
-        """Values of `own`."""
+        """Return the values of `own`."""
 
     @abstractmethod
     def _info(self) -> dict[str, Any]:

@@ -16,24 +16,25 @@ from deltabook.gym.environment import MarketEnvironment, compressed
 __all__ = ["Execution", "MarketMaking"]
 
 _SETTLING_S: Final = 1.0
-"""Market time at the end in which what is left is sold, or quotes are cancelled."""
+"""Market time, in seconds, at the end in which remaining lots are sold, or quotes are cancelled."""
 
 
 class Execution(MarketEnvironment):
-    """Sell ``lots`` within ``seconds``, as near to the price at the beginning as can be (``deltabook/Execution-v0``).
+    """Sell ``lots`` within ``seconds``, as close as possible to the price at the beginning
+    (``deltabook/Execution-v0``).
 
-    Each step cancels what rests and sends one order. The action is two numbers in [-1, 1]:
+    Each step cancels the resting order and sends a new one. The action is two numbers in [-1, 1]:
 
-    * *pace*: how much of the even pace, 0 is as much as would end with the time, -1 nothing, 1 twice as much;
-    * *urgency*: at which price. -1 joins the best ask, 1 is a market order, between them the price goes from the ask
-      to the bid.
+    * *pace*: multiple of the even pace: -1 sends nothing, 0 as much as would end with the time, 1 twice as much;
+    * *urgency*: price of the order: -1 joins the best ask, 1 is a market order, and between them the price goes from
+      the ask to the bid.
 
-    What is left when the time is over is sold at the market.
+    Lots that remain when the time is over are sold at the market.
 
-    The reward of a step is what its executions earned against the middle at the beginning, in hundredths of a percent
-    of the whole: ``10,000 × Σ lots × (price - middle) / (middle × all lots)``, fees taken off. Their sum is the
-    implementation shortfall with its sign turned round. Lots that could not be sold at all, in a book without bids, are
-    taken at half the middle.
+    The reward of a step is the gain of its executions against the middle at the beginning, in hundredths of a percent
+    of the whole: ``10,000 × Σ lots × (price - middle) / (middle × all lots)``, less fees. The sum of the rewards is the
+    negative implementation shortfall. Lots that could not be sold at all, in a book without bids, are valued at half
+    the middle.
 
     ``twap`` is the action of selling evenly at the market.
     """
@@ -50,7 +51,7 @@ class Execution(MarketEnvironment):
 
     @property
     def left_lots(self) -> int:
-        """Lots that are still to be sold."""
+        """Number of lots that remain to be sold."""
         return self._lots + self._puppet.position_lots
 
     def _begin_episode(self) -> None:
@@ -71,7 +72,7 @@ class Execution(MarketEnvironment):
     def _finish(self) -> None:
         context, elapsed_s = self._puppet.context, self._seconds
         context.cancel_all()
-        # The cancellations first: a lot must not be sold twice.
+        # Cancellations come first: a lot must not be sold twice.
         self._advance(elapsed_s + _SETTLING_S)
         if self.left_lots > 0:
             context.sell(self._symbol, self.left_lots)
@@ -97,14 +98,13 @@ class Execution(MarketEnvironment):
 class MarketMaking(MarketEnvironment):
     """Quote a bid and an ask of ``lots`` each (``deltabook/MarketMaking-v0``).
 
-    Each step cancels the quotes and sends new ones, which never take (post-only). The action is two numbers in
-    [-1, 1], for the bid and for the ask: -1 is at the middle, 1 is ``farthest_ticks`` away from it. A side on which the
-    position would exceed ``most_lots`` is left out.
+    Each step cancels the quotes and sends new ones, which never take (post-only). The action is two numbers in [-1, 1],
+    for the bid and for the ask: -1 is at the middle, 1 is ``farthest_ticks`` away from it. A side whose execution would
+    make the position exceed ``most_lots`` is left out.
 
-    The reward of a step is the change of wealth (cash and the position at the middle, fees taken off), in ticks a lot
-    of the quotes, less ``inventory_cost`` for each multiple of ``lots`` that is held:
-    ``Δ(cash + position × middle) / lots - inventory_cost × |position| / lots``. At the end the position is valued at
-    the price that closes it.
+    The reward of a step is the change of wealth (cash and the position at the middle, after fees), in ticks per lot of
+    the quotes, less ``inventory_cost`` for each multiple of ``lots`` in the position: ``Δ(cash + position × middle) /
+    lots - inventory_cost × |position| / lots``. At the end the position is valued at the price that closes it.
     """
 
     own: ClassVar[tuple[str, ...]] = ("position", "time_left", "wealth")

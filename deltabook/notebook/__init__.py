@@ -1,4 +1,4 @@
-"""What `import deltabook` offers a notebook or a script: backtests, simulations, sweeps and replays as plain calls.
+"""Functions that `import deltabook` offers a notebook or a script: backtests, simulations, sweeps and replays.
 
 ```
 run_backtest ─┬─ options.py ─▶ BacktestConfig ─▶ Backtest ─▶ Result: tables, statistics, plot

@@ -100,38 +100,37 @@ def simulate(
     points: int = 2_000,
     on_progress: Callable[[float, float], None] = lambda done_s, of_s: None,
 ) -> Result:
-    """Run strategies, or none, in a market of background agents that react to them, and return what came of it.
+    """Run strategies, or none, in a market of background agents that react to them, and return the result.
 
     The agents, the matching and the phases of the day are those of the live exchange; the same inputs give the same
     result.
 
     Args:
         strategy: See `run_backtest`; several compete in one market.
-        hours: Length of continuous trading in market time.
-        seed: Of the agents and of latencies that are drawn.
+        hours: Length of continuous trading in hours of market time.
+        seed: Seed of the agents and of random latencies.
         agents: ``day``, ``calibrated``, ``lively``, ``calm``, a JSON file of settings, or ``none``.
-        settings: ``{"noise.market": 0.1}``: single settings of the agents in place of the preset's.
-        rate_per_s: Requests a second of all agents together.
-        agent_delay: Time between the agents' look at the books and the arrival of their requests, as in ``1ms``.
-        instruments: What is traded.
-        opening_s, closing_s: Seconds of the auctions before and behind the hours; 0: none.
+        settings: ``{"noise.market": 0.1}``: single settings of the agents that replace the preset's.
+        rate_per_s: Requests per second of all agents together.
+        agent_delay: Time from the agents' reading of the books to the arrival of their requests, as in ``1ms``.
+        instruments: Instruments that are traded.
+        opening_s, closing_s: Seconds of the auctions before and after the hours; 0: none.
         halts: Halts of trading, ``[SYMBOL:]AT+TIME[+AUCTION]`` as in ``2h+5m+30s``.
-        collar_bps: How far from the reference price executions may be; 0: any distance.
+        collar_bps: Largest distance of executions from the reference price, in basis points; 0: any distance.
         start: Market time of the beginning, in UTC.
-        warm_up_s: Market time that passes before strategies connect.
+        warm_up_s: Seconds of market time that pass before strategies connect.
         parameters, fees, step_us, points: See `run_backtest`.
         latency: A model for all strategies, see `run_backtest`, or ``distance:1200km~20us``; or ``{strategy: model}``.
         compute: Time that a strategy takes for each event, as in ``20us``; or ``{strategy: time}``.
-        views: ``{name: sql}`` of views that strategies read beside those that ship.
-        directory: New directory that gets the journal and the feed of the exchange; None: nothing is kept.
-        on_progress: Called with the market seconds that have passed, and with all of them.
+        views: ``{name: sql}`` of views that strategies read in addition to those that ship.
+        directory: New directory for the journal and the feed of the exchange; None: nothing is written.
+        on_progress: Called with the seconds of market time that have passed, and with their total.
 
     Raises:
         ConfigurationError: An input cannot be used.
         AlgoError: There is no such strategy or parameter, or fees cannot be read.
         StrategyStopped: All strategies were stopped before the end of the day; see `run_backtest`.
         SimulationError: The journal cannot be written.
-
     """
     config, classes = _simulation_of(
         strategy,
@@ -221,16 +220,16 @@ def sweep_simulations(
 
     Args:
         strategy: See `simulate`; ``()`` for the agents alone.
-        grid: ``{axis: values}``; all combinations are run. An axis is ``seed``, ``hours``, ``agents``, ``rate``,
+        grid: ``{axis: values}``; all combinations run. An axis is ``seed``, ``hours``, ``agents``, ``rate``,
             ``agent_delay``, ``collar_bps``, ``latency``, ``compute`` or ``step_us``, a setting of the agents as in
             ``agents.noise.market``, or else a parameter of a strategy.
         jobs, master, folder, on_progress: See `sweep`.
-        market: What all points have in common: see `simulate`.
+        market: Inputs that all points share: see `simulate`.
 
     Raises:
         ConfigurationError: The grid, or another input, cannot be used.
         AlgoError: There is no such strategy.
-        SweepError: No point could be run, or Spark or the processes could not be had.
+        SweepError: No point could be run, or Spark or the processes could not be started.
 
     """
     if not 1 <= jobs <= _MOST_JOBS:
@@ -257,7 +256,7 @@ def _simulation_of(
     step_us: int = 0,
     **others: Any,
 ) -> tuple[SimulationConfig, dict[str, type[Strategy[Any]]]]:
-    """The configuration of a simulation's inputs, and those of its strategies that are classes."""
+    """Return the configuration for a simulation's inputs, and those of its strategies that are classes."""
     check_counts(step_us=step_us)
     names, classes = strategies_of(strategy) if strategy else ((), {})
     if unknown := sorted(set(others) - set(SimulationConfig.__struct_fields__)):
@@ -285,7 +284,7 @@ def replay(
     *,
     epoch_ms: int = 1_000,
     symbol: str = "REPLAY",
-    format: RecordingFormat | None = None,  # noqa: A002 - what the command line calls it
+    format: RecordingFormat | None = None,  # noqa: A002 - the name of the command line's option
     day: str = "",
     tick: str = "",
     limit: int = 0,

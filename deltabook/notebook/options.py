@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 StrategyLike: TypeAlias = str | os.PathLike[str] | type[Strategy[Any]]
-"""A built-in name, a path to a file, or a class."""
+"""Strategy: a built-in name, a path to a file, or a class."""
 DataLike: TypeAlias = (
     str
     | os.PathLike[str]
@@ -40,7 +40,7 @@ DataLike: TypeAlias = (
     | Sequence[str | os.PathLike[str] | DataFile]
     | Mapping[str, str | os.PathLike[str]]
 )
-"""A recorded file, several, or files by the symbol that they play."""
+"""Data: a recorded file, several, or files by the symbol that they play."""
 
 
 def strategies_of(
@@ -71,7 +71,7 @@ def strategies_of(
 def data_files(given: DataLike, symbol: str, form: RecordingFormat | None, day: str, tick: str) -> tuple[DataFile, ...]:
     """Return the files of a configuration; those without a symbol of their own play ``symbol``.
 
-    Raises `ConfigurationError` for a file that is not there, for what names none, and for an unknown format.
+    Raises `ConfigurationError` for a missing file, for a value that names no file, and for an unknown format.
     """
     if form is not None and form not in SCALES:
         raise ConfigurationError(f"expected one of the formats {', '.join(SCALES)}, was {form!r}")
@@ -95,7 +95,7 @@ def data_files(given: DataLike, symbol: str, form: RecordingFormat | None, day: 
 
 
 def checked_views(views: Mapping[str, str] | None) -> dict[str, str]:
-    """Return views by their names in lower case; raises `ConfigurationError` for SQL that cannot be used."""
+    """Return views by their names in lower case; raise `ConfigurationError` for SQL that cannot be used."""
     given = named_sql(views or {})
     if given:
         BacktestViews(find_views(list(given), given))
@@ -103,7 +103,7 @@ def checked_views(views: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def check_counts(**counts: int) -> None:
-    """Raise `ConfigurationError` for a number that is below 0."""
+    """Raise `ConfigurationError` for a negative number."""
     for name, value in counts.items():
         if value < 0:
             raise ConfigurationError(f"expected {name} of 0 or more, was {value}")
@@ -119,7 +119,7 @@ def parameter_texts(given: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def axes_of(grid: Any) -> list[Axis]:
-    """Return the axes of a grid; raises `ConfigurationError` for one without values, or with some that are equal.
+    """Return the axes of a grid; raise `ConfigurationError` for an axis without values or with equal ones.
 
     >>> axes_of({"interval_ms": range(50, 151, 50)})
     [('interval_ms', ('50', '100', '150'))]
@@ -228,7 +228,7 @@ def configuration(
 
 
 def shows_options(call: F) -> F:
-    """Have `help` and a notebook's tooltip show each of the options in place of ``**options``.
+    """Make `help` and a notebook's tooltip show each option instead of ``**options``.
 
     >>> str(inspect.signature(shows_options(lambda data, **options: None)))[:61]
     "(data, *, parameters: 'Mapping[str, Any] | None' = None, late"

@@ -40,9 +40,9 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All inputs on which the result depends; equal configurations give equal bytes."""
 
     strategies: tuple[str, ...] = ()
-    """Built-in names, paths to files, or names of classes that are given beside the configuration; may be empty."""
+    """Built-in names, paths to files, or names of classes that are passed with the configuration; may be empty."""
     hours: float = 6.5
-    """Length of continuous trading in market time."""
+    """Length of continuous trading in hours of market time."""
     seed: int = 1
     """Seed of the agents and of random latencies."""
     agents: str = "day"
@@ -50,15 +50,15 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: tuple[str, ...] = ()
     """Single settings of the agents in place of the preset's: ``noise.market=0.1``."""
     rate_per_s: float = 160.0
-    """Requests a second of all agents together."""
+    """Requests per second of all agents together."""
     agent_delay: str = "0us"
     """Time between the agents' reading of the books and the arrival of their decisions."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS[:1]
     """Instruments that are traded."""
     opening_s: float = 0.0
-    """Length of the opening auction before the hours; 0 for none."""
+    """Length of the opening auction before the hours, in seconds; 0 for none."""
     closing_s: float = 0.0
-    """Length of the closing auction after them; 0 for none."""
+    """Length of the closing auction after the hours, in seconds; 0 for none."""
     halts: tuple[str, ...] = ()
     """Halts of trading, see `parse_halt`."""
     collar_bps: int = 0
@@ -66,11 +66,11 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: str = "2026-01-05T09:30:00"
     """Market time of the beginning, in UTC."""
     warm_up_s: float = 0.0
-    """Market time that passes before strategies connect."""
+    """Seconds of market time that pass before strategies connect."""
     parameters: tuple[str, ...] = ()
     """Parameters as for `deltabook algo run`: STRATEGY.field=value, or field=value if there is one strategy."""
     views: dict[str, str] = {}
-    """SQL of views beside those that ship, by name."""
+    """SQL of views in addition to those that ship, by name."""
     latency: str = "zero"
     """Latency model of strategies, see `deltabook.backtest.latency`."""
     latencies: dict[str, str] = {}
@@ -80,7 +80,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     computes: dict[str, str] = {}
     """Computation delays of single strategies, by name."""
     step_us: int = 0
-    """Interval in market time at which views change; 0 for a change with every batch of requests."""
+    """Interval at which views change, in microseconds of market time; 0 for a change with every batch of requests."""
     fees: str = ""
     """Fees as for `deltabook algo run`: a text or a TOML file; empty for none."""
     first_broker_id: int = 9001
@@ -88,7 +88,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trades_rows: int = 20_000
     """Greatest number of trades in TRADES."""
     trades_time_s: int = 300
-    """Greatest age of trades in TRADES."""
+    """Greatest age of trades in TRADES, in seconds."""
     points: int = 2_000
     """Greatest number of points of the result's curves; they have at least half as many."""
     orders_kept: int = 100_000
@@ -106,16 +106,16 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def length_s(self) -> float:
-        """Market time from the beginning to the end of the day."""
+        """Market time from the beginning to the end of the day, in seconds."""
         return self.opening_s + self.hours * 3600 + self.closing_s
 
     @property
     def session(self) -> str:
-        """Name of the exchange's session: the same for the same seed."""
+        """Name of the exchange's session; equal seeds give equal names."""
         return f"SIM{self.seed % 10**7:07d}"
 
     def report_rows(self) -> list[tuple[str, object]]:
-        """Return the inputs that a report lists beside those of every run."""
+        """Return the inputs that a report lists in addition to those of every run."""
         rows: list[tuple[str, object]] = [
             ("agents", f"{self.agents}, {self.rate_per_s:g} requests/s, arriving after {self.agent_delay}"),
             ("hours", f"{self.hours:g}"),
@@ -128,7 +128,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return rows + [("agents", setting) for setting in self.settings]
 
     def command(self) -> str:
-        """Return the command line; views in the configuration appear as a folder to be filled in."""
+        """Return the command line; views in the configuration appear as a folder that the reader must fill in."""
         words = ["deltabook", "simulate", *self.strategies]
         plain = SimulationConfig()
         for option, name in _OPTIONS.items():
@@ -163,12 +163,13 @@ _OPTIONS: Final = {
     "fees": "fees",
     "broker": "first_broker_id",
 }
-"""Option of the command line → field, for values that are written as they are."""
+"""Field for each option of the command line whose value is written unchanged."""
 
 
 def checked(config: SimulationConfig) -> SimulationConfig:
-    """Return it with every value of its field's type, 2 and ``2`` hours as 2.0; raise `ConfigurationError` where that
-    is not possible."""
+    """Return the configuration with every value converted to its field's type, as 2 or ``2`` hours to 2.0; raise
+    `ConfigurationError` if that is not possible.
+    """
     try:
         return msgspec.convert(msgspec.to_builtins(config), SimulationConfig, strict=False)
     except msgspec.ValidationError as error:
@@ -176,16 +177,16 @@ def checked(config: SimulationConfig) -> SimulationConfig:
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """Halt as an operator would declare it."""
+    """Halt of trading, as an operator would declare it."""
 
     at_s: float
-    """Seconds of continuous trading before it."""
+    """Seconds of continuous trading before the halt."""
     halted_s: float
-    """Time for which orders are refused."""
+    """Seconds for which orders are refused."""
     auction_s: float
-    """Time for which the auction that ends it collects orders; 0 for none."""
+    """Seconds for which the auction that ends the halt collects orders; 0 for none."""
     symbol: str
-    """Symbol that is halted, empty for all."""
+    """Symbol that is halted; empty for all."""
 
 
 def parse_halt(text: str) -> Halt:

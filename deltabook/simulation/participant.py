@@ -50,7 +50,7 @@ class Delays(msgspec.Struct, frozen=True):
     latency: Mapping[Way, Callable[[], Latency]]
     """Factories of each way's latency."""
     compute_ns: int = 0
-    """Time that the strategy takes for each event."""
+    """Time that the strategy takes for each event, in nanoseconds."""
 
 
 class _WaitingCall:
@@ -179,7 +179,7 @@ class Participant:
         self._over_feed(self._take_view, header, self.views.columns[view][0], rows, weights, None)
 
     def _header(self, kind: str, view: str, step: int) -> FrameHeader:
-        # 0 would mean that frames are numbered by epochs.
+        # A step of 0 would mean that frames are numbered by epochs.
         return FrameHeader(kind, view, 0, 0, {}, self.clock.now_ns, "", step + 1)  # type: ignore[arg-type]
 
     def _over_feed(self, function: Callable[..., None], *arguments: Any) -> None:

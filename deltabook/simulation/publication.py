@@ -24,9 +24,9 @@ class Subscriber(Protocol):
 
 
 class Publication:
-    """Stepper of the views for all subscribers, with each batch of requests or on a grid of market time.
+    """Updates the views for all subscribers, with each batch of requests or on a grid of market time.
 
-    Views are those of the market itself; a subscriber sees them later by the latency of its own feed.
+    The views are those of the market itself; a subscriber receives their changes after the latency of its own feed.
     """
 
     def __init__(self, views: BacktestViews, encoder: DeltaEncoder, clock: SimulatedClock, step_ns: int) -> None:
@@ -72,7 +72,7 @@ class Publication:
 
 
 class FeedCounter(Silence):
-    """Counter of feed messages and trades, which counts as `DeltaEncoder` does, for a simulation without views."""
+    """Counts feed messages and trades as `DeltaEncoder` does, for a simulation without views."""
 
     __slots__ = ("messages", "trades")
 
@@ -115,14 +115,14 @@ class FeedCounter(Silence):
 
 
 class BookQuotes(Quotes):
-    """Touch of every symbol in the books, for a simulation without views."""
+    """Quotes of every symbol from the books, for a simulation without views."""
 
     def __init__(self, market: Market) -> None:
         super().__init__()
         self._books = market.books
 
     def get(self, symbol: str) -> Quote | None:
-        """Return the current touch; None for an empty book."""
+        """Return the current best prices; None for an empty book."""
         book = self._books[symbol]
         bid, ask = book.bids.best(), book.asks.best()
         if bid is None and ask is None:
@@ -135,7 +135,7 @@ def _lots(levels: Levels, price: int | None) -> int:
 
 
 class PublishedQuotes(Quotes):
-    """Touch of every symbol in `Publication`, before any latency: for samples and figures.
+    """Quotes of every symbol from `Publication`, before any latency: for samples and figures.
 
     A symbol whose row was removed keeps its last prices, without sizes.
     """
@@ -157,7 +157,7 @@ class PublishedQuotes(Quotes):
                 known[symbol] = symbol, bid, None, ask, None
 
     def get(self, symbol: str) -> Quote | None:
-        """Return the last touch of a symbol."""
+        """Return the last best prices of a symbol."""
         row = self._rows.get(symbol)
         if row is None:
             return None

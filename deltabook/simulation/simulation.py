@@ -54,11 +54,11 @@ _SECOND_NS: Final = 1_000_000_000
 _COLLECT_AFTER: Final = 100_000
 """Number of new objects after which a collection runs."""
 _LATEST_CLOSE_NS: Final = _SECOND_NS
-"""Longest time after its last second at which the day ends."""
+"""Longest time after its last second at which the day ends, in nanoseconds."""
 _END_NS: Final = 60 * _SECOND_NS
-"""Longest market time that answers may take at the end."""
+"""Longest market time that answers may take at the end, in nanoseconds."""
 _PIECE_NS: Final = _SECOND_NS
-"""Market time between two checks for failures, and between two reports of progress."""
+"""Market time between two checks for failures, and between two reports of progress, in nanoseconds."""
 
 
 class Simulation:
@@ -89,7 +89,7 @@ class Simulation:
         self.loaded = list(load_strategies(named, config.parameters) if strategies is None else strategies)
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
-        """Reason why it ended early, empty if it did not."""
+        """Reason why the simulation ended early, empty if it did not."""
         self.clock = SimulatedClock(config.begin_ns)
         self._end_ns = config.begin_ns + round(config.length_s * _SECOND_NS)
         self._elapsed_s = 0.0
@@ -397,7 +397,7 @@ _FIELDS: Final = {
     "compute": "compute",
     "step_us": "step_us",
 }
-"""Axis → field of the configuration."""
+"""Field of the configuration for each axis."""
 
 
 class SimulationExperiment:

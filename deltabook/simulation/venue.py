@@ -137,7 +137,8 @@ _SECOND_NS = 1_000_000_000
 
 class Operator:
     """Operator that declares each halt, begins its auction, and resumes trading; raises `ConfigurationError` for a halt
-    of a symbol that is not traded, or outside the trading hours."""
+    of an unknown symbol, or outside the trading hours.
+    """
 
     def __init__(self, venue: Venue, clock: SimulatedClock, halts: Sequence[Halt], trading_s: float) -> None:
         self._venue, self._clock, self._halts = venue, clock, tuple(halts)

@@ -1,4 +1,4 @@
-"""What others wrote and pages of ours need, kept here so that no page asks another machine for it.
+"""Third-party files that the pages need, kept here so that no page loads them from another machine.
 
 `uplot/` is uPlot 1.6.32 (MIT, see its LICENSE): lines over time, drawn on a canvas.
 """

@@ -16,8 +16,8 @@ instruments and their scale, the same for all                        symbols.py
 the style that every page begins with                                shared.css
 ```
 
-The only package of `deltabook` that the other packages may import; it imports none of them. No message is imported
-here, so that a process loads those that it speaks and no others.
+This is the only package of `deltabook` that the other packages may import; it imports none of them. No message is
+imported here, so that a process loads only those that it uses.
 """
 
 from importlib.resources import files
@@ -27,4 +27,4 @@ from typing import Final
 __all__ = ["SHARED_STYLE"]
 
 SHARED_STYLE: Final[Traversable] = files(__name__) / "shared.css"
-"""Style sheet of all pages: colours, type and controls; a page's own follows it."""
+"""Style sheet of all pages: colours, type and controls; a page's own style sheet follows it."""

@@ -1,4 +1,4 @@
-"""Tables of messages with fixed fields, as both versions of OUCH have them, and single messages as bytes and back."""
+"""Tables of messages with fixed fields, as in both versions of OUCH, and functions that encode and decode a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LETTERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class Kind(StrEnum):
-    """What the bytes of a field are."""
+    """Type of a field's bytes."""
 
     ALPHA = "alpha"
     UINT = "uint"
@@ -30,17 +30,17 @@ class OuchField(msgspec.Struct, frozen=True):
     """One field of a message."""
 
     name: str
-    """Its name; the same name means the same in every message."""
+    """Name of the field; the same name means the same in every message."""
     offset: int
-    """Where it starts; the message's type byte is at 0."""
+    """Offset of the field in bytes; the message's type byte is at 0."""
     width: int
-    """Its bytes."""
+    """Width of the field in bytes."""
     kind: Kind
-    """What they are."""
+    """Type of the field's bytes."""
 
     @property
     def layout(self) -> str:
-        """Its letter in a `struct` format."""
+        """Letter of the field in a `struct` format."""
         if self.kind is Kind.ALPHA:
             return f"{self.width}s"
         letter = _LETTERS[self.width]
@@ -51,15 +51,17 @@ class OuchMessage(msgspec.Struct, frozen=True):
     """One type of message."""
 
     type: str
-    """Its letter."""
+    """Letter of the message."""
     name: str
-    """Its name in the specification."""
+    """Name of the message in the specification."""
     length: int
-    """Its bytes, the type byte included; of a message with options those two of the appendage's length too."""
+    """Length in bytes, including the type byte and, for a message with options, the two bytes of the appendage's
+    length.
+    """
     fields: tuple[OuchField, ...]
-    """All but the type byte, in order, without holes."""
+    """Fields except the type byte, in order and without gaps."""
     has_options: bool
-    """An appendage of options follows it."""
+    """True if an appendage of options follows the message."""
 
     @property
     def layout(self) -> str:
@@ -68,25 +70,25 @@ class OuchMessage(msgspec.Struct, frozen=True):
 
 
 class DecodedOuch(msgspec.Struct, frozen=True):
-    """One message as values."""
+    """A message as values."""
 
     type: str
-    """Its letter."""
+    """Letter of the message."""
     fields: dict[str, Value]
-    """By name, in order; alphas without the blanks at their end."""
+    """Fields by name, in order; alphas are without trailing blanks."""
     options: dict[int, Value] = {}
     """Options of the appendage, by tag (5.0)."""
 
 
 MessageTable = Mapping[str, OuchMessage]
-"""Messages of one direction by their letter."""
+"""Messages of one direction, by letter."""
 
 
 def table(text: str) -> MessageTable:
-    """The messages of a table: a line each of its letter, its name up to column 28, and its fields.
+    """Parse a table of messages: each line has a letter, a name up to column 28, and the fields.
 
-    A field is ``name:width`` for an alpha and ``name:uN`` for an integer of N bytes; ``+`` at the end says that options
-    follow, behind the two bytes of their length.
+    A field is ``name:width`` for an alpha and ``name:uN`` for an integer of N bytes; ``+`` at the end means that
+    options follow, after the two bytes of their length.
     """
     messages = [_message(line) for line in text.strip().splitlines()]
     return {message.type: message for message in messages}
@@ -106,7 +108,7 @@ def _message(line: str) -> OuchMessage:
 
 
 def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> bytes:
-    """The fields of a message behind its type; raises `WireError`."""
+    """Return a message as bytes; raise `WireError`."""
     message = messages.get(type_)
     if message is None:
         raise WireError(f"expected a type out of {' '.join(messages)}, was {type_!r}")
@@ -123,9 +125,9 @@ def encode(messages: MessageTable, type_: str, values: Mapping[str, Value]) -> b
 
 
 def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, Value]]:
-    """The message that bytes begin with, and its fields; raises `WireError`.
+    """Return the message with which bytes begin, and its fields; raise `WireError`.
 
-    Bytes behind the fields are only let through where options may follow.
+    Bytes after the fields are accepted only if options may follow.
     """
     letter = data[:1].decode("latin-1")
     message = messages.get(letter)
@@ -141,7 +143,7 @@ def decode(messages: MessageTable, data: bytes) -> tuple[OuchMessage, dict[str, 
 
 
 def number(field: OuchField, value: Value, where: str) -> int:
-    """A value that fits an integer field; raises `WireError`."""
+    """Return a value if it fits an integer field; raise `WireError`."""
     bits = 8 * field.width
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if field.kind is Kind.SIGNED else (0, (1 << bits) - 1)
     if isinstance(value, str) or not low <= value <= high:
@@ -150,7 +152,7 @@ def number(field: OuchField, value: Value, where: str) -> int:
 
 
 def alpha(field: OuchField, value: Value, where: str) -> bytes:
-    """The padded bytes of an alpha; raises `WireError`."""
+    """Return the padded bytes of an alpha; raise `WireError`."""
     if not isinstance(value, str) or not value.isascii() or len(value) > field.width:
         raise WireError(f"expected at most {field.width} ASCII characters for {field.name} of {where}, was {value!r}")
     return value.encode("ascii").ljust(field.width)

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted is typed in part only.
-"""Access to a port: for programs on this machine, or for clients that have the token of a trusted file."""
+"""Access to a port: for programs on this machine, or for clients that send the token of a trusted file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def misuse_of_trusted(path: Path) -> str:
-    """Return what a file with secrets should be and what it is, if others than its owner may write it; else nothing.
+    """Return what a file with secrets should be and what it is, if other users than its owner may write it; otherwise
+    nothing.
 
-    A user who can write such a file can grant themselves access. The owner's private group, which has the number of
-    this user, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its
-    owner has outside.
-    Raises `OSError` for a file that is not there.
+    A user who can write such a file can grant themselves access. The owner's private group, which has the user's
+    number, counts as the owner. Owners are not compared: in a container a mounted file keeps the number that its owner
+    has outside. Raises `OSError` for a missing file.
     """
     status = path.stat()
     mode = status.st_mode
@@ -52,7 +52,9 @@ def is_loopback(host: str) -> bool:
 
 
 def check_way_of_token(token: str, address: str, *, is_encrypted: bool) -> None:
-    """Raise `AccessError` if a token would go to another machine, HOST:PORT, as everybody on the way can read it."""
+    """Raise `AccessError` if a token would be sent unencrypted to another machine, HOST:PORT, where others could read
+    it on its way.
+    """
     host = address.rpartition(":")[0].strip("[]")
     if token and not is_encrypted and not is_loopback(host):
         raise AccessError(
@@ -61,7 +63,7 @@ def check_way_of_token(token: str, address: str, *, is_encrypted: bool) -> None:
 
 
 def read_token(path: str) -> str:
-    """The token that a file holds; raises `AccessError`."""
+    """Return the token in a file; raise `AccessError`."""
     try:
         token, misuse = Path(path).read_text(encoding="ascii").strip(), misuse_of_trusted(Path(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -78,20 +80,21 @@ def read_token(path: str) -> str:
 
 
 def _without_port(asked: str) -> str:
-    """The host of ``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT``."""
+    """Return the host in ``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT``."""
     if asked.startswith("["):
         return asked[1:].partition("]")[0]
     return asked.partition(":")[0]
 
 
 class Access:
-    """Decides about requests."""
+    """Admits or refuses requests."""
 
     def __init__(self, token: str = "", origins: Collection[str] = (), names: Collection[str] = ()) -> None:
         """Admit clients on this machine alone; with a token admit the clients that send it.
 
-        ``origins`` are those of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names`` and
-        without a token every client is admitted that asks for the port by one of them, or by a name of this machine.
+        ``origins`` are the origins of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names``
+        and without a token, every client is admitted whose request names one of them, or a name of this machine, as the
+        host.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
         self._origins = frozenset(origins)
@@ -99,7 +102,7 @@ class Access:
 
     @property
     def has_token(self) -> bool:
-        """True if everybody is asked for the token."""
+        """True if clients must send the token."""
         return bool(self._expected)
 
     def is_page(self, origin: str | None) -> bool:
@@ -109,11 +112,12 @@ class Access:
     def refusal(
         self, host: str, authorization: str | None, origin: str | None, asked: str | None = None
     ) -> tuple[int, str] | None:
-        """Why a request from an address is refused, with the HTTP status; None if it is not.
+        """Return why a request from an address is refused, with the HTTP status; None if it is admitted.
 
-        ``origin`` is what a browser says of a page that changes something or is not this port's: only those that are
-        known may. ``asked`` is the name and port by which the client knows this one: a page of somebody whose name
-        leads to this machine may look at the answers, so that without a token only names of this machine will do.
+        ``origin`` is the page that a browser names for a request from another page or one that changes something: only
+        known origins are admitted. ``asked`` is the host and port by which the client addresses this port: a foreign
+        page whose domain name leads to this machine could otherwise read the answers, so without a token only names of
+        this machine are admitted.
         """
         if origin is not None and origin not in self._origins:
             return 403, f"expected a program, was a page of {origin[:80]}"
@@ -130,25 +134,26 @@ class Access:
 
 
 class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a port is kept from strangers. Paths are empty for none."""
+    """Security settings of a port. A path is empty for none."""
 
     token_file: str = ""
-    """File with the token that the port asks for."""
+    """File with the token that the port requires."""
     tls_cert: str = ""
-    """PEM file with the port's certificate, and behind it those that lead to its authority."""
+    """PEM file with the port's certificate, followed by those that lead to its authority."""
     tls_key: str = ""
     """PEM file with the certificate's private key."""
     origins: tuple[str, ...] = ()
     """Origins of pages of other ports that may use this one."""
     private_names: tuple[str, ...] = ()
-    """Not empty: the network in front of the port is private, so that neither token nor TLS is needed off loopback. A
-    request must be to one of these names all the same, or to one of this machine: else a page of somebody whose name
-    leads to the port could read the answers in a browser that reaches it."""
+    """Names of the port in a private network, where neither a token nor TLS is needed off loopback; empty: the network
+    is not private. A request must still name one of them, or a name of this machine: otherwise a foreign page whose
+    domain name leads to the port could read the answers in a browser that reaches it.
+    """
 
     def check(self, interface: str) -> None:
-        """Raise `AccessError` for a port that would be open to strangers, or whose files are not what they should be.
+        """Raise `AccessError` for a port that would be open to strangers, or whose files are invalid.
 
-        A token without TLS would be shown to everybody on the way, so that both are asked for.
+        A token without TLS could be read on its way, so both are required.
         """
         if bool(self.tls_cert) != bool(self.tls_key):
             missing, given = ("key", "certificate") if self.tls_cert else ("certificate", "key")
@@ -163,22 +168,24 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.context_factory()
 
     def token(self) -> str:
-        """The token that the port asks for, empty for none; raises `AccessError`."""
+        """Return the token that the port requires, empty for none; raise `AccessError`."""
         return read_token(self.token_file) if self.token_file else ""
 
     def access(self) -> Access:
-        """Return the rules of admission; raises `AccessError`."""
+        """Return the rules of admission; raise `AccessError`."""
         return Access(self.token(), self.origins, self.private_names)
 
     def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:
-        """Open the port for a factory, with TLS if there is a key; raises `AccessError` and what the reactor does."""
+        """Open the port for a factory, with TLS if there is a key; raise `AccessError` and the reactor's errors."""
         self.check(interface)
         if not self.tls_cert:
             return reactor.listenTCP(port, site, interface=interface)
         return reactor.listenSSL(port, site, self.context_factory(), interface=interface)
 
     def context_factory(self) -> Any:
-        """TLS 1.2 or newer; the key belongs to the certificate; raises `AccessError`."""
+        """Return a factory of contexts for TLS 1.2 or newer; raise `AccessError`, also if the key does not fit the
+        certificate.
+        """
         # Without TLS, OpenSSL is not loaded.
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from OpenSSL import SSL
@@ -188,12 +195,12 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         context.set_min_proto_version(SSL.TLS1_2_VERSION)
         context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
         try:
-            Path(self.tls_cert).read_bytes()  # of a file that is not there OpenSSL says less
+            Path(self.tls_cert).read_bytes()  # for a missing file OpenSSL's error says less
             if misuse := misuse_of_trusted(Path(self.tls_key)):
                 raise AccessError(misuse)
             private: Any = load_pem_private_key(Path(self.tls_key).read_bytes(), None)
             context.use_certificate_chain_file(self.tls_cert)
-            context.use_privatekey(private)  # which has to be that of the certificate
+            context.use_privatekey(private)  # the key must fit the certificate
         except OSError as error:
             raise AccessError(f"expected a readable file, was {error.filename}: {error.strerror}") from None
         except (SSL.Error, ValueError, TypeError) as error:  # TypeError: the key has a password
@@ -207,7 +214,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong: the last of a list of OpenSSL's, or the first sentence."""
+    """Return the reason of an error: the last entry of OpenSSL's list, or the first sentence."""
     reason = error.args[0] if error.args else ""
     if isinstance(reason, list):
         return str(reason[-1][-1]) if reason else "not PEM"

@@ -1,11 +1,11 @@
 """Messages of the admin port of an exchange over HTTP: reports, the changes that an operator may make, and live frames.
 
-``GET`` one of the paths answers with the struct of its name; ``POST`` one of those of `CHANGES` takes its struct and
-answers with a `Done`. Both are JSON; a refusal is one line of text. ``GET /metrics`` is for a Prometheus.
+``GET`` of one of the paths answers with the struct of its name; ``POST`` to one of the paths of `CHANGES` takes its
+struct and answers with a `Done`. Both are JSON; a refusal is one line of text. ``GET /metrics`` is for Prometheus.
 
-``GET`` of `LIVE_PATH` answers with a frame for a page that follows one symbol, each sent when the page asks for it. Its
-prices and quantities are decimal strings, exact and with all the decimals of tick and lot: what shows them has nothing
-to calculate. Times of day fit into a float exactly.
+``GET`` of `LIVE_PATH` answers with a frame for a page that follows one symbol, one for each request. Its prices and
+quantities are decimal strings, exact and with all the decimals of tick and lot, so that a page need not calculate.
+Times of day fit into a float exactly.
 """
 
 from __future__ import annotations
@@ -63,57 +63,57 @@ __all__ = [
 
 STATUS_PATH: Final = "/v1/status"
 STATISTICS_PATH: Final = "/v1/statistics"
-"""``?after=SYMBOL`` goes on behind a symbol."""
+"""Path of the statistics; ``?after=SYMBOL`` continues after a symbol."""
 BOOK_PATH: Final = "/v1/books/"
-"""And the symbol; ``?depth=N``."""
+"""Path of a book, followed by the symbol; ``?depth=N`` sets the number of levels."""
 SESSIONS_PATH: Final = "/v1/sessions"
 ACCOUNTS_PATH: Final = "/v1/accounts"
-"""``?after=NAME`` goes on behind an account."""
+"""Path of the accounts; ``?after=NAME`` continues after an account."""
 HASH_PATH: Final = "/v1/hash"
 REPLAY_PATH: Final = "/v1/replay"
 
 LONGEST_REASON: Final = 4
-"""Characters of the reason of a halt, as the feed has it."""
+"""Number of characters of the reason of a halt, as in the feed."""
 MOST_DEPTH: Final = 1_000
-"""Levels of a side in one answer."""
+"""Largest number of levels of a side in one answer."""
 MOST_ACCOUNTS: Final = 1_000
-"""Accounts in one answer."""
+"""Largest number of accounts in one answer."""
 MOST_SESSIONS: Final = 1_000
-"""Sessions in one answer."""
+"""Largest number of sessions in one answer."""
 MOST_SYMBOLS: Final = 1_000
-"""Symbols in one answer."""
+"""Largest number of symbols in one answer."""
 
 PORTS_FILE: Final = "ports.json"
-"""In the directory of a journal while an exchange runs on it: a `Listening`."""
+"""File in the directory of a journal with a `Listening`, while an exchange runs there."""
 
 PhaseName = Literal["continuous", "auction-open", "auction-close", "auction-halt", "halted", "paused", "closed"]
 Text = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """Where an exchange can be reached."""
+    """Addresses at which an exchange can be reached."""
 
     pid: int
     """Process id."""
     interface: str
-    """Address that it listens at."""
+    """Address on which it listens."""
     admin_interface: str
-    """The same of its admin port."""
+    """Address on which its admin port listens."""
     ports: dict[str, int]
     """Port by purpose."""
     is_secure: bool = False
-    """True if the admin port speaks TLS."""
+    """True if the admin port uses TLS."""
 
 
 class Status(msgspec.Struct, frozen=True):
-    """An exchange as a whole."""
+    """State of an exchange as a whole."""
 
     session: str
     """Name of the session."""
     time_ns: int
-    """Market time."""
+    """Market time in nanoseconds since the UTC epoch."""
     up_s: float
-    """Seconds since the process began."""
+    """Seconds since the process started."""
     pid: int
     """Process id."""
     directory: str
@@ -121,17 +121,17 @@ class Status(msgspec.Struct, frozen=True):
     ports: dict[str, int]
     """Port by purpose."""
     phases: dict[str, int]
-    """Phase → symbols that are in it."""
+    """Number of symbols in each phase."""
     figures: dict[str, int | float | str | None]
-    """Those of the status lines."""
+    """Figures of the status lines."""
 
 
 class SymbolLine(msgspec.Struct, frozen=True):
-    """One symbol in a nutshell; prices are ticks, None where there is none."""
+    """Summary of one symbol; prices are in ticks, None if there is none."""
 
     symbol: str
     locate: int
-    """Its number, from 1."""
+    """Number of the symbol, from 1."""
     phase: PhaseName
     bid_ticks: int | None
     bid_volume: int
@@ -142,46 +142,46 @@ class SymbolLine(msgspec.Struct, frozen=True):
     last_ticks: int | None
     """Price of the last trade."""
     live_orders: int
-    """Orders in the book, or waiting for their stop or auction."""
+    """Number of orders in the book, or waiting for their stop or auction."""
     tick_size: str
     """Price of one tick."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """What has happened in the session."""
+    """Totals of the session."""
 
     time_ns: int
     inputs: int
-    """Requests that are in the journal."""
+    """Number of requests in the journal."""
     orders: int
-    """Orders that were taken."""
+    """Number of orders accepted."""
     trades: int
     live_orders: int
     accounts: int
     refused: dict[str, int]
-    """Reason → requests, since the process began."""
+    """Number of requests refused since the process started, by reason."""
     symbols: tuple[SymbolLine, ...]
-    """In the order of their numbers."""
+    """Symbols in the order of their numbers."""
     total_symbols: int
     """Number of all symbols."""
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
-    """What is displayed at one price."""
+    """Displayed orders at one price."""
 
     price_ticks: int
     volume: int
-    """Lots."""
+    """Displayed volume in lots."""
     orders: int
 
 
 class Book(msgspec.Struct, frozen=True):
-    """The displayed book of one symbol at one moment, best prices first."""
+    """The displayed book of one symbol at one time, best prices first."""
 
     symbol: str
     phase: PhaseName
     time_ns: int
-    """Market time of the newest request."""
+    """Market time of the newest request, in nanoseconds since the UTC epoch."""
     tick_size: str
     """Price of one tick."""
     lot_size: str
@@ -195,43 +195,43 @@ class SessionLine(msgspec.Struct, frozen=True):
     """One connection."""
 
     session: str
-    """What it is called here: ``FACE:HOST:PORT``, the address being its peer's."""
+    """Name of the connection: ``FACE:HOST:PORT``, with the address of its peer."""
     face: str
-    """text, itch, ouch or glimpse."""
+    """Protocol: text, itch, ouch or glimpse."""
     peer: str
-    """HOST:PORT at the other end."""
+    """Address of the peer, as HOST:PORT."""
     account: str
-    """Whose it is; empty of a listener, and before the login."""
+    """Account that uses the connection; empty for a listener, and before the login."""
     follows: bool
-    """True if it is logged in and sent a stream."""
+    """True if it is logged in and receives a stream."""
     lag_bytes: int
-    """How far it is behind what there is."""
+    """Number of bytes of the stream that were not sent to it yet."""
 
 
 class Sessions(msgspec.Struct, frozen=True):
-    """The connections that there are."""
+    """Connections to the exchange."""
 
     sessions: tuple[SessionLine, ...]
     total: int
-    """More than are listed, if there are more than `MOST_SESSIONS`."""
+    """Number of all connections, which may exceed the `MOST_SESSIONS` that are listed."""
 
 
 class AccountLine(msgspec.Struct, frozen=True):
     """One account."""
 
     name: str
-    """``text:7`` or ``ouch:ALPHA``."""
+    """Name of the account: ``text:7`` or ``ouch:ALPHA``."""
     protocol: str
     broker_id: int
     killed: bool
-    """True if its orders are refused."""
+    """True if its new orders are refused."""
     open_orders: int
     open_notional: int | None
-    """Ticks times lots of its live orders; None where no limit of the account needs it."""
+    """Ticks × lots of its live orders; None if no limit of the account needs it."""
     self_trade: str
     cancel_on_disconnect: bool
     messages: int
-    """That it was told."""
+    """Number of messages sent to it."""
 
 
 class Accounts(msgspec.Struct, frozen=True):
@@ -243,54 +243,54 @@ class Accounts(msgspec.Struct, frozen=True):
 
 
 class StateHash(msgspec.Struct, frozen=True):
-    """The market's state after a request of the journal, in 32 bytes."""
+    """Hash of the market's state after a request of the journal."""
 
     inputs: int
-    """After so many requests."""
+    """Number of requests applied."""
     time_ns: int
     hash: str
-    """Hexadecimal."""
+    """Hash of 32 bytes, in hexadecimal."""
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """A recorded file that is played."""
+    """Replay of a recorded file."""
 
     file: str
     symbol: str
     position: int
     """Position of the last record that was played."""
     time_ns: int
-    """Market time, which is the recording's."""
+    """Market time, which is the recording's, in nanoseconds since the UTC epoch."""
     speed: float | None
-    """Recorded seconds a real second; None: as fast as possible."""
+    """Recorded seconds per real second; None: as fast as possible."""
     paused: bool
     seeking: bool
-    """True if it is on its way to where it was told to skip to."""
+    """True if the replay is skipping to a requested position."""
     finished: bool
     counts: dict[str, int]
-    """What could not be done as recorded."""
+    """Number of records that could not be played as recorded, by reason."""
 
 
 class SetPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bring a symbol into a phase; empty: all symbols."""
+    """Request to change the phase of a symbol; empty: of all symbols."""
 
     symbol: Text
     phase: PhaseName
     reason: Annotated[str, msgspec.Meta(max_length=LONGEST_REASON, pattern=r"^[ -~]*\Z")] = ""
-    """What the feed says of a halt."""
+    """Reason of a halt, as published on the feed."""
 
 
 class CutSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """End a connection."""
+    """Request to close a connection."""
 
     session: Text
-    """As in `SessionLine`."""
+    """Name of the connection, as in `SessionLine`."""
     reason: Text = "by the operator"
-    """What the log says, and the client where its protocol has words for it."""
+    """Reason for the log, and for the client if its protocol can carry one."""
 
 
 class KillAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Stop an account (its live orders are cancelled, new ones refused), or let it trade again."""
+    """Request to stop an account, which cancels its live orders and refuses new ones, or to let it trade again."""
 
     account: Text
     killed: bool = True
@@ -309,32 +309,32 @@ class CancelOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True to cancel the orders of every account, agents included."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` unless the request names whose orders it means."""
+        """Raise `ValueError` unless the request names one account or all."""
         if bool(self.account) == self.all:
             raise ValueError(f'expected an account or "all": true, was {"both" if self.all else "neither"}')
 
 
 class BustTrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Declare a trade void on the feed; books do not change."""
+    """Request to declare a trade void on the feed; books do not change."""
 
     symbol: Text
     match_id: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class TakeSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Write a snapshot now, so that a restart reads less of the journal."""
+    """Request to write a snapshot now, so that a restart reads less of the journal."""
 
 
 class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pause or resume the recorded file, change its speed, or skip forward to a record; what is unset stays."""
+    """Request to pause or resume the replay, to change its speed, or to skip forward; unset fields change nothing."""
 
     paused: bool | None = None
     speed: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    """Recorded seconds a real second; 0: as fast as possible."""
+    """Recorded seconds per real second; 0: as fast as possible."""
     position: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
-    """The record to go on with."""
+    """Position of the record at which to continue."""
     time_ns: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
-    """The recorded time to go on with."""
+    """Recorded time at which to continue, in nanoseconds since the UTC epoch."""
 
 
 Change = SetPhase | CutSession | KillAccount | CancelOrders | BustTrade | TakeSnapshot | PlayReplay
@@ -350,30 +350,30 @@ CHANGES: Final[Mapping[str, type[Change]]] = MappingProxyType(
         "/v1/replay": PlayReplay,
     }
 )
-"""Path → what is posted there."""
+"""Struct that each path takes."""
 
 
 class Done(msgspec.Struct, frozen=True):
-    """A change that was made."""
+    """Confirmation of a change."""
 
     what: str
-    """In words."""
+    """Description of the change."""
     time_ns: int
-    """Market time."""
+    """Market time in nanoseconds since the UTC epoch."""
     inputs: int
-    """Requests in the journal up to and with this one."""
+    """Number of requests in the journal, this one included."""
 
 
 LIVE_PATH: Final = "/v1/live/"
-"""And the symbol; ``?after=N`` leaves out the trades of the feed's messages up to N."""
+"""Path of live frames, followed by the symbol; ``?after=N`` omits the trades of the feed's messages up to N."""
 LIVE_DEPTH: Final = 10
-"""Levels of a side."""
+"""Number of levels of a side."""
 MOST_TRADES: Final = 50
-"""Trades in one frame, the newest."""
+"""Number of trades in one frame, the newest."""
 
 
 class LiveLevel(msgspec.Struct, frozen=True, array_like=True):
-    """What is displayed at one price."""
+    """Displayed orders at one price."""
 
     price: str
     quantity: str
@@ -381,59 +381,59 @@ class LiveLevel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LiveTrade(msgspec.Struct, frozen=True, array_like=True):
-    """One execution that the feed has told of."""
+    """One execution on the feed."""
 
     number: int
-    """Number of the feed's message."""
+    """Number of the feed message."""
     day_ns: int
-    """Market time since midnight UTC."""
+    """Market time in nanoseconds since midnight UTC."""
     price: str | None
-    """None if the message does not say it, and the order that does lies too far back (ITCH)."""
+    """Price; None if the message does not have it, and the order that does is too old (ITCH)."""
     quantity: str
 
 
 class LiveFigures(msgspec.Struct, frozen=True):
-    """Figures of the session, or of the moment."""
+    """Figures of the session and of the present state."""
 
     inputs: int
-    """Requests in the journal."""
+    """Number of requests in the journal."""
     messages: int
-    """Messages of the feed."""
+    """Number of messages of the feed."""
     orders: int
-    """Orders that were taken."""
+    """Number of orders accepted."""
     trades: int
     live_orders: int
-    """Orders in the books, or waiting."""
+    """Number of orders in the books, or waiting."""
     sessions: int
-    """Connections."""
+    """Number of connections."""
     listeners: int
-    """Those of them that are sent a stream."""
+    """Number of connections that receive a stream."""
     refused: int
-    """Requests that were refused since the process began."""
+    """Number of requests refused since the process started."""
 
 
 class Live(msgspec.Struct, frozen=True):
-    """One symbol and the exchange around it at one moment."""
+    """State of one symbol and of the exchange at one time."""
 
     session: str
-    """Name of the session; another one has other messages."""
+    """Name of the session; message numbers are only valid within a session."""
     up_s: float
-    """Seconds since the process began; rates are differences by it."""
+    """Seconds since the process started, for the calculation of rates."""
     day_ns: int
-    """Market time since midnight UTC."""
+    """Market time in nanoseconds since midnight UTC."""
     symbol: str
     phase: PhaseName
     last: str | None
     """Price of the last trade."""
     spread: str | None
-    """Best ask less best bid, if there are both."""
+    """Best ask less best bid; None unless there are both."""
     bids: tuple[LiveLevel, ...]
-    """Best first, as `asks`."""
+    """Levels, best first, as in `asks`."""
     asks: tuple[LiveLevel, ...]
     trades: tuple[LiveTrade, ...]
-    """Oldest first, as far as they are among the feed's newest messages."""
+    """Trades, oldest first, as far as they are among the feed's newest messages."""
     next_after: int
-    """What to ask the next frame with."""
+    """Value of ``after`` for the next request."""
     figures: LiveFigures
     replay: Replay | None
-    """None if no recorded file is played."""
+    """Replay; None if no recorded file is played."""

@@ -1,4 +1,4 @@
-"""Advice in messages of errors: the name that was meant, and the command that mends this installation."""
+"""Advice in error messages: the name that was probably meant, and the command that repairs this installation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IS_CHECKOUT: Final = (_ROOT / "Makefile").is_file() and (_ROOT / "scripts" / "se
 
 
 def install_command(*extras: Extra, is_checkout: bool = IS_CHECKOUT) -> str:
-    """Return the command that installs optional parts of Deltabook, or all of it where none is named.
+    """Return the command that installs optional parts of Deltabook, or all of it if none is named.
 
     >>> install_command("spark", "java", is_checkout=False)
     "pip install 'deltabook[spark,java]'"

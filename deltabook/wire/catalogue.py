@@ -1,8 +1,8 @@
 """Messages over HTTP that add views to a running runtime, and drop them.
 
-``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` nothing; both answer with a `Changed` once
-the change is published (200), or when the time is over (202): it will be published all the same. A refusal is one line
-of text.
+``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` takes no body; both answer with a
+`Changed` once the change is published (200), or when the time is over (202): the change will be published all the same.
+A refusal is one line of text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 TIMEOUT_SECONDS: Final = 60.0
-"""How long an answer waits for the first version, if nothing else is said."""
+"""Default time in seconds that an answer waits for the first version."""
 LONGEST_TIMEOUT_SECONDS: Final = 3600.0
 MOST_NEW_VIEWS: Final = 1_000
 
@@ -36,73 +36,74 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view to be added."""
 
     name: str
-    """What it is called; lower case."""
+    """Name of the view, in lower case."""
     sql: str
-    """Its SELECT."""
+    """SELECT of the view."""
     file: str = ""
-    """Where the SELECT stands, for messages."""
+    """Name of the file with the SELECT, for messages."""
     line: int = 1
-    """Where it starts, from 1."""
+    """Line at which the SELECT starts, from 1."""
     column: int = 1
-    """Where it starts, from 1."""
+    """Column at which the SELECT starts, from 1."""
     lane: Literal["spark", "express", ""] = ""
-    """Where its versions come from; empty: Spark, or the one lane of a runtime that has no other. Where Spark runs, it
-    keeps the views of the express lane too."""
+    """Lane that publishes its versions; empty: Spark, or the only lane of a runtime. If Spark runs, it also maintains
+    the views of the express lane.
+    """
     readers: tuple[str, ...] = ()
-    """Readers whose relations are all that it may read; none: it reads what it likes."""
+    """Readers whose relations are the only ones that it may read; empty: it may read all relations."""
 
 
 class NewStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A derived stream to be added: CREATE STREAM … AS SELECT."""
 
     name: str
-    """What it is called; lower case."""
+    """Name of the stream, in lower case."""
     sql: str
-    """Its SELECT."""
+    """SELECT of the stream."""
     file: str = ""
-    """Where the SELECT stands, for messages."""
+    """Name of the file with the SELECT, for messages."""
     line: int = 1
-    """Where it starts, from 1."""
+    """Line at which the SELECT starts, from 1."""
     column: int = 1
-    """Where it starts, from 1."""
+    """Column at which the SELECT starts, from 1."""
     retain_rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 20_000
-    """At most so many rows stay, the newest."""
+    """Largest number of rows that stay, the newest."""
     retain_ns: Annotated[int, Meta(ge=0, le=1 << 62)] = 300_000_000_000
-    """No row stays that is older than this against the newest."""
+    """Age in nanoseconds, relative to the newest row, above which a row is removed."""
     lateness_ns: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
-    """How much later than the watermark a row may come."""
+    """Nanoseconds by which a row may be later than the watermark."""
 
 
 class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Views and derived streams to be added together, at one epoch; all of them or none, and at least one."""
 
     views: Annotated[tuple[NewView, ...], Meta(max_length=MOST_NEW_VIEWS)] = ()
-    """They may read the streams."""
+    """Views, which may read the streams."""
     timeout_s: TimeoutSeconds = TIMEOUT_SECONDS
-    """How long to wait for their first version."""
+    """Time in seconds to wait for their first version."""
     streams: Annotated[tuple[NewStream, ...], Meta(max_length=MOST_NEW_VIEWS)] = ()
-    """Each may read those before it."""
+    """Streams, each of which may read those before it."""
 
 
 class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """A view that was added or dropped."""
 
     name: str
-    """What it is called."""
+    """Name of the view."""
     view_class: str
-    """linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
+    """Class: linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
     reason: str
-    """Why it is in this class."""
+    """Reason for the class."""
     lane: Literal["spark", "express", "stream"] = "spark"
-    """What keeps it, or did; ``stream`` for a derived stream."""
+    """Lane that maintains it, or did; ``stream`` for a derived stream."""
 
 
 class Changed(msgspec.Struct, frozen=True):
     """A change of the catalogue."""
 
     epoch: int
-    """The first epoch of the new catalogue."""
+    """First epoch of the new catalogue."""
     version: int
-    """The newest epoch that the views' lanes have published; the change is in it if it is not below ``epoch``."""
+    """Newest epoch that the views' lanes have published; it contains the change if it is not below ``epoch``."""
     views: tuple[ChangedView, ...]
-    """What was added or dropped, streams first."""
+    """Views and streams that were added or dropped, streams first."""

@@ -1,6 +1,6 @@
-"""Directories of a run: the owner of a locked one, and the names of damaged files in it.
+"""Directories of a run: the owner of a locked directory, and the names of damaged files.
 
-A lock file names its owner to a process that is refused. A damaged file is never removed: it gets another name.
+A lock file names its owner to a process that is refused. A damaged file is never removed, but renamed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 __all__ = ["CLAIM_LIMIT_BYTES", "Claim", "aside_name", "claimed_by", "set_aside", "this_process"]
 
 CLAIM_LIMIT_BYTES = 1024
-"""No claim is longer."""
+"""Largest size of a claim in bytes."""
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,17 +28,17 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     host: str
-    """Its machine."""
+    """Name of the process's machine."""
     process: int
-    """Its number there."""
+    """Process id on that machine."""
     term: int = 0
-    """Counts up with every start on the directory; 0 where that is not counted."""
+    """Number that rises with every start on the directory; 0 if starts are not counted."""
     run: str = ""
-    """The run id of all that was started together; empty if there is none."""
+    """Run id of all processes that were started together; empty if there is none."""
     since_ns: int = 0
-    """When it took the directory, nanoseconds since the UTC epoch; 0 if that is not said."""
+    """Time at which the process took the directory, in nanoseconds since the UTC epoch; 0 if unknown."""
     boot: str = ""
-    """The run of the machine's system since which nothing that was written is lost; empty if that is not known."""
+    """Boot id of the machine: while it is the same, nothing that was written is lost; empty if unknown."""
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since_ns // 10**9, UTC) if self.since_ns else None
@@ -51,17 +51,19 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
         return ", ".join(parts)
 
     def encoded(self) -> bytes:
-        """A line of a file."""
+        """Return the claim as a line of a file."""
         return msgspec.json.encode(self) + b"\n"
 
 
 def this_process(*, term: int = 0, run: str = "", since_ns: int = 0) -> Claim:
-    """The claim of this process."""
+    """Return the claim of this process."""
     return Claim(socket.gethostname()[:255], os.getpid(), term, run[:64], since_ns)
 
 
 def claimed_by(data: bytes) -> str:
-    """Whom a claim names, in words; of what is none, as for a moment while it is written, ``an unknown process``."""
+    """Return the process that a claim names, as text; for an invalid claim, as for a moment while one is written, ``an
+    unknown process``.
+    """
     try:
         return str(msgspec.json.decode(data, type=Claim))
     except msgspec.DecodeError:
@@ -69,13 +71,15 @@ def claimed_by(data: bytes) -> str:
 
 
 def aside_name(path: Path, exists: Callable[[Path], bool] = Path.exists) -> Path:
-    """The first free name among ``NAME.damaged-1``, ``NAME.damaged-2`` and so on; ``exists`` says which are not."""
+    """Return the first free name among ``NAME.damaged-1``, ``NAME.damaged-2`` and so on; ``exists`` returns True for a
+    used name.
+    """
     names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
     return next(name for name in names if not exists(name))
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file or directory to its `aside_name`, durably; returns the new name. Raises `OSError`."""
+    """Rename a file or directory to its `aside_name`, durably; return the new name. Raise `OSError`."""
     aside = aside_name(path)
     path.rename(aside)
     descriptor = os.open(path.parent, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Durations of something that happens often: counts by powers of two, which a monitor reads as a histogram."""
+"""Durations of a frequent operation: counts by powers of two, which a monitor reads as a histogram."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from typing import Final
 __all__ = ["Durations", "timed"]
 
 _BUCKETS: Final = 26
-"""The last one begins at half a minute."""
+"""Number of buckets; the last begins at half a minute."""
 
 
 class Durations:
-    """Counts durations in buckets that double, from a microsecond on. Several threads may add: one at a time does."""
+    """Counts durations in buckets of doubling width, from a microsecond on. Not thread-safe: only one thread at a time
+    may add.
+    """
 
     __slots__ = ("counts", "total_s")
 
     def __init__(self) -> None:
         self.counts = [0] * _BUCKETS
-        """Those of at most 2ⁿ microseconds and more than half of that; the last one of all longer ones."""
+        """Number of durations of at most 2ⁿ microseconds and more than half of that; the last bucket has all longer
+        ones.
+        """
         self.total_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Add a duration."""
         microseconds = max(int(seconds * 1e6 - 1e-6), 0)
         self.counts[min(microseconds.bit_length(), _BUCKETS - 1)] += 1
         self.total_s += seconds
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Number of durations."""
         return sum(self.counts)
 
     def quantile_us(self, share: float) -> int:
-        """So many microseconds were enough for this share of them, to a factor of 2; 0 if there were none.
+        """Return the microseconds within which this share of the durations lies, to a factor of 2; 0 if there are none.
 
         >>> durations = Durations()
         >>> for milliseconds in (3, 3, 900):
@@ -49,7 +53,9 @@ class Durations:
         return 0
 
     def buckets(self) -> Iterator[tuple[str, float]]:
-        """Upper bound in seconds and how many were no longer, as a histogram of Prometheus wants it."""
+        """Yield the upper bound in seconds and the number of durations up to it, as a histogram of Prometheus needs
+        them.
+        """
         seen = 0
         for exponent, count in enumerate(self.counts[:-1]):
             seen += count
@@ -58,7 +64,7 @@ class Durations:
 
 
 def timed(function: Callable[[int], None], durations: Durations, seconds: Callable[[], float]) -> Callable[[int], None]:
-    """The same function, with how long each call takes added; ``seconds`` is a monotonic clock."""
+    """Return a function that calls ``function`` and adds each call's duration; ``seconds`` is a monotonic clock."""
 
     def call(argument: int) -> None:
         begin_s = seconds()

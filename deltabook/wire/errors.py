@@ -8,15 +8,15 @@ class WireError(ValueError):
 
 
 class AccessError(ValueError):
-    """A port cannot be opened as it was asked for: it would be open to strangers, or its token or key is none."""
+    """A port cannot be opened as configured: it would be open to strangers, or its token or key is invalid."""
 
 
 class DamageError(Exception):
-    """A file of a run holds other bytes than were written; the message names the file.
+    """The bytes of a file of a run differ from those written; the message names the file.
 
-    Every package has its own kinds; the command line adds to each what repairs it.
+    Every package has its own subclasses; the command line adds the repair to each message.
     """
 
 
 class RunIdError(ValueError):
-    """A run id is not one: it has other characters, or too many."""
+    """A run id is invalid: it has other characters than allowed, or too many."""

@@ -1,8 +1,9 @@
-"""NASDAQ TotalView-ITCH 5.0: the table of all its messages, single messages as bytes and back, brokers as participants.
+"""NASDAQ TotalView-ITCH 5.0: the table of all messages, functions that encode and decode one, and brokers as
+participants.
 
 Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
-since midnight in six bytes. Prices stay the integers of the wire: four or eight of their decimals are implied. To
-decode many messages at once, take `MESSAGES` and read whole columns by `ItchField.offset` and `ItchField.width`.
+since midnight in six bytes. Prices stay the integers of the wire, with four or eight implied decimals. To decode many
+messages at once, use `MESSAGES` and read whole columns by `ItchField.offset` and `ItchField.width`.
 
 >>> delete = encode_message("D", stock_locate=7, timestamp=34_200_000_000_000, order_reference_number=1001)
 >>> len(delete), frame(delete)[:3]
@@ -10,9 +11,9 @@ decode many messages at once, take `MESSAGES` and read whole columns by `ItchFie
 >>> decode_message(delete).fields["order_reference_number"]
 1001
 
-A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, so that a person reads
-them; those above are a letter and three characters out of ``0-9A-Z``, which is what the identifiers of real
-participants look like: each of them is some broker's.
+A broker is a market participant of four characters. Ids up to 9999 are their decimal digits, which people can read;
+higher ids are a letter and three characters out of ``0-9A-Z``, like the identifiers of real participants: each of these
+belongs to some broker.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ItchError(ValueError):
 
 
 class Kind(StrEnum):
-    """What the bytes of a field are."""
+    """Type of a field's bytes."""
 
     ALPHA = "alpha"
     UINT = "uint"
@@ -65,39 +66,39 @@ class ItchField(msgspec.Struct, frozen=True):
     """One field of a message."""
 
     name: str
-    """Its name; the same name means the same in every message."""
+    """Name of the field; the same name means the same in every message."""
     offset: int
-    """Where it starts; the message's type byte is at 0."""
+    """Offset of the field in bytes; the message's type byte is at 0."""
     width: int
-    """Its bytes."""
+    """Width of the field in bytes."""
     kind: Kind
-    """What they are."""
+    """Type of the field's bytes."""
 
 
 class ItchMessage(msgspec.Struct, frozen=True):
     """One type of message."""
 
     type: str
-    """Its letter."""
+    """Letter of the message."""
     name: str
-    """Its name in the specification."""
+    """Name of the message in the specification."""
     length: int
-    """Its bytes, the type byte included and the length prefix not."""
+    """Length in bytes, with the type byte and without the length prefix."""
     fields: tuple[ItchField, ...]
-    """All but the type byte, in order, without holes."""
+    """Fields except the type byte, in order and without gaps."""
 
 
 class DecodedMessage(msgspec.Struct, frozen=True):
-    """One message as values."""
+    """A message as values."""
 
     type: str
-    """Its letter."""
+    """Letter of the message."""
     fields: dict[str, Value]
-    """By name, in order; alphas without the blanks at their end."""
+    """Fields by name, in order; alphas are without trailing blanks."""
 
 
-# After the 11 bytes that all messages share: "name:width" for an alpha, "name:uN" for an integer of N bytes, "name:p4"
-# and "name:p8" for prices. NASDAQ TotalView-ITCH 5.0, April 2023.
+# The table omits the 11 bytes that all messages share: "name:width" for an alpha, "name:uN" for an integer of N bytes,
+# "name:p4" and "name:p8" for prices. NASDAQ TotalView-ITCH 5.0, April 2023.
 _TABLE: Final = """
 S  System Event                            event_code:1
 R  Stock Directory                         stock:8 market_category:1 financial_status_indicator:1 round_lot_size:u4 \
@@ -159,9 +160,9 @@ def _message(line: str) -> ItchMessage:
 MESSAGES: Final[Mapping[str, ItchMessage]] = {
     message.type: message for message in map(_message, _TABLE.strip().splitlines())
 }
-"""All 23 messages by their letter."""
+"""All 23 messages, by letter."""
 LONGEST: Final = max(message.length for message in MESSAGES.values())
-"""The length of the longest message."""
+"""Length of the longest message in bytes."""
 
 
 def _layout(message: ItchMessage) -> struct.Struct:
@@ -175,11 +176,10 @@ _LAYOUTS: Final = {letter: _layout(message) for letter, message in MESSAGES.item
 
 
 def encode_message(type_: str, /, **values: Value) -> bytes:
-    """A message without length prefix.
+    """Return a message without length prefix.
 
-    Names are those of `MESSAGES`; the three fields that all messages share are 0 if they are not given, and
-    ``reserved`` is blank. Raises `ItchError` for an unknown type, a name that is missing or that the type lacks, and
-    a value that does not fit.
+    Names are those of `MESSAGES`; the three fields that all messages share default to 0, and ``reserved`` is blank.
+    Raises `ItchError` for an unknown type, a missing or unknown name, and a value that does not fit.
     """
     message = MESSAGES.get(type_)
     if message is None:
@@ -207,7 +207,7 @@ def encode_message(type_: str, /, **values: Value) -> bytes:
 
 
 def decode_message(data: bytes) -> DecodedMessage:
-    """A message without its length prefix as values; raises `ItchError` for an unknown type or a wrong length."""
+    """Return a message without its length prefix as values; raise `ItchError` for an unknown type or a wrong length."""
     letter = data[:1].decode("latin-1")
     message = MESSAGES.get(letter)
     if message is None:
@@ -228,12 +228,12 @@ def decode_message(data: bytes) -> DecodedMessage:
 
 
 def frame(message: bytes) -> bytes:
-    """The message behind its length, as NASDAQ's daily files and MoldUDP64 hold it."""
+    """Return the message after its length, as in NASDAQ's daily files and MoldUDP64."""
     return _LENGTH.pack(len(message)) + message
 
 
 def frames(data: bytes) -> Iterator[bytes]:
-    """The messages of framed bytes; raises `ItchError` if they end inside one."""
+    """Yield the messages of framed bytes; raise `ItchError` if they end inside one."""
     at = 0
     while at < len(data):
         stop = at + 2 + _LENGTH.unpack_from(data, at)[0] if at + 2 <= len(data) else at + 2
@@ -266,7 +266,7 @@ LARGEST_BROKER: Final = _DECIMAL + 26 * _PER_LETTER - 1
 
 
 def attribution_of(broker_id: int) -> str:
-    """A broker's attribution without padding, empty if it has none.
+    """Return a broker's attribution without padding, empty if it has none.
 
     >>> attribution_of(7), attribution_of(10_000), attribution_of(-1)
     ('7', 'A000', '')
@@ -280,7 +280,7 @@ def attribution_of(broker_id: int) -> str:
 
 
 def broker_of(attribution: str) -> int | None:
-    """The broker of an attribution, blanks around it ignored; None if no broker has it.
+    """Return the broker of an attribution, ignoring blanks around it; None if no broker has it.
 
     >>> broker_of("7   "), broker_of("GSCO"), broker_of("")
     (7, 326680, None)

@@ -1,9 +1,9 @@
-"""Metrics that every process exports in the same way: its role, its clock and its resources, beside its own.
+"""Metrics that every process exports in the same way: its role, its clock and its resources, in addition to its own.
 
-Names begin with ``deltabook_ROLE_`` and end with what is counted and its unit: ``_total`` counts up from the start of
-the process or of what it works on, ``_seconds`` and ``_bytes`` are what they say, anything else is a number of things.
-What all roles have alike has no role in its name. Labels have few values, and their number is bounded by the code that
-makes them.
+Names begin with ``deltabook_ROLE_`` and end with the counted thing and its unit: ``_total`` counts up from the start of
+the process or of its data, ``_seconds`` and ``_bytes`` are units, other metrics are a number of things. Metrics that
+all roles share have no role in their names. Labels have few values, whose number is bounded by the code that makes
+them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ from deltabook.wire.durations import Durations
 __all__ = ["METRICS_PATH", "Exposition", "counter", "gauge", "histogram", "labelled", "volume"]
 
 METRICS_PATH: Final = "/metrics"
-"""Where every port of ours answers a monitor."""
+"""Path of the metrics on every port."""
 _Family = TypeVar("_Family", GaugeMetricFamily, CounterMetricFamily)
 
 
 class Exposition(Collector):
-    """The answer of ``/metrics``, made when it is asked for, on the thread that asks."""
+    """The answer to ``/metrics``, made on request, on the requesting thread."""
 
     def __init__(
         self, role: str, run_id: str, collect: Callable[[], Iterator[Metric]], now_s: Callable[[], float] = time.time
     ) -> None:
-        """``collect`` makes the role's own metrics; ``now_s`` is the clock that a monitor compares with its own."""
+        """Make the answer; ``collect`` yields the role's own metrics; ``now_s`` is the clock that a monitor compares
+        with its own.
+        """
         self._labels = {"version": __version__, "run": run_id, "role": role}
         self._collect, self._now_s = collect, now_s
         self._registry = CollectorRegistry(auto_describe=False)
@@ -55,29 +57,29 @@ class Exposition(Collector):
         yield from self._collect()
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is known in advance, and nothing is asked before a monitor does."""
+        """Return nothing: metrics are unknown in advance, and must not be collected before a monitor requests them."""
         return iter(())
 
     def answer(self, accepted: str) -> tuple[bytes, str]:
-        """The text for a monitor that accepts these types, and its type."""
+        """Return the text for a monitor that accepts these types, and its type."""
         encode, content_type = choose_encoder(accepted)
         return encode(self._registry), content_type
 
 
 def gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
-    """One value of the moment."""
+    """Return a metric of one present value."""
     return GaugeMetricFamily(name, what, value)
 
 
 def counter(name: str, what: str, value: float) -> CounterMetricFamily:
-    """One count; ``_total`` is put behind its name."""
+    """Return a metric of one count; ``_total`` is appended to its name."""
     return CounterMetricFamily(name, what, value)
 
 
 def labelled(
     kind: type[_Family], name: str, what: str, labels: tuple[str, ...], values: Iterable[tuple[Sequence[str], float]]
 ) -> _Family:
-    """A value for each combination of the labels' values, in their order."""
+    """Return a metric with a value for each combination of the labels' values, in their order."""
     family = kind(name, what, labels=labels)
     for key, value in values:
         family.add_metric(key, value)
@@ -85,14 +87,14 @@ def labelled(
 
 
 def histogram(name: str, what: str, durations: Durations) -> HistogramMetricFamily:
-    """How long something took, each time."""
+    """Return a metric of durations."""
     return HistogramMetricFamily(name, what, buckets=list(durations.buckets()), sum_value=durations.total_s)
 
 
 def histograms(
     name: str, what: str, labels: tuple[str, ...], durations: Iterable[tuple[Sequence[str], Durations]]
 ) -> HistogramMetricFamily:
-    """The same for each combination of the labels' values, in their order."""
+    """Return a metric of durations for each combination of the labels' values, in their order."""
     family = HistogramMetricFamily(name, what, labels=labels)
     for key, each in durations:
         family.add_metric(key, list(each.buckets()), each.total_s)
@@ -100,7 +102,7 @@ def histograms(
 
 
 def volume(prefix: str, directory: Path) -> Iterator[Metric]:
-    """How large the volume of a directory is and what is left of it for us; nothing where it cannot be asked."""
+    """Yield the size and the free space of a directory's volume; nothing if the system cannot tell."""
     try:
         figures = os.statvfs(directory)
     except OSError:

@@ -1,8 +1,9 @@
-"""MoldUDP64: numbered messages in datagrams, and the request for those that were lost.
+"""MoldUDP64: numbered messages in datagrams, and the request for lost messages.
 
-A downstream packet is session (10), number of its first message (8), how many there are (2), and the messages, each
-behind its length in two bytes. Without messages it is a heartbeat, with the count 65,535 the end of the session; the
-number of either is the next message's. A request is the same twenty bytes: the first message wanted, and how many.
+A downstream packet is the session (10 bytes), the number of its first message (8), the number of messages (2), and the
+messages, each after its length in two bytes. A packet without messages is a heartbeat, and one with the count 65,535 is
+the end of the session; both have the number of the next message. A request has the same twenty bytes: the session, the
+first message and the number of messages requested.
 
 >>> packet = parse_packet(encode_packet("S1", 7, [b"one", b"two"]))
 >>> packet.sequence, packet.messages, packet.next_sequence
@@ -36,49 +37,49 @@ __all__ = [
 ]
 
 END_OF_SESSION: Final = 0xFFFF
-"""The count of a packet that says that nothing will follow."""
+"""Count of the packet after which nothing follows."""
 PAYLOAD_LIMIT_BYTES: Final = 1400
-"""Largest size of a datagram, header included: below what any link carries in one piece."""
+"""Largest size of a datagram in bytes, header included: below the limit of any link for one piece."""
 
 _HEAD: Final = struct.Struct(">10sQH")
 _LENGTH: Final = struct.Struct(">H")
 _SEQUENCE_MAX: Final = 2**64 - 1
 
 HEADER_BYTES: Final = _HEAD.size
-"""What a datagram holds beside its messages."""
+"""Size in bytes of a datagram without messages."""
 
 
 class MoldPacket(msgspec.Struct, frozen=True):
     """One downstream packet."""
 
     session: str
-    """At most 10 characters."""
+    """Session, at most 10 characters."""
     sequence: int
-    """Number of its first message, or of the next one if it has none."""
+    """Number of the first message, or of the next one if there is none."""
     messages: tuple[bytes, ...] = ()
-    """Empty in a heartbeat and at the end."""
+    """Messages; empty in a heartbeat and at the end."""
     is_end: bool = False
-    """The session is over."""
+    """True if the session is over."""
 
     @property
     def next_sequence(self) -> int:
-        """Number of the message behind it."""
+        """Number of the message after the packet."""
         return self.sequence + len(self.messages)
 
 
 class MoldRequest(msgspec.Struct, frozen=True):
-    """Asks for messages again."""
+    """Request to send messages again."""
 
     session: str
-    """At most 10 characters."""
+    """Session, at most 10 characters."""
     sequence: int
-    """The first one."""
+    """Number of the first message."""
     count: int
-    """How many, 1 to 65,535; fewer may come."""
+    """Number of messages, 1 to 65,535; fewer may be sent."""
 
 
 def encode_head(session: str, sequence: int, count: int) -> bytes:
-    """The head of a packet; raises `WireError` for what it cannot hold."""
+    """Return the head of a packet; raise `WireError` for values that it cannot hold."""
     if len(session) > 10 or not session.isascii():
         raise WireError(f"expected a session of at most 10 ASCII characters, was {session!r}")
     if not 0 <= sequence <= _SEQUENCE_MAX or not 0 <= count <= END_OF_SESSION:
@@ -87,7 +88,7 @@ def encode_head(session: str, sequence: int, count: int) -> bytes:
 
 
 def encode_packet(session: str, sequence: int, messages: Sequence[bytes] = ()) -> bytes:
-    """A packet of these messages, without any a heartbeat; raises `WireError` if they are more than it can hold."""
+    """Return a packet of these messages, a heartbeat if there are none; raise `WireError` if there are too many."""
     if len(messages) >= END_OF_SESSION:
         raise WireError(f"expected fewer than {END_OF_SESSION} messages in a packet, was {len(messages)}")
     if messages and not all(len(message) <= 0xFFFF for message in messages):
@@ -97,12 +98,14 @@ def encode_packet(session: str, sequence: int, messages: Sequence[bytes] = ()) -
 
 
 def encode_end(session: str, sequence: int) -> bytes:
-    """The packet that ends a session."""
+    """Return the packet that ends a session."""
     return encode_head(session, sequence, END_OF_SESSION)
 
 
 def parse_packet(data: bytes) -> MoldPacket:
-    """A packet's record; raises `WireError` for a datagram that is none, or has more or less in it than it says."""
+    """Return a packet's record; raise `WireError` for an invalid datagram, and for one whose length does not fit its
+    header.
+    """
     if len(data) < HEADER_BYTES:
         raise WireError(f"expected a packet of {HEADER_BYTES} bytes or more, was {len(data)}")
     raw_session, sequence, count = _HEAD.unpack_from(data)
@@ -125,12 +128,12 @@ def parse_packet(data: bytes) -> MoldPacket:
 
 
 def encode_request(request: MoldRequest) -> bytes:
-    """The datagram of a request."""
+    """Return the datagram of a request."""
     return encode_head(request.session, request.sequence, request.count)
 
 
 def parse_request(data: bytes) -> MoldRequest:
-    """A request's record; raises `WireError` for a datagram that is none."""
+    """Return a request's record; raise `WireError` for an invalid datagram."""
     if len(data) != HEADER_BYTES:
         raise WireError(f"expected a request of {HEADER_BYTES} bytes, was {len(data)}")
     raw_session, sequence, count = _HEAD.unpack(data)

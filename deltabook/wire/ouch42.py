@@ -1,6 +1,7 @@
-"""NASDAQ OUCH 4.2: the tables of its messages and its codes, and single messages as bytes and back.
+"""NASDAQ OUCH 4.2: the tables of its messages and its codes, and functions that encode and decode a message.
 
-As `ouch5`, but orders are named by tokens of 14 characters, prices have four bytes, and there are no options.
+This version is like `ouch5`, but orders are named by tokens of 14 characters, prices have four bytes, and there are no
+options.
 
 >>> encode_request("X", order_token="A1", shares=0)
 b'XA1            \\x00\\x00\\x00\\x00'
@@ -32,16 +33,16 @@ __all__ = [
 ]
 
 MARKET_PRICE: Final = 0x7FFFFFFF
-"""The price of a market order; so is every price of $200,000 or more."""
+"""Price of a market order; every price of $200,000 or more means one."""
 LARGEST_QUANTITY: Final = 999_999
 IMMEDIATE: Final = 0
 """Time in force of an order that does not rest; other values are seconds to live."""
 MARKET_HOURS: Final = 99_998
-"""Time in force of an order for the day …"""
+"""Time in force of an order for the day."""
 SYSTEM_HOURS: Final = 99_999
-"""… and of one for as long as the system runs."""
+"""Time in force of an order for as long as the system runs."""
 
-# Type, name, fields; see `_ouch.table`.
+# The columns are type, name and fields; see `_ouch.table`.
 REQUESTS: Final[MessageTable] = _ouch.table("""
 O  Enter Order              order_token:14 buy_sell_indicator:1 shares:u4 stock:8 price:u4 time_in_force:u4 firm:4 \
 display:1 capacity:1 intermarket_sweep_eligibility:1 minimum_quantity:u4 cross_type:1 customer_type:1
@@ -51,7 +52,7 @@ X  Cancel Order             order_token:14 shares:u4
 M  Modify Order             order_token:14 buy_sell_indicator:1 shares:u4
 N  Trade Now                order_token:14
 """)
-"""What clients send, by letter."""
+"""Messages of clients, by letter."""
 
 REPLIES: Final[MessageTable] = _ouch.table("""
 S  System Event             timestamp:u8 event_code:1
@@ -78,7 +79,7 @@ T  Order Priority Update    timestamp:u8 order_token:14 price:u4 display:1 order
 M  Order Modified           timestamp:u8 order_token:14 buy_sell_indicator:1 shares:u4
 N  Sequenced Trade Now      timestamp:u8 order_token:14
 """)
-"""What the exchange sends, by letter."""
+"""Messages of the exchange, by letter."""
 
 
 class Display(StrEnum):
@@ -99,7 +100,7 @@ class Display(StrEnum):
 
 
 class CancelReason(StrEnum):
-    """Why an order, or a part of it, is no more."""
+    """Reason why an order, or a part of it, was cancelled."""
 
     USER = "U"
     IMMEDIATE = "I"
@@ -116,7 +117,7 @@ class CancelReason(StrEnum):
 
 
 class RejectReason(StrEnum):
-    """Why an order never was."""
+    """Reason why an order was rejected."""
 
     TEST = "T"
     HALTED = "H"
@@ -148,22 +149,22 @@ class RejectReason(StrEnum):
 
 
 def encode_request(type_: str, /, **values: Value) -> bytes:
-    """A client's message, without a packet around it; names are those of `REQUESTS`. Raises `WireError`."""
+    """Return a client's message, without a packet around it; names are those of `REQUESTS`. Raise `WireError`."""
     return _ouch.encode(REQUESTS, type_, values)
 
 
 def decode_request(data: bytes) -> DecodedOuch:
-    """A client's message as values; raises `WireError`."""
+    """Return a client's message as values; raise `WireError`."""
     message, fields = _ouch.decode(REQUESTS, data)
     return DecodedOuch(message.type, fields)
 
 
 def encode_reply(type_: str, /, **values: Value) -> bytes:
-    """The exchange's message, without a packet around it; names are those of `REPLIES`. Raises `WireError`."""
+    """Return the exchange's message, without a packet around it; names are those of `REPLIES`. Raise `WireError`."""
     return _ouch.encode(REPLIES, type_, values)
 
 
 def decode_reply(data: bytes) -> DecodedOuch:
-    """The exchange's message as values; raises `WireError`."""
+    """Return the exchange's message as values; raise `WireError`."""
     message, fields = _ouch.decode(REPLIES, data)
     return DecodedOuch(message.type, fields)

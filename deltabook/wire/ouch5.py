@@ -1,8 +1,8 @@
-"""NASDAQ OUCH 5.0: the tables of its messages, its options and its codes, and single messages as bytes and back.
+"""NASDAQ OUCH 5.0: the tables of its messages, options and codes, and functions that encode and decode a message.
 
-Requests travel in unsequenced packets of SoupBinTCP, replies in sequenced ones (`soupbin`). Integers are big-endian and
-unsigned, alphas are ASCII, left-justified and padded with blanks. Prices are integers with four implied decimals,
-quantities shares, times nanoseconds since midnight.
+Requests are sent in unsequenced packets of SoupBinTCP, replies in sequenced ones (`soupbin`). Integers are big-endian
+and unsigned, alphas are ASCII, left-justified and padded with blanks. Prices are integers with four implied decimals,
+quantities are shares, times are nanoseconds since midnight.
 
 >>> order = encode_request(
 ...     "O", user_ref_num=1, side="B", quantity=100, symbol="ACME", price=10_500, time_in_force="0", display="Y",
@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 MARKET_PRICE: Final = 0x7FFFFFFF
-"""The price of a market order; so is every price of $200,000 or more."""
+"""Price of a market order; every price of $200,000 or more means one."""
 LARGEST_QUANTITY: Final = 999_999
 
-# Type, name, fields; see `_ouch.table`. NASDAQ OUCH 5.0, April 2023.
+# The columns are type, name and fields; see `_ouch.table`. NASDAQ OUCH 5.0, April 2023.
 REQUESTS: Final[MessageTable] = _ouch.table("""
 O  Enter Order              user_ref_num:u4 side:1 quantity:u4 symbol:8 price:u8 time_in_force:1 display:1 capacity:1 \
 inter_market_sweep_eligibility:1 cross_type:1 cl_ord_id:14 +
@@ -58,7 +58,7 @@ X  Cancel Order             user_ref_num:u4 quantity:u4
 C  Mass Cancel              user_ref_num:u4 firm:4 symbol:8 +
 M  Modify Order             user_ref_num:u4 side:1 quantity:u4
 Q  Account Query            \n""")
-"""What clients send, by letter."""
+"""Messages of clients, by letter."""
 
 REPLIES: Final[MessageTable] = _ouch.table("""
 S  System Event             timestamp:u8 event_code:1
@@ -84,14 +84,14 @@ R  Order Restated           timestamp:u8 user_ref_num:u4 reason:1 +
 X  Mass Cancel Response     timestamp:u8 user_ref_num:u4 firm:4 symbol:8 +
 Q  Account Query Response   timestamp:u8 next_user_ref_num:u4
 """)
-"""What the exchange sends, by letter."""
+"""Messages of the exchange, by letter."""
 
 
 class Option(IntEnum):
-    """Tags of the values behind a message."""
+    """Tags of the options after a message."""
 
     SECONDARY_ORDER_REFERENCE = 1
-    """What the feed calls an order now."""
+    """Present order number on the feed."""
     FIRM = 2
     MINIMUM_QUANTITY = 3
     CUSTOMER_TYPE = 4
@@ -103,11 +103,11 @@ class Option(IntEnum):
     DISCRETION_PRICE_TYPE = 10
     DISCRETION_PEG_OFFSET = 11
     POST_ONLY = 12
-    """P or N."""
+    """Post-only instruction, P or N."""
     RANDOM_RESERVES = 13
     ROUTE = 14
     EXPIRE_TIME = 15
-    """Seconds since midnight."""
+    """Expiry in seconds since midnight."""
     TRADE_NOW = 16
     HANDLE_INSTRUCTION = 17
     BBO_WEIGHT = 18
@@ -145,11 +145,11 @@ OPTIONS: Final[Mapping[int, OuchField]] = {
         (Option.SHARES_LOCATED, 1, _ALPHA),
     )
 }
-"""All options by their tag; their offset is 0."""
+"""All options by tag; their offset is 0."""
 
 
 class TimeInForce(StrEnum):
-    """How long an order lives. There is no fill-or-kill: it is `IOC` with all of it as minimum quantity."""
+    """Time in force of an order. There is no fill-or-kill: use `IOC` with the whole quantity as minimum quantity."""
 
     DAY = "0"
     IOC = "3"
@@ -168,7 +168,7 @@ class Display(StrEnum):
 
 
 class CrossType(StrEnum):
-    """In which auction an order takes part."""
+    """Auction in which an order takes part."""
 
     CONTINUOUS = "N"
     OPENING = "O"
@@ -181,7 +181,7 @@ class CrossType(StrEnum):
 
 
 class CancelReason(StrEnum):
-    """Why an order, or a part of it, is no more."""
+    """Reason why an order, or a part of it, was cancelled."""
 
     USER = "U"
     IMMEDIATE = "I"
@@ -200,7 +200,7 @@ class CancelReason(StrEnum):
 
 
 class RejectReason(IntEnum):
-    """Why an order never was."""
+    """Reason why an order was rejected."""
 
     QUOTE_UNAVAILABLE = 0x01
     DESTINATION_CLOSED = 0x02
@@ -251,7 +251,7 @@ _LENGTH: Final = struct.Struct(">H")
 
 
 def encode_options(options: Mapping[int, Value]) -> bytes:
-    """An appendage with its length in front; raises `WireError`.
+    """Return an appendage, preceded by its length; raise `WireError`.
 
     >>> encode_options({Option.MINIMUM_QUANTITY: 100})
     b'\\x00\\x06\\x05\\x03\\x00\\x00\\x00d'
@@ -272,7 +272,7 @@ def encode_options(options: Mapping[int, Value]) -> bytes:
 
 
 def decode_options(data: bytes) -> dict[int, Value]:
-    """The options of an appendage (with its length in front) by tag; raises `WireError`.
+    """Return the options of an appendage, which its length precedes, by tag; raise `WireError`.
 
     Options of unknown tags are refused: a request with an unknown option cannot be carried out as it asks.
     """
@@ -316,24 +316,24 @@ def _decode(messages: MessageTable, data: bytes) -> DecodedOuch:
 
 
 def encode_request(type_: str, /, *, options: Mapping[int, Value] | None = None, **values: Value) -> bytes:
-    """A client's message, without a packet around it; names are those of `REQUESTS`. Raises `WireError`."""
+    """Return a client's message, without a packet around it; names are those of `REQUESTS`. Raise `WireError`."""
     return _encode(REQUESTS, type_, options, values)
 
 
 def decode_request(data: bytes) -> DecodedOuch:
-    """A client's message as values; raises `WireError`."""
+    """Return a client's message as values; raise `WireError`."""
     return _decode(REQUESTS, data)
 
 
 def encode_reply(type_: str, /, *, options: Mapping[int, Value] | None = None, **values: Value) -> bytes:
-    """The exchange's message, without a packet around it; names are those of `REPLIES`. Raises `WireError`."""
+    """Return the exchange's message, without a packet around it; names are those of `REPLIES`. Raise `WireError`."""
     return _encode(REPLIES, type_, options, values)
 
 
 def decode_reply(data: bytes) -> DecodedOuch:
-    """The exchange's message as values; raises `WireError`.
+    """Return the exchange's message as values; raise `WireError`.
 
-    AIQ Canceled is also taken without its strategy, as older servers send it.
+    AIQ Canceled is also accepted without its strategy, as older servers send it.
     """
     if data[:1] == b"D" and len(data) == REPLIES["D"].length - 1:
         data += b" "

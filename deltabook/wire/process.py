@@ -1,4 +1,6 @@
-"""The process end of `status.py`: ready, figures and the end; signals, open files, and a supervisor that has gone."""
+"""The writing side of `status.py`: ready, figures and the end; also signals, open files, and the end of the
+supervisor.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Figures = Callable[[], dict[str, int | float | str | None]]
 
 
 class Reporter:
-    """Ready once, then figures at an interval, at last stopped; on the reactor's thread."""
+    """Reports ready once, then figures at an interval, finally stopped; used on the reactor's thread only."""
 
     def __init__(
         self,
@@ -34,7 +36,9 @@ class Reporter:
         *,
         run_id: str = "",
     ) -> None:
-        """``clock`` is a reactor or a `task.Clock`; an interval of 0 says no figures but the last."""
+        """Make a reporter; ``clock`` is a reactor or a `task.Clock`; with an interval of 0 only the last figures are
+        reported.
+        """
         self._role, self._stream, self._interval_seconds, self._figures = role, stream, interval_seconds, figures
         self._run_id = run_id
         self._loop: Any = LoopingCall(self._status)
@@ -42,7 +46,7 @@ class Reporter:
         self._is_ready = False
 
     def ready(self, ports: Mapping[str, int]) -> None:
-        """Say that the process serves; a second time is ignored."""
+        """Report that the process serves; a second call has no effect."""
         if self._is_ready:
             return
         self._is_ready = True
@@ -51,14 +55,14 @@ class Reporter:
             self._loop.start(self._interval_seconds, now=False)
 
     def stopped(self, reason: str) -> None:
-        """Say the last figures and the end."""
+        """Report the last figures and the end."""
         if self._loop.running:
             self._loop.stop()
         self._status()
         write_event(self._stream, Stopped(self._role, reason, self._run_id))
 
     def failed(self, reason: str) -> None:
-        """Say why the process cannot go on."""
+        """Report why the process cannot continue."""
         if self._loop.running:
             self._loop.stop()
         write_event(self._stream, Failed(self._role, reason, self._run_id))
@@ -69,9 +73,9 @@ class Reporter:
 
 @implementer(IReadDescriptor)
 class InputEnd:
-    """Reads standard input to its end and says so, once; what is in it does not matter.
+    """Reads standard input and calls a function once at its end; the data is ignored.
 
-    Not `twisted.internet.stdio`: that would take standard output as well, and make it non-blocking.
+    `twisted.internet.stdio` is not used, because it would take standard output as well, and make it non-blocking.
     """
 
     def __init__(self, reactor: Any, descriptor: int, on_end: Callable[[], None]) -> None:
@@ -83,15 +87,15 @@ class InputEnd:
         self._reactor.addReader(self)
 
     def fileno(self) -> int:
-        """The descriptor to watch."""
+        """Return the descriptor to watch."""
         return self._descriptor
 
     def logPrefix(self) -> str:
-        """How log lines name it."""
+        """Return the name for log lines."""
         return "stdin"
 
     def doRead(self) -> None:
-        """Throw away what can be read, and notice the end."""
+        """Discard the data that can be read, and notice the end."""
         try:
             data = os.read(self._descriptor, 4096)
         except OSError:
@@ -101,7 +105,7 @@ class InputEnd:
             self._end()
 
     def connectionLost(self, reason: Failure | None) -> None:
-        """A closed pipe with nothing left in it is told this way only, without a last empty read."""
+        """Notice the end of a closed pipe without remaining data, which is reported without a last empty read."""
         del reason
         self._end()
 
@@ -112,16 +116,17 @@ class InputEnd:
 
 
 def count_steadily(reactor: Any) -> None:
-    """Have a reactor's timers count on a clock that nobody can set; call it before anything is scheduled.
+    """Make a reactor's timers use a clock that nobody can set; call it before anything is scheduled.
 
-    Twisted's own is the wall clock: set back by an hour, it would hold up every timer for an hour.
+    Twisted uses the wall clock: set back by an hour, it would delay every timer by an hour.
     """
     reactor.seconds = time.monotonic
 
 
 def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
-    """SIGTERM and SIGINT stop cleanly. The reactor runs already, or without handlers of its own: its way is to stop
-    without a reason."""
+    """Stop cleanly on SIGTERM and SIGINT; the reactor must run already, or without handlers of its own, which would
+    stop without a reason.
+    """
 
     def received(number: int, frame: object) -> None:
         del frame
@@ -132,7 +137,7 @@ def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
 
 
 def allow_files(count: int) -> int:
-    """Raise this process's limit of open files to `count`, as far as the system lets it; returns what it is then."""
+    """Raise this process's limit of open files to `count`, as far as the system allows; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,4 +1,4 @@
-"""Bytes to a socket at once, and not in the reactor's next turn."""
+"""Immediate writes to a socket, instead of in the reactor's next turn."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ Write = Callable[[bytes], None]
 
 
 def prompt_write(transport: Any) -> Write:
-    """What writes to a transport as soon as may be.
+    """Return a function that writes to a transport as early as possible.
 
-    A write of Twisted's waits in a buffer until the reactor has asked the system, in its next turn, whether the socket
-    takes anything: three calls of the system for each write, and everything else of this turn comes first. This asks
-    the socket itself. What it does not take, and what comes while something is buffered, goes the transport's way; so
-    does everything of transports that are no TCP connections.
+    Twisted buffers a write until the reactor has asked the system, in its next turn, whether the socket is writable:
+    that takes three system calls for each write, and all other work of the present turn comes first. The returned
+    function writes to the socket itself. Data that the socket does not take, and data that comes while something is
+    buffered, goes through the transport; so do all writes of transports that are no TCP connections.
 
-    For short bursts only: a sender of much data must use the transport, which lets others have their turn.
+    Use it for short bursts only: a sender of much data must use the transport, which gives other connections their
+    turns.
     """
 
     def write(data: bytes) -> None:
@@ -30,14 +31,14 @@ def prompt_write(transport: Any) -> Write:
     send = handle().send
 
     def write_now(data: bytes) -> None:
-        # Twisted's two buffers; it has no public word for whether they are empty.
+        # These are Twisted's two buffers; it has no public way to test whether they are empty.
         if transport.dataBuffer or transport._tempDataLen or not transport.connected or transport.disconnecting:
             transport.write(data)
             return
         try:
             sent = send(data)
         except OSError:
-            sent = 0  # full, or broken: the reactor finds out which
+            sent = 0  # full or broken: the reactor finds out which
         if sent < len(data):
             transport.write(data[sent:])
 

@@ -1,8 +1,8 @@
-"""Messages over HTTP that make a running runtime read more: readers, which fill relations that views may use.
+"""Messages over HTTP that add readers to a running runtime; a reader fills relations that views may use.
 
 ``GET /v1/readers`` answers with `Readers`, ``POST /v1/readers`` takes a `NewReader` and ``DELETE
-/v1/readers/NAME?rows=leave`` nothing; these two answer with a `ChangedReader`. A reader is data: an adaptor is named,
-never sent. From the epoch of the answer on its relations can be used by views of both lanes.
+/v1/readers/NAME?rows=leave`` takes no body; the latter two answer with a `ChangedReader`. A reader is data: an adaptor
+is named, never sent. From the epoch of the answer on, views of both lanes can use its relations.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _Text = Annotated[str, Meta(max_length=1000)]
 
 
 class FileConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="file"):
-    """A file that the runtime reads from its beginning to its end; a restart goes on at its offset."""
+    """A file that the runtime reads from its beginning to its end; after a restart it continues at its offset."""
 
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
-    """Below one of the runtime's ``--reader-dir``, relative to the first or absolute."""
+    """Path below one of the runtime's ``--reader-dir``, relative to the first or absolute."""
 
 
 class SocketConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="socket"):
-    """A server that the runtime connects to, again and again until it answers."""
+    """A server that the runtime connects to, repeatedly until it answers."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)]
-    """Its name or address."""
+    """Name or address of the server."""
     port: Annotated[int, Meta(ge=1, le=65535)]
-    """Its port."""
+    """Port of the server."""
     delivery: Literal["", "at-most-once"] = ""
-    """``at-most-once`` accepts that a plain stream sends nothing again; a feed leaves this empty."""
+    """Delivery; ``at-most-once`` accepts that a plain stream sends nothing again, and a feed leaves the field empty."""
 
 
 Connection = FileConnection | SocketConnection
@@ -54,89 +54,91 @@ class NewColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of a relation."""
 
     name: Identifier
-    """What SQL calls it."""
+    """Name of the column in SQL."""
     type: Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
-    """As `GET /v1/views` says it."""
+    """Type of the column, as in `GET /v1/views`."""
     nullable: bool = False
-    """True if NULL may stand in it."""
+    """True if the column may contain NULL."""
     scale: Annotated[int, Meta(ge=0, le=18)] = 0
-    """Integers only: digits behind the decimal point."""
+    """Number of digits after the decimal point, for integers only."""
 
 
 class RowsKept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long rows stay in a relation."""
+    """Limits on how long rows stay in a relation."""
 
     rows: Annotated[int, Meta(ge=1, le=100_000_000)]
-    """At most so many, the newest."""
+    """Largest number of rows, the newest."""
     time_column: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
-    """An integer column that says when a row is of."""
+    """Integer column with the time of a row."""
     time: Annotated[int, Meta(ge=0, le=1 << 62)] = 1 << 62
-    """None older than this against the newest row, in the column's unit."""
+    """Age, relative to the newest row and in the column's unit, above which a row is removed."""
 
 
 class NewReader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A reader to be added."""
 
     name: Identifier
-    """What it is called."""
+    """Name of the reader."""
     connection: Connection
-    """Where the bytes come from."""
+    """Source of the bytes."""
     adaptor: Annotated[str, Meta(pattern="^[a-z_][a-z0-9_-]*$", max_length=LONGEST_NAME)] = "rows"
-    """What makes rows of them: ``rows`` for a relation of its own, ``orderbook`` for a market's feed, or the name of
-    one that is installed where the runtime runs."""
+    """Adaptor that makes rows: ``rows`` for a relation of its own, ``orderbook`` for a market's feed, or the name of
+    one that is installed where the runtime runs.
+    """
     format: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
-    """How tuples are written: a format as in CREATE STREAM, by default ``csv``; of a feed ``text`` or ``itch``."""
+    """Format of the tuples, as in CREATE STREAM, by default ``csv``; for a feed ``text`` or ``itch``."""
     options: Annotated[dict[_Text, _Text], Meta(max_length=100)] = {}
-    """The format's and the adaptor's options, as in CREATE STREAM."""
+    """Options of the format and of the adaptor, as in CREATE STREAM."""
     relation: Annotated[str, Meta(pattern="^([a-z_][a-z0-9_]*)?$", max_length=LONGEST_NAME)] = ""
-    """What SQL calls the relation; by default as the reader is called. A feed has its three."""
+    """Name of the relation in SQL; by default the reader's name. A feed has its three relations."""
     columns: Annotated[tuple[NewColumn, ...], Meta(max_length=1000)] = ()
-    """Those of the relation; of a feed none."""
+    """Columns of the relation; empty for a feed."""
     keep: RowsKept | None = None
-    """How long rows stay; None: for ever, and of a feed as those of the runtime's own."""
+    """Limits on how long rows stay; None: no limits, and for a feed those of the runtime's own feed."""
 
 
 class ReaderStatus(msgspec.Struct, frozen=True):
-    """A reader and how far it has come."""
+    """State and position of a reader."""
 
     name: str
-    """What it is called."""
+    """Name of the reader."""
     adaptor: str
-    """What makes rows of its bytes."""
+    """Adaptor that makes rows of its bytes."""
     source: str
-    """The file, or the server."""
+    """File or server that it reads."""
     delivery: Literal["exactly-once", "at-most-once"]
-    """True if what was sent while the runtime did not read is read later."""
+    """Delivery: exactly-once if data that was sent while the runtime did not read is read later."""
     relations: tuple[str, ...]
-    """What it fills."""
+    """Relations that it fills."""
     since: int
-    """The epoch from which on it is there."""
+    """Epoch from which on it exists."""
     state: Literal["reading", "ended", "failed", "leaving"]
-    """``ended``: all is read. ``failed``: see ``reason``; what it has read stays. ``leaving``: it was dropped, and its
-    rows are about to go."""
+    """State of the reader. ``ended``: everything is read. ``failed``: see ``reason``; rows that it has read stay.
+    ``leaving``: it was dropped, and its rows are about to be removed.
+    """
     reason: str = ""
-    """Why it has failed."""
+    """Reason of its failure."""
     sequence: int = 0
-    """Messages of a feed, or rows, up to the last cut."""
+    """Number of messages of a feed, or rows, up to the last cut."""
     offset: int = 0
-    """The same in bytes."""
+    """Number of bytes up to the last cut."""
     malformed: int = 0
-    """Tuples since the runtime started that were none."""
+    """Number of malformed tuples since the runtime started."""
     views: tuple[str, ...] = ()
-    """Views that it cannot be dropped before."""
+    """Views that must be dropped before it."""
 
 
 class Readers(msgspec.Struct, frozen=True):
-    """What a runtime reads."""
+    """Everything that a runtime reads."""
 
     readers: tuple[ReaderStatus, ...]
-    """Its own feed first."""
+    """Readers, the runtime's own feed first."""
 
 
 class ChangedReader(msgspec.Struct, frozen=True):
     """A reader that was added or dropped."""
 
     epoch: int
-    """The first epoch with it, or without its rows."""
+    """First epoch with the reader, or without its rows."""
     reader: ReaderStatus
-    """As it was then."""
+    """State of the reader at that epoch."""

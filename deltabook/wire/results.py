@@ -1,8 +1,8 @@
-"""Frames in which views travel from the runtime to programs.
+"""Frames that carry the changes of views from the runtime to programs.
 
 A frame is ``u32 header length, u32 body length`` (big-endian), a JSON header and an Arrow IPC stream whose columns are
-the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces what the reader
-holds; a changes frame is added to it.
+the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces the reader's rows;
+a changes frame is added to them.
 """
 
 from __future__ import annotations
@@ -34,37 +34,39 @@ _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class FrameError(ValueError):
-    """Bytes that are not a frame; the message says what was expected."""
+    """Bytes are not a valid frame; the message says what was expected."""
 
 
 class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to_epoch": "to"}):
-    """What a frame carries."""
+    """Header of a frame."""
 
     kind: Literal["snapshot", "changes", "progress", "heartbeat", "error"]
-    """snapshot replaces, changes add, progress is changes without rows (epochs in which the view stayed as it was, only
-    sent to subscribers of epochs), heartbeat says that the service lives, error ends a view."""
+    """Kind of the frame: a snapshot replaces, changes add, progress is changes without rows (epochs in which the view
+    did not change, only sent to subscribers of epochs), a heartbeat shows that the service lives, an error ends a view.
+    """
     view: str
     """Name of the view, empty in a heartbeat."""
     from_epoch: int = 0
-    """The changes lead from this version …"""
+    """Version from which the changes lead."""
     to_epoch: int = 0
-    """… to this one."""
+    """Version to which the changes lead."""
     feed: dict[str, tuple[str, int]] = {}
-    """Origin → (session, sequence) that the version covers."""
+    """Session and sequence that the version covers, by origin."""
     time_ns: int = 0
-    """When the version was published, nanoseconds since the UTC epoch."""
+    """Time at which the version was published, in nanoseconds since the UTC epoch."""
     reason: str = ""
-    """Reason of an error, or of a snapshot that comes in place of changes."""
+    """Reason of an error, or of a snapshot that replaces changes."""
     step: int = 0
-    """Version of a view of the express lane, ascending while a process of the runtime lives. There are many in an
-    epoch, and ``to`` is the latest epoch that is inside as a whole. 0: the epoch is the version."""
+    """Version of a view of the express lane, ascending while a process of the runtime lives. An epoch has many
+    versions, and ``to`` is the latest epoch that the version contains completely. 0: the epoch is the version.
+    """
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A header and the rows it speaks of."""
+    """A header and its rows."""
 
     header: FrameHeader
-    """See `FrameHeader`."""
+    """Header of the frame."""
     rows: pa.Table | None
     """The view's columns and ``weight``; None in heartbeats, progress and errors."""
 
@@ -74,14 +76,14 @@ _header_decoder = msgspec.json.Decoder(FrameHeader)
 
 
 def encode_rows(rows: pa.Table) -> bytes:
-    """The rows of a frame as an Arrow stream."""
-    # By hand, as a writer for it takes twice as long as all the rest of a small frame.
+    """Return the rows of a frame as an Arrow stream."""
+    # The stream is assembled by hand, since an Arrow writer takes twice as long as all the rest of a small frame.
     messages = [rows.schema.serialize(), *(batch.serialize() for batch in rows.to_batches() if batch.num_rows)]
     return b"".join([*(message.to_pybytes() for message in messages), _END_OF_STREAM])
 
 
 def encode_frame(header: FrameHeader, rows: pa.Table | None = None, *, body: bytes = b"") -> bytes:
-    """One frame as bytes; ``body``: the rows where `encode_rows` has encoded them."""
+    """Return a frame as bytes; ``body`` has the rows if `encode_rows` has already encoded them."""
     head = _header_encoder.encode(header)
     if rows is not None and not body:
         body = encode_rows(rows)
@@ -89,7 +91,7 @@ def encode_frame(header: FrameHeader, rows: pa.Table | None = None, *, body: byt
 
 
 class FrameDecoder:
-    """Takes bytes as they arrive, gives whole frames; holds at most one incomplete frame.
+    """Takes bytes as they arrive and returns complete frames; stores at most one incomplete frame.
 
     >>> decoder = FrameDecoder()
     >>> data = encode_frame(FrameHeader("heartbeat", ""))
@@ -104,7 +106,9 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Whole frames completed by these bytes; raises `FrameError` for one past the limit or one that is broken."""
+        """Yield the frames that these bytes complete; raise `FrameError` for a frame above the size limit or a broken
+        one.
+        """
         self._buffer += data
         while len(self._buffer) >= _PREFIX.size:
             head_bytes, body_bytes = _PREFIX.unpack_from(self._buffer)

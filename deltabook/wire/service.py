@@ -1,17 +1,17 @@
-"""Messages of a runtime about itself, its views and questions over HTTP, beside the changes of views (`results`).
+"""Messages over HTTP about a runtime, its views and ad-hoc questions, beside the changes of views (`results`).
 
 ``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
-`ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` of ``/v1/views/NAME/cursor`` takes a `NewCursor` and
-answers with a `Cursor`, ``GET`` of ``/v1/cursors/ID?page=N`` with a `Page`. Rows come as Arrow too, to a client that
-accepts ``application/vnd.apache.arrow.stream``: then a column of an exact decimal is one of Arrow's, and what is beside
-the rows stands in the schema's metadata.
+`ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` to ``/v1/views/NAME/cursor`` takes a `NewCursor` and
+answers with a `Cursor`, ``GET`` of ``/v1/cursors/ID?page=N`` with a `Page`. A client that accepts
+``application/vnd.apache.arrow.stream`` gets the rows as Arrow: exact decimals are Arrow's decimals then, and the other
+fields are in the schema's metadata.
 
-In JSON an exact number has as many digits as it needs. A client that reads numbers as floats asks with
+In JSON an exact number has as many digits as it needs. A client that reads numbers as floats should use
 ``?integers=string``.
 
-``POST /v1/ask`` takes a `Question` and answers with an `Answered`, or with the rows as an Arrow stream to a client that
-accepts ``application/vnd.apache.arrow.stream``; then the epoch stands in the schema's metadata as ``deltabook.epoch``,
-and in both cases in the header ``deltabook-epoch``. A refusal is one line of text.
+``POST /v1/ask`` takes a `Question` and answers with an `Answered`, or, to a client that accepts
+``application/vnd.apache.arrow.stream``, with the rows as an Arrow stream; then the epoch is in the schema's metadata as
+``deltabook.epoch``. In both cases it is also in the header ``deltabook-epoch``. A refusal is one line of text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STATISTICS_PATH: Final = "/v1/statistics"
 VIEWS_PATH: Final = "/v1/views"
 CURSORS_PATH: Final = "/v1/cursors"
 PAGE_ROWS: Final = 1_000
-"""Rows of a page, if nothing else is said."""
+"""Default number of rows of a page."""
 LONGEST_PAGE_ROWS: Final = 100_000
 
 Value = str | bool | int | float | None
@@ -65,219 +65,223 @@ class ColumnLine(msgspec.Struct, frozen=True):
     name: str
     type: Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
     nullable: bool = False
-    """True if NULL may stand in it."""
+    """True if the column may contain NULL."""
     scale: int = 0
-    """Digits behind the decimal point of an exact number."""
+    """Number of digits after the decimal point of an exact number."""
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """How an express view stands on Spark, which keeps it too: the version of record."""
+    """State of an express view's record on Spark, which maintains the view too, as the version of record."""
 
     epoch: int
-    """The newest epoch that Spark has published."""
+    """Newest epoch that Spark has published."""
     behind_epochs: int
-    """Epochs that the express lane's version has and Spark's has not."""
+    """Number of epochs that the express lane's version has and Spark's has not."""
     comparison: Literal["none", "equal", "differs", "failed"]
-    """What the last comparison of the two found, at an epoch that both have. ``none``: there was none yet. ``failed``:
-    the view has failed on Spark."""
+    """Result of the last comparison of the two, at an epoch that both have. ``none``: there was none yet. ``failed``:
+    the view has failed on Spark.
+    """
     compared_epoch: int
-    """Where they were compared last; 0 before the first time."""
+    """Epoch of the last comparison; 0 before the first."""
     differs_since: int
     """First epoch at which the view differed, 0 if it does not."""
     failed: str | None
-    """Why the view has failed on Spark; null if it has not."""
+    """Reason why the view has failed on Spark; null if it has not."""
 
 
 class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
-    """A view that is kept."""
+    """Description of a view."""
 
     name: str
     view_class: str
-    """linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
+    """Class: linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
     lane: Literal["spark", "express", "stream"]
-    """The lane whose versions subscribers read; ``stream`` for a derived stream, whose rows come at the end of an
-    epoch."""
+    """Lane whose versions subscribers read; ``stream`` for a derived stream, whose rows come at the end of an epoch."""
     reason: str
-    """Why it is in this class."""
+    """Reason for the class."""
     columns: tuple[ColumnLine, ...]
     rows: int
-    """Different rows of its result."""
+    """Number of different rows of its result."""
     epoch: int
-    """The newest epoch that its lane has published."""
+    """Newest epoch that its lane has published."""
     step: int
     """Version of a view of the express lane. 0: the epoch is the version."""
     since: int
-    """Its first epoch."""
+    """First epoch of the view."""
     failed: str | None
-    """Why it ended; null if it did not."""
+    """Reason why it ended; null if it did not."""
     sql: str = ""
-    """Its SELECT, as it was given."""
+    """SELECT of the view, as it was given."""
     record: RecordLine | None = None
-    """State of an express view's record on Spark; null where Spark keeps none."""
+    """State of an express view's record on Spark; null if Spark maintains none."""
     reads: tuple[str, ...] = ()
-    """The relations and views that the SELECT names; none for a view that an earlier version of the runtime added."""
+    """Relations and views that the SELECT names; empty for a view that an earlier version of the runtime added."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The full result of a view at its newest version, repeated rows as often as they are there.
+    """Full result of a view at its newest version, with repeated rows.
 
     Rows are sorted by their columns from the left, NULL first.
     """
 
     view: str
     epoch: int
-    """The newest epoch that is inside as a whole."""
+    """Newest epoch that the result contains completely."""
     step: int
-    """See `ViewLine`."""
+    """Version of the express lane, see `ViewLine`."""
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
 
 
 class NewCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a view's result is to be paged through."""
+    """Request to page through a view's result."""
 
     rows: Annotated[int, Meta(ge=1, le=LONGEST_PAGE_ROWS)] = PAGE_ROWS
-    """Rows of each page but the last."""
+    """Number of rows of each page except the last."""
     is_sorted: bool = True
-    """By the columns from the left, NULL first; else in an order that stays as long as the cursor."""
+    """True if rows are sorted by the columns from the left, NULL first; otherwise their order is fixed while the cursor
+    lives.
+    """
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """A result that is kept as it was at one version, whatever becomes of its view."""
+    """A result that stays as it was at one version, even if its view changes."""
 
     id: str
     view: str
     epoch: int
-    """The newest epoch that is inside as a whole."""
+    """Newest epoch that the result contains completely."""
     step: int
-    """See `ViewLine`."""
+    """Version of the express lane, see `ViewLine`."""
     columns: tuple[ColumnLine, ...]
     rows: int
-    """In all, repeated ones as often as they are there."""
+    """Number of rows, repeated ones included."""
     page_rows: int
     pages: int
-    """At least 1, which then is empty."""
+    """Number of pages, at least 1, which is empty if there are no rows."""
     unused_s: float
-    """It is closed when it was not used for so long."""
+    """Time in seconds without use after which the cursor is closed."""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some of a cursor's rows; the same page is the same rows each time."""
+    """Some of a cursor's rows; the same page always has the same rows."""
 
     cursor: str
     view: str
     epoch: int
     step: int
     page: int
-    """From 0."""
+    """Number of the page, from 0."""
     pages: int
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
 
 
 class OriginLine(msgspec.Struct, frozen=True):
-    """What became of the tuples of an origin since the runtime began; what was read twice counts twice."""
+    """Counts of an origin's tuples since the runtime started; tuples that were read twice count twice."""
 
     tuples: int
-    """Good, bad and filtered out."""
+    """Number of tuples: good, bad and filtered out."""
     bad: int
-    """Malformed."""
+    """Number of malformed tuples."""
     skipped: int
-    """Those of them that no dead letter describes."""
+    """Number of malformed tuples that no dead letter describes."""
     nulled: int
-    """Malformed values that became NULL."""
+    """Number of malformed values that became NULL."""
     filtered: int
-    """Left out by a condition."""
+    """Number of tuples excluded by a condition."""
     repeats: int
-    """Raw buffers that came too early and were repeated."""
+    """Number of raw buffers that came too early and were repeated."""
     ring_slots: int
     held_bytes: int
-    """Waiting for the rest of their tuple."""
+    """Bytes that wait for the rest of their tuple."""
     failure: str
-    """Why the origin has failed; empty if it has not."""
+    """Reason why the origin has failed; empty if it has not."""
 
 
 class EngineLine(msgspec.Struct, frozen=True):
-    """What the engine does."""
+    """Figures of the engine."""
 
     queries_running: int
     queries_failed: int
     tasks: int
-    """Calls of pipelines that took inputs, so far."""
+    """Number of calls of pipelines that took inputs, so far."""
     tasks_per_s: float
     tuples_per_s: float
-    """That pipelines have emitted, of the last seconds."""
+    """Tuples per second that pipelines have emitted, over the last seconds."""
     expired_inputs: int
-    """Skipped since their query had ended."""
+    """Number of inputs skipped because their query had ended."""
     busiest: str
-    """The pipeline whose calls took the most time; empty if there was none."""
+    """Pipeline whose calls took the most time; empty if there was none."""
     barriers: int
     barrier_p50_us: int
-    """Half of them took no longer than this, to a factor of 2."""
+    """Median duration of a barrier in microseconds, to a factor of 2."""
     barrier_p99_us: int
 
 
 class StreamLine(msgspec.Struct, frozen=True):
-    """How a derived stream is, as of the end of an epoch."""
+    """State of a derived stream at the end of an epoch."""
 
     rows: int = 0
-    """Rows that are in it."""
+    """Number of its rows."""
     held: int = 0
-    """Rows of its inputs, and groups of open windows, that wait for event time."""
+    """Number of rows of its inputs, and of groups of open windows, that wait for event time."""
     state: int = 0
-    """Rows of tables that it looks up, and keys of which it knows the last row."""
+    """Number of rows of lookup tables, and of keys whose last row is stored."""
     late: int = 0
-    """Rows that came too late since it was created; each is a dead letter."""
+    """Number of rows that came too late since it was created; each is a dead letter."""
     watermark: int | None = None
-    """The time in nanoseconds before which no further row of it comes; null before the first."""
+    """Time in nanoseconds before which no further row of it comes; null before the first."""
     failed: str = ""
-    """Why it has ended; empty if it has not."""
+    """Reason why it has ended; empty if it has not."""
 
 
 class UpstreamLine(msgspec.Struct, frozen=True):
-    """How an upstream is: another runtime whose epochs come in."""
+    """State of an upstream: another runtime whose epochs this one reads."""
 
     directory: str
-    """Its run directory."""
+    """Run directory of the upstream."""
     state: Literal["waiting", "reading", "silent", "disconnected", "paused"]
-    """``waiting``: there is no log yet. ``silent``: nobody seems to run on it. ``disconnected``: it does not hear all
-    that it reads. ``paused``: it lets nothing in."""
+    """State of the upstream. ``waiting``: there is no log yet. ``silent``: no process seems to run on it.
+    ``disconnected``: a connection to its own sources is lost. ``paused``: it has paused its input.
+    """
     epoch: int
-    """Up to which of its epochs everything is in a committed epoch here; -1: none."""
+    """Newest epoch of the upstream whose changes, and all before, are in a committed epoch here; -1: none."""
     newest: int
-    """The newest epoch of its log."""
+    """Newest epoch of its log."""
     lag_epochs: int
-    """Those in between."""
+    """Number of its epochs that are not in a committed epoch here."""
     lag_ms: float | None
-    """From the sealing of an epoch there to that of the epoch here that holds it, of the newest one, by the clocks of
-    both; of one that waits: so far. Null where nothing has come for a while."""
+    """Milliseconds from the sealing of an epoch there to the sealing of the epoch here that contains it, for the newest
+    one, by the clocks of both; for one that waits: so far. Null if nothing has come for a while.
+    """
     epochs: int
-    """Epochs that have come in since the start."""
+    """Number of epochs read since the start."""
     messages: int
-    """Messages in them."""
+    """Number of messages in these epochs."""
     rows: int
-    """Rows in them."""
+    """Number of rows in these epochs."""
     bytes: int
-    """Bytes of these."""
+    """Number of bytes of these epochs."""
     busy_s: float
-    """Processor time of the thread that reads them."""
+    """Processor time, in seconds, of the thread that reads them."""
 
 
 class RuntimeStatus(msgspec.Struct, frozen=True):
-    """How a runtime stands; it may say more than this."""
+    """State of a runtime; an answer may have further fields."""
 
     epoch: int
-    """The newest that is sealed."""
+    """Newest sealed epoch."""
     published_epoch: int
-    """The newest that every lane has published."""
+    """Newest epoch that every lane has published."""
     express_epoch: int
     express_step: int
     feed_sequence: int
-    """The feed's message up to which everything is applied."""
+    """Number of the feed's message up to which everything is applied."""
     lag_ms: float | None
-    """From an epoch's end to its results on Spark; null when nothing was published lately."""
+    """Milliseconds from an epoch's end to its results on Spark; null if nothing was published lately."""
     express_lag_ms: float | None
-    """From a message's arrival to the express lane's version with it."""
+    """Milliseconds from a message's arrival to the express lane's version with it."""
     messages: int
     rows_per_s: float
     views: int
@@ -288,26 +292,26 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     waiting_bytes: int
     disk_bytes: int
     paused: int
-    """1 while the feed is held back."""
+    """1 while the feed is paused."""
     origins: dict[str, OriginLine]
     engine: EngineLine
     upstreams: dict[str, UpstreamLine] = {}
     streams: dict[str, StreamLine] = {}
     """Derived streams, by name."""
-    """By name."""
     disconnected: int = 0
-    """How many of the feed and the upstreams are not heard."""
+    """Number of connections to the feed and the upstreams that are lost."""
     feed_ended: int = 0
-    """1 once the feed has ended and everything of it is sealed: results are served, views and readers change no more
-    before a restart."""
+    """1 once the feed has ended and everything of it is sealed: results are served, and views and readers cannot change
+    before a restart.
+    """
     upstreams_silent: int = 0
-    """Those of them that are not ``reading``."""
+    """Number of upstreams whose state is not ``reading``."""
     lanes_differ: int = 0
-    """Express views of which Spark, whose answer is the one of record, has other rows."""
+    """Number of express views whose rows differ from those of Spark, whose answer is the one of record."""
     lane_comparisons: int = 0
-    """Comparisons of a view at a version of Spark, since the start."""
+    """Number of comparisons of a view with Spark's version, since the start."""
     lane_differences: int = 0
-    """Those of them that found different rows."""
+    """Number of these comparisons that found different rows."""
 
 
 class ViewFigures(msgspec.Struct, frozen=True):
@@ -316,16 +320,16 @@ class ViewFigures(msgspec.Struct, frozen=True):
     name: str
     lane: Literal["spark", "express", "stream"]
     rows: int
-    """Different rows of its result."""
+    """Number of different rows of its result."""
     changed_rows: int
-    """Rows added and removed since the runtime began."""
+    """Number of rows added and removed since the runtime started."""
     epoch: int
-    """The newest that is inside as a whole."""
+    """Newest epoch that the result contains completely."""
     step: int
     behind_epochs: int
-    """Epochs that are sealed and not inside."""
+    """Number of sealed epochs that the result does not contain."""
     lag_ms: float | None
-    """Lag of its lane; null when nothing was published lately."""
+    """Lag of its lane in milliseconds; null if nothing was published lately."""
     failed: str | None
 
 
@@ -334,26 +338,26 @@ class CursorFigures(msgspec.Struct, frozen=True):
 
     open: int
     held_bytes: int
-    """By the results of all of them; one result of several cursors counts once."""
+    """Bytes of the results of all cursors; a result shared by several cursors counts once."""
     opened: int
-    """Since the runtime began."""
+    """Number of cursors opened since the runtime started."""
     expired: int
-    """Closed since they were not used, or were too old."""
+    """Number of cursors closed because they were unused or too old."""
     evicted: int
-    """Closed to make room for others."""
+    """Number of cursors closed to make room for others."""
 
 
 class SiteLine(msgspec.Struct, frozen=True):
-    """Figures of the port."""
+    """Figures of the HTTP port."""
 
     connections: int
-    """Open now."""
+    """Number of open connections."""
     refused_connections: int
     requests: int
     refused_requests: int
-    """Answered with a status of 400 or more."""
+    """Number of requests answered with a status of 400 or more."""
     failed_requests: int
-    """Requests answered with a status of 500 or more."""
+    """Number of requests answered with a status of 500 or more."""
     held_bytes: int
     """Bytes of answers that are being sent."""
 
@@ -362,32 +366,32 @@ class PostgresLine(msgspec.Struct, frozen=True):
     """Figures of the port that speaks PostgreSQL's protocol."""
 
     connections: int
-    """Open now."""
+    """Number of open connections."""
     sessions: int
-    """That were let in since the start."""
+    """Number of sessions admitted since the start."""
     refused_connections: int
     questions: int
     failed_statements: int
     cancelled_statements: int
     subscribers: int
-    """Now."""
+    """Number of present subscribers."""
     copied_rows: int
-    """By COPY, those of subscribers that have ended among them."""
+    """Number of rows sent by COPY, including to subscribers that have ended."""
     held_bytes: int
-    """Bytes of answers, those of open cursors included."""
+    """Bytes of answers, including those of open cursors."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """What a runtime does and holds."""
+    """Figures of a runtime."""
 
     now_ns: int
-    """The runtime's clock, nanoseconds since the UTC epoch."""
+    """The runtime's clock in nanoseconds since the UTC epoch."""
     up_s: float
-    """Since it serves."""
+    """Seconds since the runtime began to serve."""
     epoch: int
-    """The newest that is sealed."""
+    """Newest sealed epoch."""
     memory_bytes: int
-    """Memory of the process, without Spark's."""
+    """Memory of the process in bytes, without Spark's."""
     views: tuple[ViewFigures, ...]
     subscribers: int
     cursors: CursorFigures
@@ -395,21 +399,21 @@ class Statistics(msgspec.Struct, frozen=True):
     origins: dict[str, OriginLine]
     engine: EngineLine
     postgres: PostgresLine | None = None
-    """Null where there is no port of PostgreSQL's clients."""
+    """Figures of the port for PostgreSQL's clients; null if there is none."""
 
 
 ASK_PATH: Final = "/v1/ask"
 LONGEST_QUESTION: Final = 100_000
-"""Characters."""
+"""Largest number of characters of a question."""
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A SELECT in DuckDB's SQL."""
 
     sql: Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION)]
-    """May end with ``AS OF EPOCH n``."""
+    """Text of the SELECT, which may end with ``AS OF EPOCH n``."""
     epoch: Annotated[int, Meta(ge=0)] | None = None
-    """The epoch of which it asks; null: the newest at which all that it reads is there."""
+    """Epoch of the data; null: the newest at which everything that the SELECT reads is available."""
 
 
 class AnsweredColumn(msgspec.Struct, frozen=True):
@@ -417,14 +421,14 @@ class AnsweredColumn(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    """DuckDB's name of it."""
+    """DuckDB's name of the type."""
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """The rows of an answer, in the order that the SELECT gives them."""
+    """Rows of an answer, in the order of the SELECT."""
 
     epoch: int
-    """All that the SELECT reads is as it was at the end of this epoch."""
+    """Epoch at whose end the data is read."""
     columns: tuple[AnsweredColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
-    """Exact numbers have as many digits as they need; times are text in ISO 8601, bytes are in base64."""
+    """Rows; exact numbers have as many digits as they need, times are text in ISO 8601, bytes are in base64."""

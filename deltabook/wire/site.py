@@ -31,21 +31,25 @@ __all__ = [
 ]
 
 MOST_BODY_BYTES: Final = 16 * 1024
-"""Longest body that is parsed. One byte more is kept, which shows that a body is too long."""
+"""Longest body in bytes that is parsed. One byte more is kept, which shows that a body is too long."""
 _ABORTED_BODY_BYTES: Final = 1024 * 1024
-"""Body length at which the connection is aborted without an answer."""
+"""Body length in bytes at which the connection is aborted without an answer."""
 _MOST_CONNECTIONS: Final = 64
 _IDLE_S: Final = 60
 _REQUEST_S: Final = 90
-"""Time from the opening of a connection, or from its last answer, to the last byte of its next request. `_IDLE_S`
-bounds the pause between two bytes only, so a client that sends a byte a minute would otherwise never time out."""
+"""Time in seconds from the opening of a connection, or from its last answer, to the last byte of its next request.
+`_IDLE_S` limits only the pause between two bytes, so a client that sends a byte a minute would otherwise never time
+out.
+"""
 _LINGER_S: Final = 5
-"""Time that a closed connection has to take its last answer; with TLS a silent client would keep it open otherwise."""
+"""Time in seconds that a closed connection has to receive its last answer; with TLS a silent client would keep it open
+otherwise.
+"""
 _STATUSES: Final = {408: "Request Timeout", 503: "Service Unavailable"}
 
 
 def answer_and_close(transport: Any, status: int, text: str, clock: Any) -> None:
-    """Answer a request that no resource will see with one line of text, and close once that is sent."""
+    """Answer a request that no resource will see with one line of text, and close the connection once that is sent."""
     body = text.encode() + b"\n"
     head = f"HTTP/1.1 {status} {_STATUSES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
     retry = "Retry-After: 1\r\n" if status == 503 else ""
@@ -60,7 +64,7 @@ def answer_and_close(transport: Any, status: int, text: str, clock: Any) -> None
 
 
 class CrowdedConnection(Protocol):
-    """Connection past a limit: answers 503 with the limit, whatever is asked, and closes."""
+    """Connection beyond a limit: answers every request with 503 and the limit, and closes."""
 
     def __init__(self, text: str, clock: Any) -> None:
         self._text, self._clock = text, clock
@@ -70,7 +74,7 @@ class CrowdedConnection(Protocol):
 
 
 class _BoundedRequest(SiteRequest):
-    """Request that keeps no more of its body than `MOST_BODY_BYTES` and one byte."""
+    """Request that keeps at most `MOST_BODY_BYTES` and one byte of its body."""
 
     _body_bytes = 0
 
@@ -110,18 +114,18 @@ class BoundedSite(Site):
     noisy = False
 
     def __init__(self, root: Resource, most_connections: int = _MOST_CONNECTIONS) -> None:
-        # Forms are of pages, whose bodies nobody here reads.
+        # Twisted would parse forms in bodies, which are not used here.
         super().__init__(
             root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S, parsePOSTFormSubmission=False
         )
         self.displayTracebacks = False
         self._most_connections = most_connections
         self._open: set[Any] = set()
-        """Transports."""
+        """Transports of open connections."""
         self._waiting: dict[Any, Any] = {}
         """Transports that wait for the rest of a request, longest first, each with its deadline."""
         self._begun: set[Any] = set()
-        """Those of them that have sent the beginning of one."""
+        """Transports among them that have sent the beginning of a request."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """Return a connection, or one that is refused if all places are taken by requests that are being answered."""
@@ -154,7 +158,7 @@ class BoundedSite(Site):
         return connection
 
     def request_arrived(self, transport: Any) -> None:
-        """Stop the deadline of a connection whose request has arrived whole."""
+        """Stop the deadline of a connection whose request has arrived completely."""
         self._begun.discard(transport)
         if deadline := self._waiting.pop(transport, None):
             deadline.cancel()
@@ -198,18 +202,22 @@ PAGE_HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-"""Nothing but these files runs in the page, it asks nobody but this port, and no other page shows it in a frame."""
+"""Headers of a page: only these files run in it, it connects only to this port, and no other page shows it in a
+frame.
+"""
 
 
 class PageFile(msgspec.Struct, frozen=True):
-    """One of them."""
+    """A file of a page."""
 
     body: bytes
     content_type: str
 
 
 def page_files(package: str) -> dict[str, PageFile]:
-    """Path → file: those in a package's folder ``page``; ``page.html`` is ``/``, ``page.css`` has the shared style."""
+    """Return the files by path: those in a package's folder ``page``; ``page.html`` is ``/``, ``page.css`` has the
+    shared style.
+    """
     folder = files(package) / "page"
     by_path = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
     by_path["/"] = by_path.pop("/page.html")
@@ -219,5 +227,5 @@ def page_files(package: str) -> dict[str, PageFile]:
 
 
 def read_file(file: Traversable) -> PageFile:
-    """A file with the type that its name says."""
+    """Return a file with the content type of its extension."""
     return PageFile(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])

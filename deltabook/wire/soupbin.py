@@ -1,7 +1,7 @@
-"""SoupBinTCP 3.00, 4.00 and 4.10: packets that carry messages over TCP, and the login that places a reader.
+"""SoupBinTCP 3.00, 4.00 and 4.10: packets that carry messages over TCP, and the login with a reader's position.
 
 A packet is two big-endian bytes of length, one byte of type, and ``length - 1`` bytes of payload. Sequenced messages
-carry no number: both ends count the packets `SEQUENCED`, and the answer to a login says the number of the first.
+carry no number: both ends count the packets `SEQUENCED`, and the answer to a login has the number of the first.
 
 >>> login = encode_login(LoginRequest("demo", "secret", "S1", 42))
 >>> splitter = PacketSplitter()
@@ -46,33 +46,33 @@ __all__ = [
 ]
 
 DEBUG: Final = b"+"
-"""Free text, from either side; has no effect."""
+"""Packet type of free text, from either side; it has no effect."""
 ACCEPTED: Final = b"A"
-"""Server: the login holds."""
+"""Packet type of the server: the login is accepted."""
 REJECTED: Final = b"J"
-"""Server: it does not; the connection is closed."""
+"""Packet type of the server: the login is rejected, and the connection is closed."""
 SEQUENCED: Final = b"S"
-"""Server: one message, counted."""
+"""Packet type of the server: one message, counted."""
 UNSEQUENCED: Final = b"U"
-"""Either side: one message, not counted."""
+"""Packet type of either side: one message, not counted."""
 SERVER_HEARTBEAT: Final = b"H"
-"""Server: nothing was sent for a second."""
+"""Packet type of the server: nothing was sent for a second."""
 END_OF_SESSION: Final = b"Z"
-"""Server: the session is over and can be joined no more."""
+"""Packet type of the server: the session is over and cannot be joined any more."""
 LOGIN: Final = b"L"
-"""Client: its first packet."""
+"""Packet type of the client: its first packet."""
 CLIENT_HEARTBEAT: Final = b"R"
-"""Client: nothing was sent for a second."""
+"""Packet type of the client: nothing was sent for a second."""
 LOGOUT: Final = b"O"
-"""Client: close the connection."""
+"""Packet type of the client: close the connection."""
 
 NOT_AUTHORIZED: Final = "A"
 NO_SESSION: Final = "S"
 
 PACKET_LIMIT_BYTES: Final = 2 + 65_535
-"""The longest packet there can be."""
+"""Size in bytes of the longest possible packet."""
 CLIENT_PACKET_LIMIT_BYTES: Final = 2 + 1024
-"""The longest packet that a server takes: clients send logins, heartbeats and single orders."""
+"""Size in bytes of the longest packet that a server accepts: clients send logins, heartbeats and single orders."""
 
 _HEAD: Final = struct.Struct(">H")
 _LOGIN: Final = struct.Struct(">6s10s10s20s")
@@ -83,31 +83,31 @@ _BLANKS: Final = " \0"
 
 
 class Packet(NamedTuple):
-    """One packet. A tuple, because an order stream has very many."""
+    """One packet. It is a tuple, because an order stream has very many."""
 
     type: bytes
-    """Its letter."""
+    """Letter of the packet's type."""
     payload: bytes
-    """What follows it."""
+    """Bytes after the type."""
 
 
 class LoginRequest(msgspec.Struct, frozen=True):
     """A client's first packet."""
 
     username: str = ""
-    """At most 6 characters; upper and lower case are the same."""
+    """User name, at most 6 characters, case-insensitive."""
     password: str = ""
-    """At most 10."""
+    """Password, at most 10 characters."""
     session: str = ""
     """Session to join, at most 10 characters; empty for the current one."""
     sequence: int = 1
-    """Number of the first message wanted, 0 for those that come from now on."""
+    """Number of the first message requested, 0 for messages from now on."""
     heartbeat_ms: int | None = None
-    """4.10: how long the client may be silent before the server closes; None in earlier versions."""
+    """Milliseconds after which the server closes a silent connection (4.10); None in earlier versions."""
 
 
 class LoginAccepted(msgspec.Struct, frozen=True):
-    """The answer to a login that holds."""
+    """The answer to an accepted login."""
 
     session: str
     """The session that was joined."""
@@ -116,14 +116,14 @@ class LoginAccepted(msgspec.Struct, frozen=True):
 
 
 class LoginRejected(msgspec.Struct, frozen=True):
-    """The answer to a login that does not hold."""
+    """The answer to a rejected login."""
 
     code: Literal["A", "S"]
-    """`NOT_AUTHORIZED` or `NO_SESSION`."""
+    """Code of the reason: `NOT_AUTHORIZED` or `NO_SESSION`."""
 
 
 def encode_packet(type_: bytes, payload: bytes = b"") -> bytes:
-    """A packet; raises `WireError` for a payload that none can hold.
+    """Return a packet; raise `WireError` for a payload that is too long.
 
     >>> encode_packet(SERVER_HEARTBEAT)
     b'\\x00\\x01H'
@@ -134,26 +134,26 @@ def encode_packet(type_: bytes, payload: bytes = b"") -> bytes:
 
 
 class PacketSplitter:
-    """Cuts a stream of bytes into packets; holds at most one incomplete packet.
+    """Splits a stream of bytes into packets; stores at most one incomplete packet.
 
-    The length of a packet is judged as soon as it is there, so a peer that speaks another protocol is found out at
-    its first bytes and not when enough of them have come. After a `WireError` the splitter must not be used again.
+    The length of a packet is checked as soon as it has arrived, so that a peer with another protocol is detected at its
+    first bytes. After a `WireError` the splitter must not be used again.
     """
 
     __slots__ = ("_limit_bytes", "_partial")
 
     def __init__(self, limit_bytes: int = PACKET_LIMIT_BYTES) -> None:
-        """``limit_bytes``: the longest packet that is taken, its length included."""
+        """Make a splitter; ``limit_bytes`` is the longest accepted packet, its length included."""
         self._partial = b""
         self._limit_bytes = limit_bytes
 
     @property
     def partial(self) -> bytes:
-        """The beginning of a packet whose end has not come yet."""
+        """The beginning of an incomplete packet."""
         return self._partial
 
     def split(self, data: bytes) -> list[Packet]:
-        """The packets that `data` completes; raises `WireError` for a length that no packet has."""
+        """Return the packets that `data` completes; raise `WireError` for an invalid length."""
         data = self._partial + data if self._partial else data
         packets: list[Packet] = []
         at, size = 0, len(data)
@@ -168,9 +168,9 @@ class PacketSplitter:
         return packets
 
     def first(self, data: bytes) -> tuple[Packet | None, bytes]:
-        """The first packet, if it is complete, and everything behind it as it came; raises `WireError`.
+        """Return the first packet, if it is complete, and the bytes after it; raise `WireError`.
 
-        For a reader that hands the rest on: until the packet is complete all bytes are held.
+        This is for a reader that passes the rest on: until the packet is complete, all bytes are stored.
         """
         data = self._partial + data
         self._partial = b""
@@ -188,7 +188,7 @@ class PacketSplitter:
 
 
 def encode_login(login: LoginRequest) -> bytes:
-    """The packet of a login: the form of 4.10 if it names a time-out, else that of 3.00 and 4.00."""
+    """Return the packet of a login: in the form of 4.10 if it has a time-out, otherwise in that of 3.00 and 4.00."""
     if not 0 <= login.sequence <= _INT64_MAX:
         raise WireError(f"expected a sequence of 0 or more, was {login.sequence}")
     payload = (
@@ -205,10 +205,9 @@ def encode_login(login: LoginRequest) -> bytes:
 
 
 def parse_login(packet: Packet) -> LoginRequest:
-    """A login's record; raises `WireError`.
+    """Return a login's record; raise `WireError`.
 
-    Clients differ in how they justify fields: blanks and zero bytes on either side are taken off. A blank sequence
-    is 1.
+    Clients justify fields differently: blanks and zero bytes on either side are removed. A blank sequence is 1.
     """
     if packet.type != LOGIN:
         raise WireError(f"expected a login request {LOGIN!r}, was a packet {packet.type!r}")
@@ -232,7 +231,7 @@ def parse_login(packet: Packet) -> LoginRequest:
 
 
 def encode_login_reply(reply: LoginAccepted | LoginRejected) -> bytes:
-    """The packet of an answer."""
+    """Return the packet of an answer."""
     if isinstance(reply, LoginRejected):
         return encode_packet(REJECTED, reply.code.encode("ascii"))
     session = _alpha("session", reply.session, 10).strip(b" ").rjust(10)
@@ -240,7 +239,7 @@ def encode_login_reply(reply: LoginAccepted | LoginRejected) -> bytes:
 
 
 def parse_login_reply(packet: Packet) -> LoginAccepted | LoginRejected:
-    """An answer's record; raises `WireError`."""
+    """Return an answer's record; raise `WireError`."""
     if packet.type == ACCEPTED and len(packet.payload) == _ACCEPTED.size:
         session, sequence = _ACCEPTED.unpack(packet.payload)
         return LoginAccepted(_text("session", session), _number("sequence", sequence, 1))

@@ -1,7 +1,7 @@
 """Events that a long-running process writes to its standard output: a JSON object a line, on a terminal a line of text.
 
 A supervisor reads these lines to learn the ports, to show figures and to distinguish a clean end from a crash. Logs go
-to standard error and never mix with them.
+to standard error and are never mixed with them.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
     """The process serves; its ports are open."""
 
     role: str
-    """exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo or dashboard."""
     pid: int
     """Process id."""
     ports: dict[str, int]
     """Port by purpose, such as ``text`` or ``http``."""
     run: str = ""
-    """The run id."""
+    """Run id."""
 
 
 class Status(msgspec.Struct, frozen=True, tag_field="event", tag="status"):
-    """Figures of the moment."""
+    """Present figures."""
 
     role: str
-    """exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo or dashboard."""
     figures: dict[str, int | float | str | None]
-    """Flat name → figure; units end the names."""
+    """Figures by flat name; units end the names."""
     run: str = ""
-    """The run id."""
+    """Run id."""
 
 
 class Stopped(msgspec.Struct, frozen=True, tag_field="event", tag="stopped"):
-    """The process ended cleanly; the last line."""
+    """The process ended cleanly; this is the last line."""
 
     role: str
-    """exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo or dashboard."""
     reason: str
-    """Why: signal, end of input, supervisor gone."""
+    """Reason: a signal, the end of input, or the end of the supervisor."""
     run: str = ""
-    """The run id."""
+    """Run id."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
-    """The process cannot go on; the last line, exit code not 0."""
+    """The process cannot continue; this is the last line, and the exit code is not 0."""
 
     role: str
-    """exchange, runtime, algo or dashboard."""
+    """Role: exchange, runtime, algo or dashboard."""
     reason: str
-    """One line: expected what, was what, where."""
+    """Reason in one line: what was expected, what was there, and where."""
     run: str = ""
-    """The run id."""
+    """Run id."""
 
 
 Event = Ready | Status | Stopped | Failed
@@ -66,13 +66,13 @@ _encoder = msgspec.json.Encoder()
 
 
 def parse_event(line: bytes) -> Event:
-    """The event of one line; raises `msgspec.DecodeError` for anything else."""
+    """Return the event of one line; raise `msgspec.DecodeError` for an invalid line."""
     event: Event = _decoder.decode(line)
     return event
 
 
 def event_text(event: Event) -> str:
-    """The line of text that a person reads on a terminal.
+    """Return an event as a line of text for a terminal.
 
     >>> event_text(Ready("exchange", 7, {"text": 4711, "admin": 4712}))
     'exchange: ready: admin port 4712, text port 4711 (pid 7); Ctrl-C stops it'
@@ -96,7 +96,7 @@ def _figure(value: float | str) -> str:
 
 
 def write_event(stream: IO[bytes], event: Event) -> None:
-    """Write one event as one line and flush it; a reader that has gone is not an error of the writer."""
+    """Write one event as one line and flush it; a reader that has closed is not an error."""
     try:
         line = event_text(event).encode() if stream.isatty() else _encoder.encode(event)
         stream.write(line + b"\n")

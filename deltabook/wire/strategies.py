@@ -1,7 +1,7 @@
 """Messages about running strategies over HTTP: their state, their orders and fills, and the kill switch.
 
 ``GET`` of `STATUS_PATH` answers with a `Strategies`, of `FILLS_PATH` with a `Fills`, of `ORDERS_PATH` with an `Orders`;
-``POST`` of `KILL_PATH` takes a `Kill` and answers with a `Killed`. All are JSON; a refusal is one line of text. Prices
+``POST`` to `KILL_PATH` takes a `Kill` and answers with a `Killed`. All are JSON; a refusal is one line of text. Prices
 are ticks, quantities lots, money ticks × lots: a display needs the instruments' scales.
 """
 
@@ -34,86 +34,87 @@ __all__ = [
 
 STATUS_PATH: Final = "/v1/strategies"
 FILLS_PATH: Final = "/v1/fills"
-"""``?after=N`` leaves out the fills up to number N."""
+"""Path of the fills; ``?after=N`` omits the fills up to number N."""
 ORDERS_PATH: Final = "/v1/orders"
-"""Orders that may still trade, and the newest that ended; ``?strategy=NAME`` those of one."""
+"""Path of the orders that may still trade, and of the newest that ended; ``?strategy=NAME`` selects one strategy."""
 KILL_PATH: Final = "/v1/kill"
 MOST_FILLS: Final = 1_000
-"""Fills in one answer, the newest that there are after N."""
+"""Largest number of fills in one answer, the newest after N."""
 MOST_ORDERS: Final = 1_000
-"""Orders in one answer, the newest."""
+"""Largest number of orders in one answer, the newest."""
 
 PORTS_FILE: Final = "ports.json"
-"""Beside the journals of strategies that run: a `Listening`. There is none while they do not."""
+"""File with a `Listening` beside the journals of running strategies; it is removed when they stop."""
 
 StrategyState = Literal["waiting", "running", "suspended", "killed", "failed", "stopped"]
-"""waiting: for views or the exchange; suspended: its views are stale and its orders are cancelled; killed: by the kill
-switch; failed: by an exception of its own or a view that ended."""
+"""State of a strategy. waiting: for views or the exchange; suspended: its views are stale and its orders are cancelled;
+killed: by the kill switch; failed: by an exception of its own or a view that ended.
+"""
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """Where the strategies of a directory can be asked."""
+    """Address of the status port of a directory's strategies."""
 
     pid: int
     """Process id."""
     interface: str
-    """Address that the status port listens at."""
+    """Address on which the status port listens."""
     port: int
-    """Its number."""
+    """Number of the port."""
     is_secure: bool
-    """True if it speaks TLS."""
+    """True if the port uses TLS."""
 
 
 class PositionLine(msgspec.Struct, frozen=True):
-    """What a strategy holds of one symbol."""
+    """Position of a strategy in one symbol."""
 
     symbol: str
     position_lots: int
-    """Negative for a short position."""
+    """Position in lots; negative for a short position."""
     mark_ticks: int | None
-    """The price at which it could be closed; None where nobody quotes."""
+    """Price in ticks at which the position could be closed; None if nobody quotes."""
     realised: int
-    """Profit of closed parts, before fees, ticks × lots."""
+    """Profit of closed positions, before fees, in ticks × lots."""
     unrealised: int
-    """Profit of the open position at its mark."""
+    """Profit of the open position at its mark, in ticks × lots."""
     fees: int
-    """Paid so far, ticks × lots; negative: more rebates than fees."""
+    """Fees paid so far, in ticks × lots; negative: more rebates than fees."""
 
 
 class StrategyLine(msgspec.Struct, frozen=True):
-    """One strategy at this moment; sums over all symbols."""
+    """Present state of one strategy; sums are over all symbols."""
 
     name: str
     broker_id: int
     state: StrategyState
     reason: str
-    """Why it is waiting, suspended, killed or failed; else empty."""
+    """Reason why it is waiting, suspended, killed or failed; otherwise empty."""
     is_connected: bool
     """True if it is logged in to the exchange and knows the fate of all its orders."""
     parameters: dict[str, msgspec.Raw]
-    """As they were set, or their defaults."""
+    """Parameters, set or default."""
     views: tuple[str, ...]
-    """That it reads."""
+    """Views that it reads."""
     orders_sent: int
     orders_filled: int
-    """Completely."""
+    """Number of orders filled completely."""
     orders_open: int
     orders_rejected: int
-    """By the exchange."""
+    """Number of orders rejected by the exchange."""
     orders_refused: int
-    """By a limit of ours; never sent."""
+    """Number of orders refused by the strategy's own limits and never sent."""
     fills: int
     realised: int
     unrealised: int
     fees: int
     positions: tuple[PositionLine, ...]
-    """By symbol."""
+    """Positions, sorted by symbol."""
     void_trades: int = 0
-    """Fills that the exchange has declared void; positions and money are without them."""
+    """Number of fills that the exchange has declared void; positions and money exclude them."""
 
     @property
     def profit(self) -> int:
-        """What is left after fees, ticks × lots."""
+        """Profit after fees, in ticks × lots."""
         return self.realised + self.unrealised - self.fees
 
 
@@ -121,36 +122,36 @@ class Strategies(msgspec.Struct, frozen=True):
     """All strategies of a process."""
 
     up_s: float
-    """Seconds since the process began."""
+    """Seconds since the process started."""
     now_ns: int
-    """Its clock, nanoseconds since the UTC epoch."""
+    """The process's clock in nanoseconds since the UTC epoch."""
     run: str
-    """A name of this process; another one counts its fills anew."""
+    """Name of this process; another process numbers its fills from the start."""
     views_connected: bool
     """True if the runtime's changes arrive."""
     last_fill: int
     """Number of the newest fill."""
     strategies: tuple[StrategyLine, ...]
-    """In the order in which they were given."""
+    """Strategies in the order in which they were given."""
 
 
 class FillLine(msgspec.Struct, frozen=True):
-    """One own trade, or one that is void."""
+    """One own trade, or a void one."""
 
     number: int
-    """Ascending within a run, over all strategies."""
+    """Number, ascending within a run, over all strategies."""
     time_ns: int
-    """Market time."""
+    """Market time in nanoseconds since the UTC epoch."""
     strategy: str
     symbol: str
     side: Literal["B", "S"]
     volume_lots: int
-    """Negative for a trade of so many lots that is void."""
+    """Executed lots; negative for a void trade of that many lots."""
     price_ticks: int
     liquidity: str
-    """maker, taker or cross; void."""
+    """Liquidity: maker, taker or cross; void for a void trade."""
     fee: int
-    """Ticks × lots."""
+    """Fee in ticks × lots."""
     client_id: int
 
 
@@ -160,7 +161,7 @@ class Fills(msgspec.Struct, frozen=True):
     run: str
     fills: tuple[FillLine, ...]
     last: int
-    """What to ask with next."""
+    """Number to use as ``after`` in the next request."""
 
 
 class OrderLine(msgspec.Struct, frozen=True):
@@ -169,15 +170,15 @@ class OrderLine(msgspec.Struct, frozen=True):
     strategy: str
     client_id: int
     order_id: int
-    """The exchange's number, 0 before it has one."""
+    """The exchange's number, 0 before there is one."""
     symbol: str
     side: Literal["B", "S"]
     volume_lots: int
     filled_lots: int
     price_ticks: int
-    """0: a market order."""
+    """Limit price in ticks; 0: a market order."""
     status: str
-    """See `algo_engine.order.OrderStatus`."""
+    """Status, see `algo_engine.order.OrderStatus`."""
     reason: str = ""
     """Reason why the order was rejected, refused or cancelled."""
 
@@ -189,18 +190,18 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class Kill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Cancel resting orders and refuse new ones, until the process is started again."""
+    """Request to cancel resting orders and refuse new ones, until the process is restarted."""
 
     strategies: tuple[str, ...] = ()
-    """Their names; empty: all."""
+    """Names of the strategies; empty: all."""
     reason: str = "by hand"
-    """Said in the status and in the log; at most 200 characters."""
+    """Reason for the status and the log; at most 200 characters."""
 
 
 class Killed(msgspec.Struct, frozen=True):
-    """What the kill switch has done so far."""
+    """Result of the kill switch so far."""
 
     strategies: tuple[str, ...]
-    """That it stopped, or that it had stopped before."""
+    """Strategies that it stopped now or earlier."""
     orders_open: int
-    """Their live orders, which are being cancelled."""
+    """Number of their live orders, which are being cancelled."""

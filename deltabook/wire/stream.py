@@ -1,11 +1,10 @@
-"""Messages between a page and a runtime over the WebSocket ``/v1/stream``: JSON, a message a text frame.
+"""Messages between a page and a runtime over the WebSocket ``/v1/stream``: JSON, one message per text frame.
 
-The page sends a `Request`, the runtime an `Event`; ``type`` says which. A page subscribes under a name of its own
-choice, ``id``. Every `Frames` that it is sent costs one credit: with the credit of 1 that it begins with it gets one,
-and the next when it asks for it by `Next`, after drawing the last. What happened in between comes as one change of each
-view.
+The page sends a `Request`, the runtime an `Event`; ``type`` distinguishes them. A page subscribes under an ``id`` of
+its own choice. Each `Frames` costs one credit: with the initial credit of 1 the page gets one, and the next when it has
+drawn that and requests another by `Next`. Events in between are combined into one change of each view.
 
-Exact numbers are JSON numbers up to 2^53 - 1 and text beyond, and text where there are digits after the point.
+Exact numbers are JSON numbers up to 2^53 - 1 and text beyond, and text if they have digits after the point.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ MOST_SUBSCRIPTIONS: Final = 16
 MOST_CREDIT: Final = 1000
 
 GOING_AWAY: Final = 1001
-"""Close code: nothing was heard of the page for too long."""
+"""Close code: the page has sent nothing for too long."""
 NOT_TEXT: Final = 1003
 """Close code: a binary message."""
 BAD_DATA: Final = 1007
-"""Close code: what is no JSON, or no request; the `Failed` before it says why."""
+"""Close code: invalid JSON or an invalid request; the preceding `Failed` has the reason."""
 TOO_BUSY: Final = 1008
 """Close code: more requests than are allowed."""
 TOO_LARGE: Final = 1009
@@ -71,37 +70,37 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class Subscribe(_Request, frozen=True, rename={"from_epoch": "from"}):
-    """Follow views from now on; also how one resumes."""
+    """Request to follow views from now on; also used to resume."""
 
     id: _Id
-    """What the answers are to name; free, or the subscription of that name ends."""
+    """Id that the answers carry; a subscription with the same id is replaced."""
     views: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
-    """Names."""
+    """Names of the views."""
     by: Literal["version", "epoch"] = "version"
-    """version: what is newest; epoch: committed epochs, each exactly once."""
+    """Unit of delivery. version: the newest version; epoch: committed epochs, each exactly once."""
     from_epoch: _Epoch | dict[str, _Epoch] | None = None
-    """by epoch: the newest that is known, of all views or of each; without it a snapshot comes first."""
+    """Newest known epoch of all views or of each, if ``by`` is epoch; without it a snapshot comes first."""
     run: Annotated[str, Meta(max_length=64)] = ""
-    """by epoch: what `Hello` said when that epoch was sent."""
+    """Value of `Hello.run` when that epoch was sent, if ``by`` is epoch."""
     credit: _Credit = 1
-    """So many `Frames` may be sent without being asked for."""
+    """Number of `Frames` that may be sent without a request."""
 
 
 class Next(_Request, frozen=True):
-    """So many more `Frames` may be sent."""
+    """Request for this many more `Frames`."""
 
     id: _Id
     credit: _Credit = 1
 
 
 class Unsubscribe(_Request, frozen=True):
-    """Follow no longer."""
+    """Request to end a subscription."""
 
     id: _Id
 
 
 class Ping(_Request, frozen=True):
-    """Is somebody there?"""
+    """Request for a `Pong`."""
 
 
 Request = Subscribe | Next | Unsubscribe | Ping
@@ -112,12 +111,14 @@ class _Event(msgspec.Struct, frozen=True, tag_field="type", tag=str.lower):
 
 
 class Hello(_Event, frozen=True):
-    """The first message."""
+    """The first message of a connection."""
 
     run: str
-    """Tells the run directory from others, whose epochs mean something else; empty if there are no epochs to follow."""
+    """Name of the run directory, since its epochs differ from those of others; empty if there are no epochs to
+    follow.
+    """
     time_ns: int
-    """The runtime's clock, nanoseconds since the UTC epoch; a page that reads it as a float loses the last digits."""
+    """The runtime's clock in nanoseconds since the UTC epoch; a page that reads it as a float loses the last digits."""
 
 
 class StreamView(msgspec.Struct, frozen=True):
@@ -135,36 +136,40 @@ class Subscribed(_Event, frozen=True):
 
 
 class StreamChange(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to_epoch": "to"}):
-    """What became of a view."""
+    """Change of a view."""
 
     view: str
     kind: Literal["snapshot", "changes", "progress", "error"]
-    """snapshot: forget what was there; changes: add to it; progress: nothing changed up to ``to``; error: the end."""
+    """Kind. snapshot: replaces all rows; changes: adds to them; progress: nothing changed up to ``to``; error:
+    the end.
+    """
     from_epoch: int
     to_epoch: int
     step: int
-    """See `deltabook.wire.results.FrameHeader`."""
+    """Version of the express lane, see `deltabook.wire.results.FrameHeader`."""
     time_ns: int
     feed: dict[str, tuple[str, int]]
-    """Origin → session and number of the last message inside."""
+    """Session and number of the last message that the version contains, by origin."""
     rows: tuple[tuple[str | bool | int | float | None, ...], ...]
-    """Values in the order of the columns."""
+    """Rows, with values in the order of the columns."""
     weights: tuple[int, ...]
     """Weight of each row: +n times added, -n times removed."""
     reason: str = ""
-    """Reason of an error, or of a snapshot that comes in place of changes."""
+    """Reason of an error, or of a snapshot that replaces changes."""
 
 
 class Frames(_Event, frozen=True, tag="frame"):
-    """What has happened since the last one."""
+    """Changes since the last frame."""
 
     id: str
     changes: tuple[StreamChange, ...]
-    """At most two of a view, in order."""
+    """Changes in order, at most two for each view."""
 
 
 class StreamHeartbeat(_Event, frozen=True, tag="heartbeat"):
-    """The views of a subscription are fresh, and nothing was sent; about every second, and costs no credit."""
+    """Heartbeat: the views of a subscription are up to date, and nothing was sent; about every second, without a
+    credit.
+    """
 
     id: str
     epoch: int
@@ -172,21 +177,21 @@ class StreamHeartbeat(_Event, frozen=True, tag="heartbeat"):
 
 
 class Ended(_Event, frozen=True):
-    """A subscription is over: it was asked for, or all of its views are gone."""
+    """A subscription is over, by request or because all of its views have ended."""
 
     id: str
 
 
 class Failed(_Event, frozen=True, tag="error"):
-    """What was asked for cannot be done."""
+    """A request cannot be carried out."""
 
     reason: str
     id: str = ""
-    """Id of the subscription that it is about."""
+    """Id of the subscription that it concerns."""
 
 
 class Pong(_Event, frozen=True):
-    """Somebody is there."""
+    """Answer to a `Ping`."""
 
     time_ns: int
 

@@ -1,7 +1,7 @@
-"""Instruments: what a tick and a lot are worth.
+"""Instruments: the worth of a tick and of a lot.
 
-Money is never a float inside: prices travel as ticks and quantities as lots; the sizes here are only used where a
-person reads a figure or types one.
+Money is never a float internally: prices are ticks and quantities are lots; the sizes here are only used where a person
+reads or types a figure.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     symbol: str
-    """Up to 16 characters, no blanks or commas."""
+    """Symbol of up to 16 characters, without blanks or commas."""
     tick_size: str = "0.01"
     """Price of one tick, as a decimal string."""
     lot_size: str = "1"
     """Quantity of one lot, as a decimal string."""
     reference_price_ticks: int = 10_000
-    """Where synthetic flow starts."""
+    """Price in ticks at which synthetic flow starts."""
 
     def price(self, ticks: int) -> Decimal:
-        """Ticks as money."""
+        """Return a price in ticks as money."""
         return Decimal(ticks) * Decimal(self.tick_size)
 
     def quantity(self, lots: int) -> Decimal:
-        """Lots as a quantity."""
+        """Return lots as a quantity."""
         return Decimal(lots) * Decimal(self.lot_size)
 
     def notional(self, tick_lots: int) -> Decimal:
-        """A sum of price × quantity in ticks × lots, as money."""
+        """Return a sum of price × quantity in ticks × lots as money."""
         return Decimal(tick_lots) * Decimal(self.tick_size) * Decimal(self.lot_size)

@@ -1,8 +1,8 @@
 """The text protocol: logins, feed lines, requests with their options, and responses as ASCII lines.
 
-One line is one message, fields are separated by commas, integers are decimal int64, times are nanoseconds since the
-UTC epoch, prices are ticks and volumes are lots. ``docs/wire.md`` describes the conversation; this module holds the
-records and turns them into bytes and back.
+One line is one message, fields are separated by commas, integers are decimal int64, times are nanoseconds since the UTC
+epoch, prices are ticks and volumes are lots. ``docs/wire.md`` describes the conversation; this module has the records
+and functions that encode and decode them.
 
 Options of an order are words separated by ``;`` in the ninth field of a request, each at most once:
 
@@ -55,13 +55,13 @@ _LARGEST: Final = str(2**63 - 1)
 _SMALLEST: Final = str(2**63)
 _SAFE_DIGITS: Final = len(_LARGEST)
 SYMBOL_LIMIT: Final = 16
-"""Characters of an instrument's name."""
+"""Largest number of characters of an instrument's name."""
 
 
 def int64(text: str, name: str, line: bytes) -> int:
-    """The decimal int64 in an ASCII field; raises `WireError`, which says which field of which line is none.
+    """Return the decimal int64 in an ASCII field; raise `WireError`, which names the field and the line.
 
-    Digits, with a minus before them or without: no blanks, no plus and no underscores.
+    The field consists of digits, with or without a minus before them: no blanks, no plus and no underscores.
     """
     if text.isdigit() and len(text) < _SAFE_DIGITS:
         return int(text)
@@ -80,28 +80,30 @@ AuctionName = Literal["", "open", "close", "halt"]
 
 
 class OrderOptions(msgspec.Struct, frozen=True, gc=False):
-    """The attributes of an order. Which of them go together is the market's to say."""
+    """Attributes of an order; the market decides which of them may be combined."""
 
     immediate: bool = False
-    """``ioc``: what does not execute at once is cancelled."""
+    """Option ``ioc``: the part that does not execute at once is cancelled."""
     post_only: bool = False
-    """``post``: cancelled if it would execute on entry."""
+    """Option ``post``: the order is cancelled if it would execute on entry."""
     hidden: bool = False
-    """``hidden``: rests, and is in no feed."""
+    """Option ``hidden``: the order rests, and is in no feed."""
     minimum: int | None = None
-    """``min=N``: with ``ioc``: executes at least so many lots at once, or none."""
+    """Option ``min=N``, with ``ioc``: at least this many lots execute at once, or none."""
     display: int | None = None
-    """``show=N``: an iceberg, which displays so many lots at a time."""
+    """Option ``show=N``: an iceberg, which displays this many lots at a time."""
     stop_ticks: int | None = None
-    """``stop=TICKS``: waits for a trade at this price, or beyond it."""
+    """Option ``stop=TICKS``: the order waits for a trade at this price, or beyond it."""
     expire_ns: int | None = None
-    """``until=NS``: ends at this market time."""
+    """Option ``until=NS``: the order ends at this market time."""
     auction: AuctionName = ""
-    """``open``, ``close``, ``halt``: takes part in the opening or closing auction alone, or in one after a halt."""
+    """Option ``open``, ``close`` or ``halt``: the order takes part only in the opening or closing auction, or in one
+    after a halt.
+    """
 
 
 PLAIN: Final = OrderOptions()
-"""An order with nothing special about it."""
+"""Attributes of a plain limit or market order."""
 
 _FLAGS: Final = {"ioc": "immediate", "post": "post_only", "hidden": "hidden"}
 _NUMBERS: Final = {"min": "minimum", "show": "display", "stop": "stop_ticks", "until": "expire_ns"}
@@ -110,7 +112,7 @@ _WORDS: Final = "ioc, post, hidden, min=N, show=N, stop=TICKS, until=NS, open, c
 
 
 def parse_options(text: str, line: bytes) -> OrderOptions:
-    """The options in a field of `line` (for the message of an error only); raises `WireError`."""
+    """Parse the options in a field of `line`, which is for error messages only; raise `WireError`."""
     if not text:
         return PLAIN
     settings: dict[str, Any] = {}
@@ -132,7 +134,7 @@ def parse_options(text: str, line: bytes) -> OrderOptions:
 
 
 def encode_options(options: OrderOptions) -> str:
-    """The field, empty for `PLAIN`."""
+    """Return the options as a field, empty for `PLAIN`."""
     words = [word for word, field in _FLAGS.items() if getattr(options, field)]
     for word, field in _NUMBERS.items():
         value = getattr(options, field)
@@ -146,55 +148,57 @@ def encode_options(options: OrderOptions) -> str:
 INTERACTIVE: Final = "0"
 PASSIVE: Final = "1"
 LINE_LIMIT_BYTES: Final = 1024
-"""The longest line that either side accepts, delimiter included."""
+"""Size in bytes of the longest line that either side accepts, delimiter included."""
 
 _WORDS_LIMIT: Final = 500
-"""Characters of a reason in words, so that its line stays below the limit."""
+"""Largest number of characters of a reason, so that its line stays below the limit."""
 _FEED_ACTIONS: Final = frozenset("BSEFXDTH")
 _REQUEST_ACTIONS: Final = frozenset("BSXDUM")
 _RESPONSE_ACTIONS: Final = frozenset("AEFXDUNTBRH")
 
 
 class FeedMessage(msgspec.Struct, frozen=True, gc=False):
-    """One sequenced event of the exchange, as every passive listener sees it."""
+    """One sequenced event of the exchange, as every passive listener receives it."""
 
     sequence: int
-    """Position in the session's feed, from 1; of a heartbeat: the number of the next message."""
+    """Position in the session's feed, from 1; in a heartbeat, the number of the next message."""
     time_ns: int
-    """Market time; all messages of one request share it."""
+    """Market time in nanoseconds; all messages of one request share it."""
     order_id: int
-    """The resting order (0 where there is none)."""
+    """Number of the resting order (0 if there is none)."""
     broker_id: int
-    """The resting order's broker."""
+    """Broker of the resting order."""
     action: str
-    """One of B S E F X D T H."""
+    """Action, one of B S E F X D T H."""
     volume: int
-    """Lots: resting for B S, executed for E F T, removed for X, what remained for D."""
+    """Volume in lots: resting for B S, executed for E F T, removed for X, remaining for D."""
     price: int
-    """Ticks: the limit for B S, the execution price for E F T."""
+    """Price in ticks: the limit for B S, the execution price for E F T."""
     symbol: str
     """Instrument, empty in a heartbeat."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """What an interactive client asks for."""
+    """Request of an interactive client."""
 
     client_id: int
-    """Strictly increasing per broker; a number that is not above the last is a retransmission."""
+    """Number of the request, strictly increasing per broker; a number that is not above the last is a
+    retransmission.
+    """
     order_id: int
     """The exchange's order id for X, D and U, 0 for B, S and M."""
     broker_id: int
     """Broker that sends the request."""
     action: str
-    """One of B S X D U M."""
+    """Action, one of B S X D U M."""
     volume: int
-    """Lots to buy or sell, to take away (X), or that shall be open (U)."""
+    """Volume in lots: to buy or sell, to remove (X), or to remain open (U)."""
     price: int
     """Limit in ticks; 0 is a market order."""
     symbol: str
-    """Instrument; of M that whose orders are cancelled, empty for all."""
+    """Instrument; for M that of the orders to cancel, empty for all."""
     time_ns: int = 0
-    """The client's own time; the exchange does not use it."""
+    """The client's own time in nanoseconds; the exchange does not use it."""
     options: OrderOptions = PLAIN
     """Options of an order; only with B and S."""
 
@@ -203,26 +207,27 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     """One message of a broker's private stream."""
 
     sequence: int
-    """Position in the private stream, from 1; 0 is outside it (retransmissions, lines that do not parse)."""
+    """Position in the private stream, from 1; 0 is outside it (retransmissions, invalid lines)."""
     time_ns: int
-    """Market time."""
+    """Market time in nanoseconds."""
     order_id: int
     """The exchange's order id."""
     broker_id: int
-    """Whose stream this is."""
+    """Broker that owns the stream."""
     action: str
-    """One of A E F X D U N T B R H."""
+    """Action, one of A E F X D U N T B R H."""
     volume: int
-    """Lots: accepted (A), executed (E F B), removed (X), what remained (D), open (U T), displayed (N)."""
+    """Volume in lots: accepted (A), executed (E F B), removed (X), remaining (D), open (U T), displayed (N)."""
     price: int
-    """Ticks: limit (A U N T), execution price (E F B)."""
+    """Price in ticks: limit (A U N T), execution price (E F B)."""
     symbol: str
     """Instrument."""
     client_id: int
-    """The request this answers; for E, F, D, N, T and B the request that made the order."""
+    """Number of the request that this answers; for E, F, D, N, T and B the request that created the order."""
     detail: str
-    """A: side B or S; E F: maker, taker or cross; X D: why; U: the id of the order that it was; N: the id on the feed;
-    T: the stop price; B: the number of the match that is void; R: the reason."""
+    """Detail of the action: A: side B or S; E F: maker, taker or cross; X D: the reason; U: the previous id of the
+    order; N: the id on the feed; T: the stop price; B: the number of the void match; R: the reason.
+    """
 
 
 class PassiveLogin(msgspec.Struct, frozen=True):
@@ -231,40 +236,40 @@ class PassiveLogin(msgspec.Struct, frozen=True):
     session: str = ""
     """Session to continue, empty for the current one."""
     sequence: int = 0
-    """Number of the first message wanted, 0 for from now."""
+    """Number of the first message requested, 0 for messages from now on."""
 
 
 class InteractiveLogin(msgspec.Struct, frozen=True):
     """A trading client's first line."""
 
     broker_id: int | None = None
-    """Whose private stream; None takes the broker of the first request."""
+    """Broker that owns the private stream; None takes the broker of the first request."""
     session: str = ""
     """Session to continue, empty for the current one."""
     sequence: int = 0
-    """Number of the first private message wanted, 0 for from now."""
+    """Number of the first private message requested, 0 for messages from now on."""
     cancel_on_disconnect: bool | None = None
-    """True if the broker's orders are cancelled when its last connection ends, from now on; None for as it was."""
+    """True if the broker's orders are cancelled when its last connection ends, from now on; None: unchanged."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The answer to a login that holds."""
+    """The answer to an accepted login."""
 
     session: str
     """The exchange's session."""
     sequence: int
     """Number of the next message of this stream."""
     last_client_id: int | None = None
-    """Interactive only: the last request of this broker that was processed, 0 for none."""
+    """Last request of this broker that was processed, 0 for none; for interactive clients only."""
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The answer to a login that does not hold; the connection closes."""
+    """The answer to a refused login; the connection is closed."""
 
     code: str
-    """session, sequence or login."""
+    """Code of the reason: session, sequence or login."""
     reason: str
-    """In words."""
+    """Reason as text."""
 
 
 def _fields(line: bytes, count: int, most: int = 0) -> list[str]:
@@ -286,7 +291,7 @@ def _symbol(text: str, line: bytes) -> str:
 
 
 def _words(text: str) -> str:
-    """What of a reason fits into a field of a line."""
+    """Return the part of a reason that fits into a field of a line."""
     return text.replace(",", " ").replace("\n", " ").replace("\r", " ")[:_WORDS_LIMIT]
 
 
@@ -298,7 +303,7 @@ def _action(text: str, allowed: frozenset[str], line: bytes) -> str:
 
 
 def encode_feed_message(message: FeedMessage) -> bytes:
-    """A feed line with its delimiter."""
+    """Return a feed line with its delimiter."""
     m = message
     return (f"{m.sequence},{m.time_ns},{m.order_id},{m.broker_id},{m.action},{m.volume},{m.price},{m.symbol}\n").encode(
         "ascii"
@@ -306,7 +311,7 @@ def encode_feed_message(message: FeedMessage) -> bytes:
 
 
 def parse_feed_message(line: bytes) -> FeedMessage:
-    """A feed line's record; raises `WireError`."""
+    """Return a feed line's record; raise `WireError`."""
     f = _fields(line, 8)
     return FeedMessage(
         sequence=int64(f[0], "sequence", line),
@@ -321,7 +326,7 @@ def parse_feed_message(line: bytes) -> FeedMessage:
 
 
 def encode_request(request: Request) -> bytes:
-    """A request line with its delimiter; of 8 fields if there are no options."""
+    """Return a request line with its delimiter; it has 8 fields if there are no options."""
     r = request
     options = "" if r.options == PLAIN else f",{encode_options(r.options)}"
     return (
@@ -330,13 +335,13 @@ def encode_request(request: Request) -> bytes:
 
 
 def parse_request(line: bytes) -> Request:
-    """A request line's record; raises `WireError`."""
+    """Return a request line's record; raise `WireError`."""
     f = _fields(line, 8, 9)
     options = parse_options(f[8], line) if len(f) == 9 else PLAIN
     action = _action(f[4], _REQUEST_ACTIONS, line)
     if options is not PLAIN and action not in "BS":
         raise WireError(f"expected options with B and S only, was {f[8][:40]!r} with {action} in {line[:80]!r}")
-    # By position, and the symbol that most have without a call: of every request there is one of these.
+    # Arguments are positional, and ordinary symbols are checked without a call: this runs for every request.
     symbol = f[7] if f[7].isalnum() and len(f[7]) <= SYMBOL_LIMIT else _symbol(f[7], line)
     return Request(
         int64(f[0], "client_id", line),
@@ -352,7 +357,7 @@ def parse_request(line: bytes) -> Request:
 
 
 def encode_response(response: Response) -> bytes:
-    """A private line with its delimiter; commas and line ends in the detail become blanks, and it may be cut."""
+    """Return a private line with its delimiter; commas and line ends in the detail become blanks, and it may be cut."""
     r = response
     return (
         f"{r.sequence},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol},"
@@ -361,7 +366,7 @@ def encode_response(response: Response) -> bytes:
 
 
 def parse_response(line: bytes) -> Response:
-    """A private line's record; raises `WireError`."""
+    """Return a private line's record; raise `WireError`."""
     f = _fields(line, 10)
     return Response(
         sequence=int64(f[0], "sequence", line),
@@ -378,7 +383,7 @@ def parse_response(line: bytes) -> Response:
 
 
 def encode_login(login: PassiveLogin | InteractiveLogin) -> bytes:
-    """The first line of a connection, with its delimiter."""
+    """Return the first line of a connection, with its delimiter."""
     if isinstance(login, PassiveLogin):
         return f"{PASSIVE},{login.session},{login.sequence}\n".encode("ascii")
     if login.broker_id is None:
@@ -388,7 +393,7 @@ def encode_login(login: PassiveLogin | InteractiveLogin) -> bytes:
 
 
 def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
-    """The first line of a connection; raises `WireError`."""
+    """Parse the first line of a connection; raise `WireError`."""
     try:
         fields = line.rstrip(b"\r\n").decode("ascii").split(",")
     except UnicodeDecodeError:
@@ -419,7 +424,7 @@ def _position(text: str, line: bytes) -> int:
 
 
 def encode_login_reply(reply: Accepted | Refused) -> bytes:
-    """The exchange's first line, with its delimiter."""
+    """Return the exchange's first line, with its delimiter."""
     if isinstance(reply, Refused):
         return f"J,{reply.code},{_words(reply.reason)}\n".encode("ascii", "replace")
     last = "" if reply.last_client_id is None else f",{reply.last_client_id}"
@@ -427,7 +432,7 @@ def encode_login_reply(reply: Accepted | Refused) -> bytes:
 
 
 def parse_login_reply(line: bytes) -> Accepted | Refused:
-    """The exchange's first line; raises `WireError`."""
+    """Parse the exchange's first line; raise `WireError`."""
     fields = line.rstrip(b"\r\n").decode("ascii", "replace").split(",")
     if fields[0] == "J" and len(fields) == 3:
         return Refused(fields[1], fields[2])

@@ -1,10 +1,10 @@
-"""HTTP as clients of the ports of runtime, exchange, strategies and dashboard speak it.
+"""HTTP clients of the ports of runtime, exchange, strategies and dashboard.
 
 ```
 HttpPeer ──┬─▶ BlockingPort   blocking.py   command line, `runtime.client`
 peer.py    └─▶ ReactorPort    reactor.py    dashboard, algorithm engine, on Twisted's reactor
 ```
 
-Both send the token, trust the authority, bound the answer and raise the errors of `peer`. Nothing is imported here, so
-that a client that waits does not load Twisted.
+Both send the token, trust the authority, limit the answer's size and raise the errors of `peer`. Nothing is imported
+here, so that a blocking client does not load Twisted.
 """

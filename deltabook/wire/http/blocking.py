@@ -1,4 +1,4 @@
-"""Requests that the calling thread waits for."""
+"""HTTP requests that block the calling thread."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["BlockingPort"]
 _T = TypeVar("_T")
 
 _MOST_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""Size limit of one answer."""
+"""Size limit of one answer in bytes."""
 _PIECE_BYTES: Final = 1 << 20
 _NOT_HTTP: Final = (http.client.BadStatusLine, http.client.LineTooLong, http.client.UnknownProtocol)
 
 
 class BlockingPort:
-    """Client of one port. May be used by several threads; requests run one at a time, on one connection."""
+    """Client of one port. Several threads may use it; requests run one at a time, on one connection."""
 
     def __init__(self, peer: HttpPeer, timeout_s: float) -> None:
-        """Raises `AccessError` for a file without certificates."""
+        """Make a client; raise `AccessError` for a file without certificates."""
         self.peer = peer
         self.timeout_s = timeout_s
         self._context = _context(peer.ca_file) if peer.is_secure else None
@@ -41,18 +41,18 @@ class BlockingPort:
             self._drop()
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """Return the record of an answer; raises `ClientError`."""
+        """Return the record of an answer; raise `ClientError`."""
         return self._decoded(self.ask("GET", path)[0], kind, path)
 
     def change(self, method: str, path: str, record: msgspec.Struct | None, kind: type[_T], wait_s: float = 0.0) -> _T:
-        """Send a request that changes something, and return its answer; the peer may take ``wait_s`` for it."""
+        """Send a request that changes something, and return its answer, which may take ``wait_s`` seconds."""
         body = None if record is None else msgspec.json.encode(record)
         return self._decoded(self.ask(method, path, body, wait_s=wait_s)[0], kind, path)
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, *, accept: str = "", wait_s: float = 0.0
     ) -> tuple[bytes, Message]:
-        """Send a request, and return the whole answer and its headers; raises `ClientError`.
+        """Send a request, and return the whole answer and its headers; raise `ClientError`.
 
         Only a GET is sent again on a new connection, after an error other than a timeout on a kept one.
         """
@@ -63,7 +63,7 @@ class BlockingPort:
             is_fresh = self._kept is None
             while True:
                 connection = self._kept or self._opened(self.timeout_s)
-                self._kept = None  # kept again once the whole answer is read
+                self._kept = None  # stored again once the whole answer is read
                 if connection.sock is not None:
                     connection.sock.settimeout(self.timeout_s + wait_s)
                 try:
@@ -93,7 +93,7 @@ class BlockingPort:
         body: bytes | None = None,
         accept: str = "",
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Request a long or endless answer on its own connection; return both; raises `ClientError`."""
+        """Request a long or endless answer on a connection of its own; return both; raise `ClientError`."""
         connection = self._opened(timeout_s)
         try:
             connection.request(method, path, body, self.peer.headers(has_body=body is not None, accept=accept))
@@ -163,5 +163,5 @@ def _is_over(connection: http.client.HTTPConnection) -> bool:
 def _context(ca_file: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file or None)
-    except OSError as error:  # of OpenSSL too
+    except OSError as error:  # including those of OpenSSL
         raise AccessError(f"expected certificates in PEM in {ca_file}, was: {error.strerror or error}") from None

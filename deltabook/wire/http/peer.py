@@ -1,4 +1,4 @@
-"""A port that HTTP clients ask: address, token and certificates, and the errors that every client raises."""
+"""A port for HTTP clients: address, token and certificates, and the errors that every client raises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 MOST_REASON_BYTES: Final = 2000
-"""Part of a refusal that is read."""
+"""Number of bytes of a refusal that are read."""
 _PATHS_OF_OURS: Final = ("expected one of /", "expected to get one of /")
 
 
@@ -36,7 +36,7 @@ class ConnectionFailedError(ClientError, ConnectionError):
 
 
 class ProtocolError(ClientError, ValueError):
-    """The client does not understand an answer, or the port is one for another purpose."""
+    """An answer cannot be understood, or the port serves another purpose."""
 
 
 class RefusedError(ClientError):
@@ -60,7 +60,7 @@ _KINDS: Final = {404: NotFoundError, 410: GoneError}
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT or [ADDRESS]:PORT; raises `ValueError`."""
+    """Return host and port of HOST:PORT or [ADDRESS]:PORT; raise `ValueError`."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
         raise ValueError(f"expected HOST:PORT, was {address!r}")
@@ -71,22 +71,22 @@ class HttpPeer(msgspec.Struct, frozen=True):
     """One port, as a client knows it."""
 
     what: str
-    """What it is, for messages: "a runtime's results service"."""
+    """Description of the port for messages: "a runtime's results service"."""
     where: str
-    """HOST:PORT; empty while it is not known."""
+    """Address as HOST:PORT; empty while it is unknown."""
     token: str = ""
     """Token that is sent with every request; empty for none."""
     ca_file: str = ""
-    """PEM file with the certificates of the authority that is trusted; empty: those of the system."""
+    """PEM file with the certificates of the trusted authority; empty: the system's authorities."""
     is_secure: bool = False
     """True if requests are sent over TLS."""
 
     @classmethod
     def of(cls, what: str, where: str | None, *, token: str = "", token_file: str = "", ca_file: str = "") -> HttpPeer:
-        """Return the peer at HOST:PORT, or at ``https://HOST:PORT`` for TLS, which ``ca_file`` always switches on; None
-        for an address that is not known yet.
+        """Return the peer at HOST:PORT, or at ``https://HOST:PORT`` for TLS, which ``ca_file`` always enables; None for
+        an unknown address.
 
-        Raises `ValueError` for a malformed address, and `AccessError` for a token that is none, or that would be sent
+        Raises `ValueError` for a malformed address, and `AccessError` for an invalid token, or one that would be sent
         to another machine without TLS.
         """
         scheme, _, address = (where or "").rpartition("://")
@@ -97,14 +97,14 @@ class HttpPeer(msgspec.Struct, frozen=True):
         return peer if where is None else peer.at(address)
 
     def at(self, where: str) -> HttpPeer:
-        """Return the same peer at another address; raises as `of`."""
+        """Return the same peer at another address; raise the errors of `of`."""
         split_address(where)
         check_way_of_token(self.token, where, is_encrypted=self.is_secure)
         return msgspec.structs.replace(self, where=where)
 
     @property
     def url(self) -> str:
-        """The URL of the port without a path."""
+        """URL of the port without a path."""
         return f"{'https' if self.is_secure else 'http'}://{self.where}"
 
     def headers(self, *, has_body: bool = False, accept: str = "") -> dict[str, str]:
@@ -117,16 +117,16 @@ class HttpPeer(msgspec.Struct, frozen=True):
         return headers
 
     def lost(self, reason: object) -> ConnectionFailedError:
-        """Return the error of a request without a whole answer."""
+        """Return the error of a request whose answer is incomplete."""
         return ConnectionFailedError(f"expected {self.what} at {self.where}, was: {reason}")
 
     def is_another(self) -> ProtocolError:
-        """Return the error of a port that is one for another purpose."""
+        """Return the error of a port that serves another purpose."""
         return ProtocolError(f"expected {self.what} at {self.where}, was another port")
 
     def refusal(self, status: int, body: bytes) -> ClientError:
-        """Return the error of an answer that refuses."""
+        """Return the error of a refusal."""
         reason = body[:MOST_REASON_BYTES].decode("utf-8", "replace").strip() or f"HTTP {status}"
         if status == 404 and reason.startswith(_PATHS_OF_OURS):
-            return self.is_another()  # a port of ours names the paths that it has
+            return self.is_another()  # a port of the system lists its paths
         return _KINDS.get(status, RefusedError)(status, reason)

@@ -22,7 +22,7 @@ from deltabook.wire.http.peer import HttpPeer, ProtocolError
 __all__ = ["ReactorPort"]
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
-"""Size limit of one answer."""
+"""Size limit of one answer in bytes."""
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -32,18 +32,18 @@ class ReactorPort:
     def __init__(
         self, peer: HttpPeer, reactor: Any, *, connect_s: float, is_persistent: bool = False, agent: Any = None
     ) -> None:
-        """``is_persistent`` keeps connections for later requests. ``agent`` is used in place of Twisted's own.
+        """Make a client; ``is_persistent`` keeps connections for later requests. ``agent`` replaces Twisted's own.
 
         Raises `AccessError` for a file without certificates.
         """
         self.peer = peer
-        """May be replaced by the same peer at another address, see `HttpPeer.at`."""
+        """Peer; the same peer at another address may replace it, see `HttpPeer.at`."""
         policy: dict[str, Any] = {"contextFactory": _policy(peer.ca_file)} if peer.is_secure else {}
         pool = HTTPConnectionPool(reactor, persistent=is_persistent)
         self._agent: Any = agent or Agent(reactor, connectTimeout=connect_s, pool=pool, **policy)
 
     def begin(self, method: str, path: str, body: bytes | None = None) -> Deferred[Any]:
-        """Send a request; the result is the response, whatever its status, whose body is not read yet."""
+        """Send a request; the result is the response with any status, whose body is not read yet."""
         headers = {name: [value] for name, value in self.peer.headers(has_body=body is not None).items()}
         producer = None if body is None else _Bytes(body)
         url = f"{self.peer.url}{path}".encode("ascii")
@@ -51,13 +51,15 @@ class ReactorPort:
         return response
 
     def read(self, response: Any) -> Deferred[bytes]:
-        """Return the body of a response; `ProtocolError` for one that is too long. Cancelling ends the connection."""
+        """Return the body of a response; fail with `ProtocolError` if it is too long. Cancelling closes the
+        connection.
+        """
         body = _Body()
         response.deliverBody(body)
         return body.done
 
     async def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """Return the body of an answer; raises `ClientError` and what the network raises."""
+        """Return the body of an answer; raise `ClientError` and network errors."""
         response = await self.begin(method, path, body)
         data = await self.read(response)
         if response.code >= 300:
@@ -65,7 +67,7 @@ class ReactorPort:
         return data
 
     async def listen(self, response: Any, listener: Protocol) -> None:
-        """Hand the endless body of a response to a listener; raises `ClientError` for a refusal."""
+        """Pass the endless body of a response to a listener; raise `ClientError` for a refusal."""
         if response.code >= 300:
             raise self.peer.refusal(response.code, await self.read(response))
         response.deliverBody(listener)
@@ -73,7 +75,7 @@ class ReactorPort:
 
 @implementer(IBodyProducer)
 class _Bytes:
-    """A body that is sent at once."""
+    """A body that is sent in one piece."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.length = data, len(data)
@@ -94,7 +96,7 @@ class _Bytes:
 
 
 class _Body(Protocol):
-    """Collects an answer up to a size."""
+    """Collects an answer up to a size limit."""
 
     def __init__(self) -> None:
         self.done: Deferred[bytes] = Deferred(lambda _: self._abort())
@@ -117,7 +119,8 @@ class _Body(Protocol):
             self.done.errback(reason)
 
     def _abort(self) -> None:
-        # The response's transport is a proxy whose interface lacks this; Twisted's readBody looks for it so as well.
+        # The response's transport is a proxy whose interface lacks this method; Twisted's readBody looks for it in the
+        # same way.
         abort = getattr(self.transport, "abortConnection", None)
         if abort is not None:
             abort()
