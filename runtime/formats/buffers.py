@@ -175,7 +175,7 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """What a formatter keeps of one origin; its batches have the numbers of tuples."""
+    """Present memory of a formatter for one origin; its batches have the numbers of tuples."""
 
     ring_slots: int = 0
     """Present size of the shredder's ring, in slots of 64 buffers."""

@@ -47,7 +47,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_bytes: int = 0
     """Sequential: decoded bytes at the start that are left out, as after a restart in the middle of a file."""
     is_sized: bool = False
-    """Per buffer: True if four bytes before it are the decoded size, little-endian, which is then checked."""
+    """Per buffer: True if the buffer begins with its decoded size, four bytes little-endian, which is then checked."""
 
     def __post_init__(self) -> None:
         if self.limit_bytes < 1 or self.most_ratio < 1 or self.skip_bytes < 0:
@@ -101,8 +101,10 @@ class Decoder:
         self._error: str | None = None
 
     def decode(self, data: bytes) -> bytes:
-        """Return what the bytes add to the stream, possibly nothing; raise `CodecError` for bytes that are no stream of
-        this codec and for more than the limits allow, of which no more than a step is in memory."""
+        """Return the bytes that the data adds to the stream, possibly none.
+
+        Raise `CodecError` for bytes that are no stream of this codec, and beyond the limits, by at most one step.
+        """
         if self._error is not None:
             raise CodecError(self._error)
         try:

@@ -314,7 +314,7 @@ class NativeIndexer(InputFormatIndexer):
         return SettledIndex(_cut(run.length, run.offset % self._size, self._size))
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """Return None, as a record that is cut off stays so."""
+        """Return None, as a record that is cut off cannot be completed."""
         del tail, state
         return None
 

@@ -25,8 +25,8 @@ _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
 class Lines:
     """Lines of a block that are not blank, as offsets; `wrong` has the reasons of those that cannot be a tuple.
 
-    `JsonReader` relies on these properties: a line that is not wrong begins with ``{`` and ends with ``}``, so
-    that no object spans lines, and is UTF-8, which Arrow's reader does not make sure of.
+    `JsonReader` relies on these properties: a line that is not wrong begins with ``{`` and ends with ``}``, so that no
+    object spans lines, and is UTF-8, which Arrow's reader does not check.
     """
 
     def __init__(self, text: bytes, limits: Limits) -> None:
