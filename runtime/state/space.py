@@ -98,11 +98,11 @@ class Index:
         return [Edit(_TABLE, slot, data) for slot, data in edits.items()]
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         self._changes.on_saved()
 
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown."""
+        """Mark the last save as lost or unknown."""
         self._changes.on_failed()
 
     def check(self) -> None:
@@ -148,12 +148,12 @@ class StoredPool:
         return [*gone, Edit(self._table, first, msgspec.msgpack.encode(self.pool.added_since(first)))]
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         if self._planned is not None:
             (self._parts, self._saved), self._planned = self._planned, None
 
     def on_failed(self) -> None:
-        """Note that the last save is lost: its strings go out with the next, under the same number."""
+        """Mark the last save as lost: the next save includes its strings, under the same number."""
         self._planned = None
 
 
@@ -169,7 +169,7 @@ P = TypeVar("P", bound=PersistedObject)
 
 
 class _Saved(Protocol):
-    """Interface of what an object space saves."""
+    """Interface of the objects that an object space saves."""
 
     def save(self, *, full: bool = False) -> Sequence[Edit | LateEdit]: ...
 
@@ -330,14 +330,14 @@ class ObjectSpace:
         return partial(encoded, edits)
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         self._gone_in_flight = None
         self._index.on_saved()
         for saved in self._saved.values():
             saved.on_saved()
 
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown: its edits go out with the next."""
+        """Mark the last save as lost or unknown: the next save includes its edits."""
         self._gone |= self._gone_in_flight or set()
         self._gone_in_flight = None
         self._index.on_failed()

@@ -170,7 +170,7 @@ class Links(Scattered):
         return self._after[slot]
 
     def birth(self, slot: int) -> int:
-        """Return a number that no other node has or had; below 0 if the slot is free."""
+        """Return a number that no other node has or had; a negative number if the slot is free."""
         return self._births[slot] if 0 <= slot < len(self.values) and self._before[slot] != _FREE else _FREE
 
     def walk(self) -> Iterator[int]:

@@ -92,11 +92,11 @@ class Slots(ABC):
 
     @abstractmethod
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
 
     @abstractmethod
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown: its edits go out with the next."""
+        """Mark the last save as lost or unknown: the next save includes its edits."""
 
     @abstractmethod
     def check(self) -> None:
