@@ -1,4 +1,4 @@
-"""Refusal of queries: those that are too large, those with parts that nothing would read, and calls that expand values.
+"""Refusal of queries: too large ones, those with parts that nothing would read, and calls that expand values.
 
 Sizes are checked before anything walks the tree. A part of a query that the compiler would not read is refused, never
 dropped.
@@ -6,7 +6,7 @@ dropped.
 ``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
 which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
 multiplied, may be at most `MOST_EXPANDED`. They must be constants; but for ``repeat``, ``lpad`` and ``rpad``, whose
-count is `MOST_COUNT` at most wherever it comes from: `GUARDS` make functions of these names that look at it.
+count is `MOST_COUNT` at most wherever it comes from: `GUARDS` define functions of these names that check the count.
 """
 
 from __future__ import annotations

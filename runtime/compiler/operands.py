@@ -29,7 +29,7 @@ __all__ = [
 
 
 class NotIncremental(Exception):  # a finding, not a failure
-    """Reason why something has no place in a class of views, in words for `explain`."""
+    """Reason why a query or an expression has no place in a class of views, in words for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)

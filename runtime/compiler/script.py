@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MOST_RETAINED_ROWS: Final = 10_000_000
-"""Largest number of RETAIN … ROWS."""
+"""Greatest number of RETAIN … ROWS."""
 UNLIMITED_NS: Final = 1 << 62
 """Retention time of RETAIN … ROWS alone: rows of any age stay."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
