@@ -1,9 +1,9 @@
 """Primitives of kernel source, in plain Python: the interpreted tier and the reference for the compiled one.
 
-Kernel source (the library in `runtime.native.library` and what `runtime.views.nodes` emits) uses only these names. Here
-an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are checked; a
-table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code, where
-both are addresses.
+Kernel source (the library in `runtime.native.library` and the source that `runtime.views.nodes` emits) uses only these
+names. Here an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are
+checked; a table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code,
+where both are addresses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Checksum of a view's rows, by which two lanes find out if their states of the view are equal.
 
 The checksum of a multiset of rows is the sum of their hashes, each times its weight, modulo 2^64. It does not depend on
-the order of the rows, and that of a view at a version is that of the version before plus that of the changes: unchanged
-rows need not be read. Two multisets that differ in any way have the same checksum with a probability of about 2^-64;
-the hash does not protect against deliberate collisions.
+the order of the rows, and the checksum of a view at a version is the one at the version before plus that of the
+changes: unchanged rows need not be read. Two multisets that differ in any way have the same checksum with a probability
+of about 2^-64; the hash does not protect against deliberate collisions.
 
 A hash is made of values, not of the way in which they are stored: a column that may be NULL hashes like one that may
 not, a dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.

@@ -1,7 +1,7 @@
 """The nodes of a graph, run by one call: for a step, or for each row of a batch as an event of its own.
 
 ```
-NodeSequence: kernels and tables of the nodes ──run_nodes──▶ all have run, or one has stopped: make room, go on
+NodeSequence: kernels and tables of the nodes ──run_nodes──▶ all have run, or one has stopped: make room, resume
 EventLoop: rows of relations, in order ──run_events──▶ a window of one row ▶ run_nodes ▶ count the changed rows of views
 ```
 

@@ -38,8 +38,7 @@ Words = npt.NDArray[np.int64]
 class ColumnBatch(Batch):
     """A batch of rows by column: for each field an array of values, and one of NULL flags if the field is nullable.
 
-    The arrays belong to the batch, and `append` adds rows to them, or to an Arrow table (`fill_arrow`) or another
-    owner.
+    The arrays belong to the batch, so that `append` can add rows, or to an Arrow table (`fill_arrow`) or another owner.
     """
 
     def __init__(self, fields: Sequence[Field], room: int = 64) -> None:

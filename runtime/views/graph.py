@@ -2,7 +2,7 @@
 
 ```
 relations, or payloads of maps ──▶ feeds ──▶ for each map in turn:
-    statements of joins that read what the map was ▶ its indexes and totals ▶ statements that read what it is
+    statements of joins that read the map's old state ▶ its indexes and totals ▶ those that read its new state
 ──▶ thresholds, operators, recomputed queries ──▶ show ──▶ one batch of changes per view
 ```
 

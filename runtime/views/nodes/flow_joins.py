@@ -7,7 +7,7 @@ words of the other columns, and the row's weight, which may be negative for a wh
 
 Algebra: the join is bilinear, Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR (Gupta, Mumick, Subrahmanian: *Maintaining Views
 Incrementally*, SIGMOD 1993). A pair's weight is the product of its rows' weights, of any sign. NULL equals nothing: a
-row with NULL in its key is neither held nor joined.
+row with NULL in its key is neither stored nor joined.
 
 State: one `JoinRows` per side.
 
@@ -21,7 +21,7 @@ change is what `Distinct` emits: a key whose weight becomes positive, or no long
 its left rows (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD 1995). The right input is
 applied first. NULL equals nothing, so that a left row with NULL in its key passes the anti join only.
 
-State: `JoinRows` of the left input; `Totals` (weight by key) of the right one, which remember what they were before the
+State: `JoinRows` of the left input; `Totals` (weight by key) of the right one, which remember the weights before the
 step, so that a key counts once however often its weight changes within the step.
 
 Code: one kernel per input. The kernel of the right input has two loops: over its rows (``s[0]``), and over the keys

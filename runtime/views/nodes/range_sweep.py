@@ -6,9 +6,9 @@ second map's entries in the order of their keys, a range is the difference of tw
 first map's key, the place of a bound moves only one way while the first map's entries are taken in the order of their
 keys, as in a merge join (Graefe, *Query Evaluation Techniques for Large Databases*, ACM Computing Surveys 25, 1993).
 
-That takes a few nanoseconds an entry, where a row's look-ups take a few hundred: it is quicker for a batch that is
-large against what the maps hold. The first statement of a step decides (`Sweep.put_choice`); then the statements do
-nothing, and this node recomputes all groups after the indexes have changed. Both ways have the same result.
+That takes a few nanoseconds an entry, where a row's look-ups take a few hundred: it is faster for a batch that is large
+compared with the maps. The first statement of a step decides (`Sweep.put_choice`); then the statements do nothing, and
+this node recomputes all groups after the indexes have changed. Both ways have the same result.
 
 State: none of its own.
 """

@@ -1,4 +1,4 @@
-"""The operators of a flow that keep nothing (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
+"""The operators of a flow without state (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
 
 **Selection, projection, union** (`SelectedRows`, `UnionRows`)
 
@@ -12,11 +12,11 @@ Algebra: a row's weight in the result is a function of its weights in the inputs
 the new weights less that of the old ones (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD
 1995). A negative weight counts as 0.
 
-State: a table of rows that remembers what they were before the step; a record is a row's words and its weight in each
+State: a table of rows that remembers their weights before the step; a record is a row's words and its weight in each
 input. So each row is emitted once a step, whatever happens to it within the step.
 
-Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other (``s[0]``), its second one
-emits the rows that were touched, for all of which there is room before it begins.
+Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other (``s[0]``), its second loop
+emits the touched rows, for all of which room is made before it begins.
 """
 
 from __future__ import annotations

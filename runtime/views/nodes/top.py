@@ -5,7 +5,7 @@ moves one row across that boundary; so a step costs O(log n) for each change, an
 window because of it (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003, keep some
 more rows than k for the same purpose; here all rows stand in order).
 
-State: ``rows``, a `SortedTable` that remembers what its records were before the step. A record is a row's words, its
+State: ``rows``, a `SortedTable` that remembers its records as they were before the step. A record is a row's words, its
 count, and how many of its equal rows are before the window and in it. The window (`library.window`) is derived.
 
 Code: one kernel. Its first loop counts the rows of the input; its second loop emits, for each touched row, the change

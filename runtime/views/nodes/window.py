@@ -11,8 +11,8 @@ it: a step costs O(log n) for each change and the rows of the result between the
 Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the
 same for all peers, which get it from the last peer.
 
-State: ``rows``, a `SortedTable` that remembers what its records were before the step. The order words are those of the
-partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
+State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
+the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
 word, because each has results of its own; under a limit on ROW_NUMBER there are only as many records as may be shown. A
 record holds its count (of equal rows in the first of their records, 1 in the others), whether it is shown, and its
 state: rankings, then the words of each function. A value is preceded by a word that is 1 if there is a value. Order and
