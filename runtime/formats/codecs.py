@@ -1,9 +1,9 @@
 """Codecs: decode compressed bytes to those that a format reads, within limits that no input can pass.
 
-A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer
-(`per_buffer`: each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the
-interpreter lock. pyarrow's streams were tried and left: they pull from a file, while buffers are pushed here, and an
-input that ends in the middle of a frame cannot be told from one whose next bytes are still on their way.
+A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer (`per_buffer`:
+each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the interpreter lock.
+pyarrow's streams were tried and left: they pull from a file, while buffers are pushed here, and an input that ends in
+the middle of a frame cannot be distinguished from one whose next bytes have not arrived yet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Compression of an origin's bytes."""
 
     name: Literal["gzip", "zstd", "lz4"]
-    """gzip members, zstd frames or LZ4 frames; one or several behind each other."""
+    """gzip members, zstd frames or LZ4 frames; one or several in sequence."""
     mode: Literal["sequential", "per_buffer"] = "sequential"
     """Compression of the stream as a whole, or of each buffer on its own."""
     limit_bytes: int = 64 << 20

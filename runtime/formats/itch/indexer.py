@@ -86,7 +86,7 @@ class ItchIndexer(InputFormatIndexer):
         self._limit = schema.limits.tuple_bytes
         self._described = schema.limits.described
         self._keeps_wrong = schema.malformed_nullable == Malformed.NULL
-        ItchColumns(schema.fields, self._framing.header, 0)  # columns that nobody asks for must make sense too
+        ItchColumns(schema.fields, self._framing.header, 0)  # columns that are not requested must be valid too
         self._columns = ItchColumns(schema.select(pushdown.parsed_columns), self._framing.header, format_.midnight_ns)
         self._parsed = schema.arrow_schema(pushdown.parsed_columns)
         self._wanted = schema.arrow_schema(pushdown.columns)

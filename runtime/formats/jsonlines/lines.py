@@ -78,7 +78,7 @@ class Lines:
         if not are_objects:
             self._note(self._bytes[first] != _OPENING, "a JSON object", "the line does not begin with {")
             self._note(self._bytes[last] != _CLOSING, "a JSON object", "the line does not end with }")
-        if self._bytes.max() >= _ASCII and not self._is_utf8():  # quicker than isascii, and without the lock
+        if self._bytes.max() >= _ASCII and not self._is_utf8():  # faster than isascii, and outside the interpreter lock
             self._note(self._undecodable(), "UTF-8 text", "bytes that are not UTF-8")
         self._examine_nesting()
 
