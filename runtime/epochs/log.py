@@ -219,7 +219,7 @@ class EpochLog(EpochLogReader):
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         disk.make_directory(directory)
         super().__init__(directory, disk)
-        self._checksum: int | None = None  # of the newest epoch's footer
+        self._checksum: int | None = None  # checksum of the newest epoch's footer
 
     def recover(self, committed: CommitRecord | None) -> None:
         """Finish or undo an operation that a crash interrupted; ``committed`` is the newest stored commit record.

@@ -89,7 +89,7 @@ BEST_WORDS = 3
 """Words of the best level of a group: its key, and its total in two words."""
 
 BID = 66
-"""The letter B."""
+"""ASCII code of the letter B."""
 LARGEST_VOLUME = 1 << 62
 
 

@@ -250,7 +250,7 @@ class ObjectSpace:
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None
     ) -> P:
-        """Return the object of this name, created if it is missing; raise what `get` raises."""
+        """Return the object of this name, created if it is missing; raise the errors of `get`."""
         if name in self:
             return self.get(kind, name, schema)
         return self.create(kind, name, schema, length=length, initial=initial)
@@ -345,7 +345,7 @@ class ObjectSpace:
             saved.on_failed()
 
     def commit(self, also: Sequence[Edit] = (), *, full: bool = False) -> None:
-        """Save and make durable in one transaction, with edits of the caller; raise what the store raises."""
+        """Save, and make durable in one transaction with edits of the caller; raise the errors of the store."""
         edits = self.save(full=full)
         try:
             self._store.commit([*edits, *also])
@@ -399,7 +399,7 @@ class ObjectSpace:
         return self._saved.get(name)
 
     def _source(self, name: str) -> Store:
-        """Return the store of a columnar object: under a reused name, the store still has what is to be deleted."""
+        """Return a columnar object's store: an empty one for a reused name, whose old content is not deleted yet."""
         return MemoryStore() if name in self._gone | (self._gone_in_flight or set()) else self._store
 
     def _deletions(self) -> list[Edit]:
@@ -408,7 +408,7 @@ class ObjectSpace:
         return [Edit(table, key, None) for table in tables for key in self._store.keys(table)]
 
     def _unused(self) -> Iterator[Edit]:
-        """Yield what the store has of objects that were not used since it was opened."""
+        """Yield the stored values, as edits, of objects that were not used since the store was opened."""
         for entry in self._index:
             if entry.name not in self._saved:
                 for table in _tables_of(entry.name):

@@ -71,8 +71,8 @@ class Contiguous(Slots):
 
     @property
     def tail(self) -> int:
-        """Slot after the last."""
-        length = len(self.items)  # which may have to be read, and the head with it
+        """Slot after the last item."""
+        length = len(self.items)  # computed first: reading the items also sets the head
         return self.head + length
 
     def begin(self) -> None:

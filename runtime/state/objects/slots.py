@@ -47,7 +47,7 @@ class Home:
         self.is_deleted = False
 
     def expect(self, holds: bool, expected: str, was: object) -> None:
-        """Raise `CorruptStateError` that names the object unless the condition holds."""
+        """Raise `CorruptStateError`, which names the object, unless the condition is true."""
         if not holds:
             raise CorruptStateError(f"object {self.name}: expected {expected}, was {was}")
 
