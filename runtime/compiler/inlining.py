@@ -300,7 +300,7 @@ def _merge_groups(inner: exp.Select, outer: exp.Select, table: exp.Table, output
 
 
 def _add_condition(select: exp.Select, name: str, clause: type[exp.Where | exp.Having], condition: exp.Expr) -> None:
-    """AND a condition to a clause."""
+    """Add a condition to a clause with AND."""
     there = select.args.get(name)
     both = condition if there is None else exp.and_(condition, there.this, copy=False)
     select.set(name, clause(this=both))

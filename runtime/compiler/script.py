@@ -164,11 +164,11 @@ class Script:
     name: str
     """File, for messages."""
     streams: tuple[StreamDeclaration, ...]
-    """Its declarations and those of the files it includes, in order."""
+    """Declarations of the file and of the files that it includes, in order."""
     selects: tuple[NamedSelect, ...]
-    """Its views and those of the files it includes, in order."""
+    """Views of the file and of the files that it includes, in order."""
     derived: tuple[StreamSelect, ...] = ()
-    """Its derived streams and those of the files it includes, in order."""
+    """Derived streams of the file and of the files that it includes, in order."""
 
     @property
     def relations(self) -> tuple[Relation, ...]:
