@@ -41,7 +41,7 @@ class TupleQueueError(Exception):
 
 
 class QueueFullError(TupleQueueError):
-    """A query has not taken enough items for one more to fit, and the queue refuses rather than loses items."""
+    """A query has not taken enough items for one more to fit, and the queue refuses items instead of losing them."""
 
 
 class QueueEmptyError(TupleQueueError, LookupError):
@@ -116,7 +116,7 @@ class TupleQueue(ABC, Generic[T]):
     @property
     @abstractmethod
     def end(self) -> int:
-        """Number that the next item gets, which is how many have been added."""
+        """Number of the next item, which is the number of items added so far."""
 
     @property
     @abstractmethod
@@ -133,7 +133,10 @@ class TupleQueue(ABC, Generic[T]):
 
     @abstractmethod
     def add(self, item: T) -> None:
-        """Add an item for all queries; without a query it is only numbered. Raise `QueueFullError` as said above."""
+        """Add an item for all queries; without a query it is only numbered.
+
+        Raise `QueueFullError` as the class describes.
+        """
 
     @abstractmethod
     def get(self, query: Hashable) -> T:
@@ -343,7 +346,7 @@ class SharedQueue(TupleQueue[T]):
         self._first = 0
         """Number of the first item that a query needs; the end if none does."""
         self._pending_size = 0
-        """Sum of the sizes of the items from there on."""
+        """Sum of the sizes of the items from ``_first`` on."""
 
     @property
     def end(self) -> int:
@@ -452,7 +455,7 @@ class SharedQueue(TupleQueue[T]):
         self._next[-1] += 1
 
     def _away(self, query: Hashable) -> None:
-        """Drop everything stored for the query."""
+        """Drop all data of the query."""
         self._known(query)
         if self._lost_from.pop(query, None) is None:
             self._next[self._at.pop(query) - self._base] -= 1

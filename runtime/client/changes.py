@@ -81,7 +81,7 @@ class ChangeStream:
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Raises `ValueError` for no view, and for a start by version."""
+        """Prepare the stream; raise `ValueError` for no view, and for a start by version."""
         self._names = tuple(dict.fromkeys(views))
         if not self._names:
             raise ValueError("expected at least one view, was none")
@@ -111,7 +111,7 @@ class ChangeStream:
 
     @property
     def positions(self) -> dict[str, int]:
-        """For each view, the newest epoch whose changes were taken; with `run`, a ``start`` for a later stream."""
+        """Newest epoch of each view whose changes were taken; with `run`, a ``start`` for a later stream."""
         return dict(self._delivered)
 
     def close(self) -> None:

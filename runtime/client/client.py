@@ -95,7 +95,7 @@ class Client:
         return asked(data, headers.get("content-type", ""))
 
     def cursor(self, name: str, page_rows: int = 1000, *, is_sorted: bool = True) -> CursorPages:
-        """See `View.cursor`."""
+        """Open a cursor of a view; see `View.cursor`."""
         return self.view(name).cursor(page_rows, is_sorted=is_sorted)
 
     def changes(

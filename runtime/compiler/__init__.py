@@ -4,7 +4,7 @@
 
     file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, derived, tokens
                                  │
-             compile_program ────┤ order     views behind those that they read
+             compile_program ────┤ order     views after those that they read
                                  │ parse     sqlglot's tree, columns qualified, errors with positions
                                  │ inlining  the views that it reads put into it
                                  │ queries   the same with exact integers: expressions, aggregates, fixedpoint

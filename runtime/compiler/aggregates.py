@@ -119,7 +119,7 @@ def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
 def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
     value = rewriter.rewrite(node.this)
     if isinstance(node.this, _EXACT):
-        return value  # which has the condition already
+        return value  # the value has the condition already
     return Value(exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node)), value.type)
 
 
@@ -131,7 +131,7 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     value = rewriter.rewrite(node.this)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
     if isinstance(inner, _EXACT):
-        return value  # which stands under the OVER already
+        return value  # the value is under the OVER already
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
     return Value(_over(rewriter, node, value.sql), value.type.with_null(not ranks))
 

@@ -168,7 +168,10 @@ class Describer:
                 raise error from None
 
     def columns_over(self, sql: str, tables: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
-        """Return the same over other tables: name → columns and their types. The query also runs once, over no rows."""
+        """Return the same as `columns`, over other tables: name → columns and their types.
+
+        The query also runs once, over no rows.
+        """
         try:
             for name, columns in tables.items():
                 _create(self._views, name, columns)

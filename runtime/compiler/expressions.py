@@ -215,7 +215,7 @@ class Rewriter:
         return wrap(value.sql), cast(exp.Null(), value.type.duckdb)
 
     def unify(self, values: list[Value], node: exp.Expr) -> tuple[Type, list[exp.Expr]]:
-        """Return one type for these, and each of them converted to it."""
+        """Return the common type of values, and the values converted to it."""
         target = common_type([value.type for value in values])
         if target is None:
             kinds = ", ".join(str(value.type) for value in values)

@@ -3,7 +3,7 @@
 A view that another query names in FROM is replaced by its own query. Where its rows are those of one relation the two
 become one SELECT, and where the query only filters and projects an aggregate its conditions become a HAVING, so that
 the plain forms still have them. Everything else becomes a subquery; a view that is named more than once becomes a table
-of WITH, which each form builds once. What is put in keeps the position of the name that it stands for, and the view's
+of WITH, which each form builds once. Inlined nodes keep the position of the name that they replace, and the view's
 name, for errors.
 """
 
@@ -300,7 +300,7 @@ def _merge_groups(inner: exp.Select, outer: exp.Select, table: exp.Table, output
 
 
 def _add_condition(select: exp.Select, name: str, clause: type[exp.Where | exp.Having], condition: exp.Expr) -> None:
-    """AND a condition to a clause."""
+    """Add a condition to a clause with AND."""
     there = select.args.get(name)
     both = condition if there is None else exp.and_(condition, there.this, copy=False)
     select.set(name, clause(this=both))

@@ -1,4 +1,4 @@
-"""Refusal of queries: those that are too large, those with parts that nothing would read, and calls that expand values.
+"""Refusal of queries: too large ones, those with parts that nothing would read, and calls that expand values.
 
 Sizes are checked before anything walks the tree. A part of a query that the compiler would not read is refused, never
 dropped.
@@ -6,7 +6,7 @@ dropped.
 ``repeat``, ``lpad``, ``range`` and their like make a value as long as an argument says. DuckDB makes it in one piece,
 which its memory limit does not count and an interrupt does not end. So the counts of all such calls of a query,
 multiplied, may be at most `MOST_EXPANDED`. They must be constants; but for ``repeat``, ``lpad`` and ``rpad``, whose
-count is `MOST_COUNT` at most wherever it comes from: `GUARDS` make functions of these names that look at it.
+count is `MOST_COUNT` at most wherever it comes from: `GUARDS` define functions of these names that check the count.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ _usual = 0
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Let calls nest as deeply as the largest allowed query makes them, in all threads until the last one leaves."""
+    """Raise Python's recursion limit as far as the largest allowed query needs, until the last context ends."""
     global _users, _usual  # noqa: PLW0603  # the limit is the interpreter's
     with _lock:
         if not _users:
@@ -226,7 +226,7 @@ def deep_recursion() -> Iterator[None]:
 
 
 def check_tokens(text: Text, fail: Fail) -> None:
-    """Raise what `fail` makes if the text is too long or nested too deeply for a parser that calls itself."""
+    """Raise the error of `fail` if the text is too long or nested too deeply for a recursive parser."""
     if len(text.text) > MOST_BYTES:
         raise fail(f"expected a query of at most {MOST_BYTES} characters, was {len(text.text)}", 0)
     depth = run = 0
@@ -243,7 +243,7 @@ def check_tokens(text: Text, fail: Fail) -> None:
 
 
 def check_depth(tree: exp.Expr, fail: Callable[[str, exp.Expr], Exception]) -> None:
-    """Raise what `fail` makes if the tree is deeper than `MOST_DEEP`, such as a chain of too many operators."""
+    """Raise the error of `fail` if the tree is deeper than `MOST_DEEP`, such as a chain of too many operators."""
     level: list[exp.Expr] = [tree]
     for _ in range(MOST_DEEP):
         level = [child for node in level for child in node.iter_expressions()]
@@ -260,7 +260,7 @@ def balance_chains(tree: exp.Expr, relations: Iterable[Relation]) -> None:
     """Write long chains of AND, OR, ``||`` and exact ``+`` as trees whose depth is the logarithm of their length.
 
     These operators are associative: the answer is the same. Sums of floats are not, so a chain in which a float may
-    stand is left as it is.
+    occur is not changed.
     """
     has_floats = any(column.type == "float64" for relation in relations for column in relation.columns)
     for node in list(tree.find_all(exp.And, exp.Or, exp.DPipe, exp.Add)):

@@ -44,7 +44,7 @@ class _Arm:
 
 
 def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """Return the query as a linear view, its maps added; raise `NotIncremental` with the reason if it is none."""
+    """Return the query as a linear view, and add its maps; raise `NotIncremental` with the reason if impossible."""
     arms = [_arm(select, relations, zero=zero) for select in _selects(tree)]
     columns = [alike(values, "UNION ALL of columns") for values in zip(*(arm.outputs for arm in arms), strict=True)]
     branches = []

@@ -328,7 +328,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
-    """Lower a CAST that cannot fail: others are DuckDB's."""
+    """Lower a CAST that cannot fail; other CASTs are left to DuckDB."""
     value, name = lower(node.this, leaf), node.to.this.name
     kind = value.type
     if kind.kind == "int" and name == "DECIMAL":

@@ -40,7 +40,7 @@ class MapSet:
 
 
 def all_of(conditions: Sequence[Expr | None]) -> Expr | None:
-    """Return the conjunction of those that are not None; None for no conditions."""
+    """Return the conjunction of the conditions that are not None; None if there are none."""
     result: Expr | None = None
     for condition in conditions:
         if condition is not None:

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class NotIncremental(Exception):  # a finding, not a failure
-    """Reason why something has no place in a class of views, in words for `explain`."""
+    """Reason why a query or an expression has no place in a class of views, in words for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def floor_quotient(top: Expr, bottom: Expr) -> Expr:
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
-    """Return one type for these, and each converted to it; ``what`` describes them in words."""
+    """Return the common type of values, and the values converted to it; ``what`` describes them in words."""
     target = common_type([value.type for value in values])
     if target is None or target.kind == "other":
         raise NotIncremental(f"{what} of different types")

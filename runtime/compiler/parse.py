@@ -1,5 +1,6 @@
-"""One SELECT to a checked syntax tree: sqlglot parses and qualifies, errors get positions, what has no fixed answer is
-refused."""
+"""Parser of one SELECT to a checked syntax tree: sqlglot parses and qualifies, errors get positions, and queries
+without a fixed answer are refused.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,10 @@ class Query:
         dialect: DialectType = "duckdb",
         mode: Literal["sql", "dbtoaster"] = "sql",
     ) -> None:
-        """``relations`` are those that it may read; ``dialect`` is DuckDB's, or one derived from it."""
+        """Parse the SELECT.
+
+        ``relations`` are those that it may read; ``dialect`` is DuckDB's, or one derived from it.
+        """
         self.select = select
         self._dialect = dialect
         self._relations = tuple(relations)
@@ -143,7 +147,7 @@ def parse_select(
 
 
 def check_query(query: Query, relations: Mapping[str, Relation], *, is_stream: bool = False) -> None:
-    """Refuse what has no fixed answer, is unbounded or would be left out; write other constructs as plainer ones.
+    """Refuse constructs that have no fixed answer, are unbounded or would be left out; rewrite others as plainer ones.
 
     Views and derived streams are checked here, before anything else reads their trees. The rows of a stream come in
     order, so that FIRST and LAST have an answer, and one by one, so that it has no ``now()``. Raise `SqlError`.
@@ -195,7 +199,7 @@ def _is_of_with(table: exp.Table) -> bool:
         is_recursive = tables is not None and tables.args.get("recursive")
         for cte in () if tables is None else tables.expressions:
             if cte is inside and not is_recursive:
-                break  # itself and those behind it are not known to it
+                break  # a WITH table cannot see itself and those after it
             if cte.alias.lower() == name:
                 return True
         node = node.parent
@@ -219,7 +223,7 @@ def _check_expansion(query: Query) -> None:
     for node in query.tree.find_all(exp.Func):
         name, arguments = _call(node)
         if is_expanding(name):
-            if isinstance(node.parent, exp.Dot):  # of a schema it would not be the one with a bound
+            if isinstance(node.parent, exp.Dot):  # a function of another schema would not be the guarded one
                 raise query.error(f"expected {name}(…) alone, was a call after a dot", node)
             try:
                 total = expansion(name, [_constant(part) for part in arguments], total)

@@ -45,7 +45,7 @@ _ORDERED: Final[dict[type[exp.Expr], tuple[type[exp.Func], type[exp.Func]]]] = {
 
 
 def plain_clauses(tree: exp.Query, fail: Fail) -> None:
-    """Write FETCH, names of windows, percentiles and comparisons of rows as what they stand for.
+    """Replace FETCH, names of windows, percentiles and comparisons of rows by the SQL that they stand for.
 
     The tree is not qualified yet.
     """
@@ -205,9 +205,9 @@ def _union(selects: Sequence[exp.Query]) -> exp.Query:
 def plain_comparisons(tree: exp.Query, fail: Fail) -> None:
     """Write comparisons with ANY and ALL of a subquery by its extremes; the tree is qualified.
 
-    Of the subquery's column y, ``x > ANY`` holds if x is above the least y, ``x > ALL`` if it is above the greatest.
-    Without rows ANY is false and ALL true. What no row decides is NULL if x is NULL or any y is; where NULL counts as
-    false, as in WHERE, the first of these conditions is enough for ANY.
+    With the subquery's column y, ``x > ANY`` holds if x is above the least y, ``x > ALL`` if it is above the greatest.
+    Without rows ANY is false and ALL true. If no row decides, the result is NULL if x is NULL or any y is; where NULL
+    counts as false, as in WHERE, the first of these conditions is enough for ANY.
     """
     for call in tree.find_all(exp.Anonymous):
         if call.name.upper() in _QUANTIFIERS:
@@ -298,7 +298,7 @@ def _is_one_row(query: exp.Query) -> bool:
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return True if a row stays only if it holds, so that NULL is as good as false."""
+    """Return True if a row stays only if the condition holds, so that NULL is equivalent to false."""
     while isinstance(node.parent, (exp.And, exp.Paren)):
         node = node.parent
     return isinstance(node.parent, _CONDITIONS)

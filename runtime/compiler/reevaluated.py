@@ -345,7 +345,7 @@ def _break_ties(parts: list[exp.Expr], columns: list[exp.Expr]) -> None:
 def reevaluated_view(
     output: Output, references: Sequence[Reference], names: Sequence[str], maps: MapSet
 ) -> Reevaluated:
-    """Return the view's body, its maps added: references with the same filter read one table."""
+    """Return the view's body, and add its maps; references with the same filter read one table."""
     tables: dict[tuple[str, tuple[Expr, ...]], list[Reference]] = {}
     for reference in references:
         tables.setdefault((reference.relation.name, tuple(reference.filters)), []).append(reference)

@@ -48,9 +48,10 @@ TOUCHES: Final = Relation(
         Column("ask_volume", "int64", nullable=True),
     ),
 )
-"""One row a message after which the best bid or ask of a symbol, its price or the total volume at it, is another one,
-in the order of the feed; NULL where a side is empty, and a volume that has no room in 64 bits. Its rows are handed on
-and not kept."""
+"""One row for each message that changes the best bid or ask of a symbol, its price or the total volume at it, in the
+order of the feed. Prices are NULL if a side is empty, volumes also if they do not fit into 64 bits. The rows are
+passed on and not kept.
+"""
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
 """Relations that every epoch has, for views and derived streams."""

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MOST_RETAINED_ROWS: Final = 10_000_000
-"""Largest number of RETAIN … ROWS."""
+"""Greatest number of RETAIN … ROWS."""
 UNLIMITED_NS: Final = 1 << 62
 """Retention time of RETAIN … ROWS alone: rows of any age stay."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
@@ -164,11 +164,11 @@ class Script:
     name: str
     """File, for messages."""
     streams: tuple[StreamDeclaration, ...]
-    """Its declarations and those of the files it includes, in order."""
+    """Declarations of the file and of the files that it includes, in order."""
     selects: tuple[NamedSelect, ...]
-    """Its views and those of the files it includes, in order."""
+    """Views of the file and of the files that it includes, in order."""
     derived: tuple[StreamSelect, ...] = ()
-    """Its derived streams and those of the files it includes, in order."""
+    """Derived streams of the file and of the files that it includes, in order."""
 
     @property
     def relations(self) -> tuple[Relation, ...]:

@@ -29,7 +29,10 @@ class Accumulator(ABC):
     """Accumulator of the rows of a group; each method returns a value that is read once the group is."""
 
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
-        """``may_be_empty`` if a group without rows is read too; ``zero`` if SUM of nothing is 0, not NULL."""
+        """Begin with no aggregates.
+
+        ``may_be_empty`` is True if a group without rows is read too; ``zero`` is True if SUM of nothing is 0, not NULL.
+        """
         self.may_be_empty, self._zero = may_be_empty, zero
 
     @abstractmethod
@@ -65,7 +68,10 @@ class Sums(Accumulator):
     """Accumulator of aggregates as sums over the rows of a map; other aggregates are refused."""
 
     def __init__(self, sum_of: Callable[[Expr | None], Expr], *, may_be_empty: bool, zero: bool) -> None:
-        """``sum_of`` returns the map's sum of an expression that is never NULL, or for None the number of rows."""
+        """Prepare the accumulator.
+
+        ``sum_of`` returns the map's sum of an expression that is never NULL, or for None the number of rows.
+        """
         super().__init__(may_be_empty=may_be_empty, zero=zero)
         self.sum_of = sum_of
 

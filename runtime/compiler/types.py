@@ -72,7 +72,7 @@ class Type:
 
     @property
     def duckdb(self) -> str:
-        """Return DuckDB's name of the type for such values."""
+        """Name of the type in DuckDB."""
         if self.kind == "int":
             return "HUGEINT" if self.wide else "BIGINT"
         return self.sql or _DUCKDB[self.kind]

@@ -1,12 +1,12 @@
-"""The claim on a run directory: which process may write into it, and since which start.
+"""The claim on a run directory: which process may write into it, and from which start on.
 
 A lock keeps a second process out as long as the file system keeps the lock. Where it drops one, because a machine
 was cut off or stood still for too long, two processes take the directory for theirs. So each start increments a
 *term*, which stands in a file, in the state and in every epoch's footer, and a writer checks first that the file
 still has its own term: the older process finds another one there, writes nothing more, and ends.
 
-Between that check and the write nothing stops the older one. It is some microseconds in place of the whole time that it
-stood still; only a file system that keeps its locks, or cuts off a process that lost one, closes this gap.
+Between that check and the write nothing stops the older process. This gap is some microseconds, not the whole time for
+which the process stood still; only a file system that keeps its locks, or cuts off a process that lost one, closes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DirectoryClaim:
     """Claim of one process. `begin` is called once, before anything is written; `check` from any thread."""
 
     def __init__(self, directory: Path, holder: Claim, disk: Disk = LOCAL_DISK) -> None:
-        """``holder`` describes this process, without a term."""
+        """Prepare the claim. ``holder`` describes this process, without a term."""
         self._directory = directory
         self._path = directory / CLAIM
         self._disk = disk

@@ -12,9 +12,9 @@ __all__ = ["consolidate"]
 
 
 def consolidate(rows: pa.Table, schema: pa.Schema | None = None) -> pa.Table:
-    """Return equal rows as one with the sum of their weights, the last column, without those whose weights cancel.
+    """Return the rows with equal ones added up: weights, the last column, are summed, and rows of weight 0 dropped.
 
-    ``schema`` is that of the result; None stands for the schema of the rows.
+    ``schema`` is that of the result, by default that of the rows.
     """
     schema = rows.schema if schema is None else schema
     *keys, weight = names = [str(place) for place in range(len(schema))]  # another column may be called weight too

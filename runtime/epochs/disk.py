@@ -1,8 +1,8 @@
-"""The disk operations that the log needs, each with what survives a crash of the machine.
+"""The disk operations that the log needs, each with its guarantee for a crash of the machine.
 
 A file's bytes and its name become durable apart from each other: bytes when `Disk.write`, `Disk.append` or
 `Disk.truncate` returns, a name (made, renamed, linked or removed) when `Disk.sync_directory` of its directory returns.
-Until then a crash may leave the old name or the new one, and of several changes any.
+Until then a crash may leave the old name or the new one, and any subset of several changes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Disk(ABC):
 
     @abstractmethod
     def sync_directory(self, path: Path) -> None:
-        """Make the names in a directory durable: those that exist, and that others are removed."""
+        """Make the names in a directory durable, and the removal of others."""
 
 
 class LocalDisk(Disk):

@@ -88,8 +88,8 @@ class EpochLogReader:
     def latest(self) -> int:
         """Return the newest published epoch, -1 for none. Costs one look-up per new epoch.
 
-        Any thread may call it: the stored number is always an epoch that exists. (Incremented in the attribute itself,
-        two threads that see the same epoch would count it twice, and the writer would leave a number out.)
+        Any thread may call it: the stored number is always an epoch that exists. (If the attribute itself were
+        incremented, two threads that see the same epoch would count it twice, and the writer would leave a number out.)
         """
         latest = self._latest
         if latest < 0:
@@ -110,12 +110,12 @@ class EpochLogReader:
         return _of_epoch(segment, epoch)
 
     def begun_ns(self) -> int:
-        """Return when the log was begun, nanoseconds since the UTC epoch; 0 before its first epoch."""
+        """Return the time at which the log was begun, in nanoseconds since the UTC epoch; 0 before its first epoch."""
         footer = self._kept_footer(0) if self.latest() >= 0 else None
         return footer.time_ns if footer else 0
 
     def identity(self) -> str:
-        """Return an identifier of the log: another log, whose epochs have the same numbers, has another one."""
+        """Return an identifier of the log, which differs from that of another log with the same epochs."""
         return f"{self.begun_ns():x}"
 
     # --- control records: the view program from an epoch on ----------------------------------------------------------
@@ -219,10 +219,10 @@ class EpochLog(EpochLogReader):
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         disk.make_directory(directory)
         super().__init__(directory, disk)
-        self._checksum: int | None = None  # of the newest epoch's footer
+        self._checksum: int | None = None  # checksum of the newest epoch's footer
 
     def recover(self, committed: CommitRecord | None) -> None:
-        """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored.
+        """Finish or undo an operation that a crash interrupted; ``committed`` is the newest stored commit record.
 
         Raise `MissingSegmentError` for an epoch that is missing or one too many, `TornSegmentError` for a newest one
         that is not whole. Reads the newest segment, and the names of all others.
@@ -251,7 +251,7 @@ class EpochLog(EpochLogReader):
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
-        """Make a committed segment visible to readers; raise `OSError`: `recover` then publishes the epoch."""
+        """Make a committed segment visible to readers. Raises `OSError`; `recover` then publishes the epoch."""
         epoch = prepared.record.epoch
         self.disk.rename(self.hidden(epoch), self.path(epoch))
         self._checksum = prepared.record.checksum

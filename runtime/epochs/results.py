@@ -41,7 +41,7 @@ class ResultLog:
     """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, fence: Callable[[], None] = lambda: None) -> None:
-        """Raises `EpochLogError` for a missing result; ``torn`` afterwards names the full results that were skipped.
+        """Open the log; raise `EpochLogError` for a missing result. ``torn`` then names the skipped full results.
 
         ``fence`` is called before anything is published, and raises if another process has taken the directory.
         """
@@ -59,7 +59,7 @@ class ResultLog:
         disk.sync_directory(directory)  # results that readers see from here on must outlive a crash
 
     def _begin(self) -> list[Span]:
-        """Find the newest whole full result and all results after it; remove what retiring has left of the rest."""
+        """Find the newest whole full result and all results after it; remove leftovers of an interrupted `retire`."""
         spans = self._spans_in(self.directory, self._disk)
         start = len(spans)
         while start and (start == len(spans) or spans[start - 1][1] == spans[start][0]):
@@ -138,7 +138,7 @@ class ResultLog:
             return sum(1 for from_epoch, _ in self._spans if from_epoch >= self._full)
 
     def behind(self, version: int) -> list[Span] | None:
-        """Return the spans of the results after a version, in order; None if it is none, or results are retired."""
+        """Return the spans of the results after a version, in order; None if it is unknown, or results are retired."""
         with self._lock:
             if version == (self._spans[-1][1] if self._spans else self._full):
                 return []

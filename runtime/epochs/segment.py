@@ -25,7 +25,7 @@ _MAGIC: Final = b"DBKSEG01"
 _TAIL: Final = struct.Struct("<II8s")
 _ALIGNMENT: Final = 64
 _WHOLE_ROWS: Final = 1 << 14
-"""Rows of a batch from which on it is written as it is: to copy it takes longer than to write one more batch."""
+"""Number of rows from which a batch is written unchanged: copying it takes longer than writing one more batch."""
 _JOINED_ROWS: Final = 1 << 16
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -40,7 +40,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     """Byte offset after the last message (file); 0 for a feed."""
     tuples: int = 0
-    """Number of tuples before it, malformed ones too, from which rows of dead letters are counted on."""
+    """Number of tuples before the cut, including malformed ones; rows of dead letters are counted from it."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
@@ -78,11 +78,13 @@ class Footer(msgspec.Struct, frozen=True):
     attributes: dict[str, str] = {}
     """Other facts that a writer stores, such as a failed view's reason."""
     follows: int | None = None
-    """In an epoch, the checksum of the footer of the one before, by which a reader knows that it is the same log; None
-    in the first. In a snapshot, that of the epoch that it stands for."""
+    """In an epoch, the checksum of the footer of the epoch before, which shows readers that the log is the same;
+    None in the first epoch. In a snapshot, the checksum of the epoch that it represents.
+    """
     watermarks: dict[str, int] | None = None
-    """Relation of a market → the time, in nanoseconds, that its slowest origin has reached, for runtimes that read the
-    log; left out before that is known. None in a segment of an earlier release."""
+    """Relation of a market → time, in nanoseconds, that its slowest origin has reached, for runtimes that read the
+    log; a relation is left out until its time is known. None in a segment of an earlier release.
+    """
 
 
 def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:

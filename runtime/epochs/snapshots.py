@@ -28,7 +28,7 @@ _SUFFIX: Final = ".snapshot"
 _PINS: Final = "pins"
 _STRETCH_BYTES: Final = 32 * 1024 * 1024
 _STRETCH_SEGMENTS: Final = 1000
-"""Limit of segments in a stretch: each is a memory mapping, of which a process may have only so many."""
+"""Greatest number of segments in a stretch: each is a memory mapping, and their number in a process is limited."""
 
 
 class SnapshotDirectory:

@@ -37,7 +37,7 @@ class RawBuffer(msgspec.Struct, frozen=True, eq=False):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """Tuple that does not fit the schema: its place, and what was expected and was there."""
+    """Tuple that does not fit the schema: its place, the expected and the actual value."""
 
     origin_id: int
     """Source of the tuple."""
@@ -83,9 +83,9 @@ class TupleLayout(msgspec.Struct, frozen=True, eq=False):
 class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A contiguous part of one origin's stream, as columns.
 
-    The parts of a stream join without holes at *places*: 0 is the start of the stream, 2n-1 stands behind the first
-    tuple delimiter of the neighbouring raw buffers that were formatted as one and end with the n-th, 2n behind their
-    last one. The n-th is counted from the start of the stream on, also where sequence numbers start again at 1.
+    The parts of a stream join without holes at *places*: 0 is the start of the stream, 2n-1 is after the first tuple
+    delimiter of the neighbouring raw buffers that were formatted as one and end with the n-th, 2n is after their last
+    one. The n-th is counted from the start of the stream on, also where sequence numbers start again at 1.
     """
 
     origin_id: int
@@ -175,7 +175,7 @@ class Formatted(msgspec.Struct, frozen=True, eq=False):
 
 
 class FormatCounters(msgspec.Struct, frozen=True):
-    """What a formatter keeps of one origin; its batches have the numbers of tuples."""
+    """Present memory of a formatter for one origin; its batches have the numbers of tuples."""
 
     ring_slots: int = 0
     """Present size of the shredder's ring, in slots of 64 buffers."""

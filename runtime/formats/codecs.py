@@ -1,9 +1,9 @@
 """Codecs: decode compressed bytes to those that a format reads, within limits that no input can pass.
 
-A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer
-(`per_buffer`: each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the
-interpreter lock. pyarrow's streams were tried and left: they pull from a file, while buffers are pushed here, and an
-input that ends in the middle of a frame cannot be told from one whose next bytes are still on their way.
+A stream is compressed as a whole (`sequential`: buffers are decoded in stream order) or buffer by buffer (`per_buffer`:
+each holds whole frames and is decoded in any order, on any worker). Decoding runs in C without the interpreter lock.
+pyarrow's streams were tried and left: they pull from a file, while buffers are pushed here, and an input that ends in
+the middle of a frame cannot be distinguished from one whose next bytes have not arrived yet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Compression of an origin's bytes."""
 
     name: Literal["gzip", "zstd", "lz4"]
-    """gzip members, zstd frames or LZ4 frames; one or several behind each other."""
+    """gzip members, zstd frames or LZ4 frames; one or several in sequence."""
     mode: Literal["sequential", "per_buffer"] = "sequential"
     """Compression of the stream as a whole, or of each buffer on its own."""
     limit_bytes: int = 64 << 20
@@ -47,7 +47,7 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_bytes: int = 0
     """Sequential: decoded bytes at the start that are left out, as after a restart in the middle of a file."""
     is_sized: bool = False
-    """Per buffer: True if four bytes before it are the decoded size, little-endian, which is then checked."""
+    """Per buffer: True if the buffer begins with its decoded size, four bytes little-endian, which is then checked."""
 
     def __post_init__(self) -> None:
         if self.limit_bytes < 1 or self.most_ratio < 1 or self.skip_bytes < 0:
@@ -101,8 +101,10 @@ class Decoder:
         self._error: str | None = None
 
     def decode(self, data: bytes) -> bytes:
-        """Return what the bytes add to the stream, possibly nothing; raise `CodecError` for bytes that are no stream of
-        this codec and for more than the limits allow, of which no more than a step is in memory."""
+        """Return the bytes that the data adds to the stream, possibly none.
+
+        Raise `CodecError` for bytes that are no stream of this codec, and beyond the limits, by at most one step.
+        """
         if self._error is not None:
             raise CodecError(self._error)
         try:

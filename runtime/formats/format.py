@@ -65,7 +65,10 @@ class Run:
     """Adjacent bytes of one origin: one raw buffer or several, joined only if a format needs it."""
 
     def __init__(self, pieces: Sequence[Piece], offset: int) -> None:
-        """``offset`` is that of the first byte in the origin's (decoded) stream; -1 if unknown."""
+        """Join pieces to a run.
+
+        ``offset`` is that of the first byte in the origin's (decoded) stream; -1 if unknown.
+        """
         self.pieces = pieces
         self.offset = offset
         self.length = sum(map(len, pieces))
@@ -227,12 +230,14 @@ class InputFormatIndexer(ABC):
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:
-        """Phase 1: return where tuples end. Reads the bytes once, at memory speed."""
+        """Return where tuples end (phase 1). Reads the bytes once, at memory speed."""
 
     @abstractmethod
     def parse(self, block: Block) -> ParsedBlock:
-        """Phase 2: return the columns of whole tuples. Accepts any bytes: a tuple that does not fit the schema is bad,
-        never raised and never left out."""
+        """Return the columns of whole tuples (phase 2).
+
+        Accepts any bytes: a tuple that does not fit the schema is reported as bad, never raised and never left out.
+        """
 
     @abstractmethod
     def terminated(self, tail: bytes, state: int) -> bytes | None:

@@ -152,7 +152,7 @@ class InputFormatter:
         return 0 if stream is None else stream.shredder.number(stream.shredder.watermark())
 
     def counters(self, origin_id: int) -> FormatCounters:
-        """Return what is kept of an origin at the moment."""
+        """Return the present counters of an origin."""
         with self._lock:
             stream = self._streams.get(origin_id)
         return FormatCounters() if stream is None else stream.counters()
@@ -194,7 +194,7 @@ class InputFormatter:
         )
 
     def _admit(self, work: list[tuple[Stream, list[Unit]]], failed: list[FormatError] | None = None) -> list[Parts]:
-        """Phase 1: index outside of locks, then admit all units to their streams or none."""
+        """Index outside of locks (phase 1), then admit all units to their streams or none."""
         index = self._indexer.index
         for _, units in work:
             for unit in units:
@@ -203,7 +203,7 @@ class InputFormatter:
         locked: list[Stream] = []
         sound: list[tuple[Stream, list[Unit]]] = []
         try:
-            for stream, units in work:  # in order of origins, so that two calls never wait for each other
+            for stream, units in work:  # in order of origins, so that two calls never deadlock
                 stream.lock.acquire()
                 locked.append(stream)
                 try:
@@ -220,6 +220,6 @@ class InputFormatter:
                 stream.lock.release()
 
     def _batches(self, parts: list[Parts]) -> list[FormattedBatch]:
-        """Phase 2: parse one block with one call."""
+        """Parse one block with one call (phase 2)."""
         made = self._assembly.batches(parts)
         return made[0] if len(made) == 1 else [batch for batches in made for batch in batches]

@@ -214,9 +214,9 @@ _LARGE_BYTES: Final = 1 << 14
 class NativeFormat(msgspec.Struct, frozen=True):
     """Binary records of one size.
 
-    Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) stand in their own width, a bool
-    is one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
-    UTF-8 as ``layout`` says, with padding at its end that is taken off.
+    Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) have their own width, a bool is
+    one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
+    UTF-8 as ``layout`` says, with padding at its end that is removed.
     """
 
     byte_order: Literal["little", "big"] = "little"
@@ -314,7 +314,7 @@ class NativeIndexer(InputFormatIndexer):
         return SettledIndex(_cut(run.length, run.offset % self._size, self._size))
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """Return None, as a record that is cut off stays so."""
+        """Return None, as a record that is cut off cannot be completed."""
         del tail, state
         return None
 

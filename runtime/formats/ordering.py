@@ -18,7 +18,10 @@ class InOrder:
     """
 
     def __init__(self, capacity: int, *, offset: int = 0) -> None:
-        """``offset`` is that of the stream's start, for batches that do not know their own."""
+        """Begin at the start of the stream.
+
+        ``offset`` is the stream's start, for batches that do not know their own.
+        """
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least 1, was {capacity}")
         self._capacity = capacity

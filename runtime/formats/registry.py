@@ -1,6 +1,6 @@
 """Formats by name, with options as text, for scripts, commands and configuration files.
 
-The formats here are known by themselves; others register with `register_format` or as entry points of the group
+The formats of this package are always known; others register with `register_format` or as entry points of the group
 ``deltabook.formats``, which name a class with a documented field for each option.
 """
 
@@ -76,7 +76,7 @@ def format_kind(name: str) -> Any:
 
 
 def format_named(name: str, options: Mapping[str, str] | None = None) -> Format:
-    r"""A format with options as text; raises `SchemaError` for what it does not know.
+    r"""Return a format with options as text; raise `SchemaError` for an unknown name, option or value.
 
     Bytes may hold ``\t``, ``\n``, ``\r``, ``\0``, ``\\`` and ``\xNN``.
 

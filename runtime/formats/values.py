@@ -2,7 +2,7 @@
 
 All formats share it, so that an int64 is the same int64 in each. The conversion itself is Arrow's, in columns and
 outside the interpreter lock; a parser here adds what is needed to find the bad values among many good ones without
-converting them one by one: a pattern of what is surely good, and one outside which everything is surely bad.
+converting them one by one: a pattern of surely good texts, and a pattern outside of which texts are surely bad.
 """
 
 from __future__ import annotations

@@ -45,16 +45,18 @@ FOLDER_VARIABLE: Final = "DELTABOOK_KERNEL_CACHE"
 SHIPPED_VARIABLE: Final = "DELTABOOK_SHIPPED_KERNELS"
 """Environment variable with a second folder, which is only read: kernels that were compiled with an image."""
 SWITCH_VARIABLE: Final = "DELTABOOK_NATIVE"
-"""Environment variable that is `off` where every kernel is to be interpreted; else `on`."""
+"""Environment variable that is `off` if every kernel is to be interpreted; otherwise `on`."""
 
 _LIMIT_BYTES: Final = 512 * 1024 * 1024
 _LINKED: Final = 1024
-"""Capacity for kernels linked in one process."""
+"""Number of kernels that stay linked in one process."""
 _REMEMBERED: Final = 4096
-"""Capacity for facts about sources: when the folder was read, why compilation failed."""
+"""Number of facts about sources that are kept: when the folder was read, why compilation failed."""
 _QUEUED: Final = 1024
 _TRY_AGAIN_S: Final = 60.0
-"""Time after which a source is compiled again if its failure had another cause, such as too little memory."""
+"""Time in seconds after which a source is compiled again if its failure had another cause, such as too little
+memory.
+"""
 _T = TypeVar("_T")
 
 
@@ -63,15 +65,15 @@ class CompileReport:
     """Result of `KernelCache.compile_now`."""
 
     count: int
-    """Kernels that this call compiled."""
+    """Number of kernels that this call compiled."""
     present: int
-    """Kernels that the cache had."""
+    """Number of kernels that were in the cache already."""
     failures: Mapping[str, str]
     """Name of a source → reason why it has no compiled kernel."""
     seconds: float
-    """Time that the call took."""
+    """Time that the call took, in seconds."""
     size_bytes: int
-    """Size of the cache folder afterwards."""
+    """Size of the cache folder afterwards, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +89,22 @@ class KernelStatus:
     folder: Path
     """The cache folder."""
     size_bytes: int
-    """Its size, of all versions together."""
+    """Size of the cache folder with all versions, in bytes."""
     kernels: int
-    """Compiled kernels in it that this version can use."""
+    """Number of compiled kernels in the folder that this version can use."""
     linked: int
-    """Kernels linked in this process."""
+    """Number of kernels linked in this process."""
     pending: int
-    """Sources that are queued or being compiled for this process."""
+    """Number of sources that are queued or being compiled for this process."""
     failed: int
-    """Sources that this process found to have no compiled kernel."""
+    """Number of sources for which this process found that they have no compiled kernel."""
 
 
 class KernelCache:
     """Compiled kernels by source. Thread-safe.
 
-    Where compiled kernels cannot be had (switched off, llvmlite missing, a folder that other users can write), `get`
-    returns None for every source and `status` has the reason. Only `compile_now` and `wait` wait for the compiler.
+    If kernels cannot be compiled (switched off, llvmlite missing, a folder that other users can write), `get` returns
+    None for every source and `status` has the reason. Only `compile_now` and `wait` block until the compiler is done.
     """
 
     _log = Logger()
@@ -120,9 +122,10 @@ class KernelCache:
         is_foreground: bool = False,
         shipped: Path | None = None,
     ) -> None:
-        """``is_foreground``: compile with this process's priority, not with the lowest one.
+        """Prepare a cache in ``folder``; nothing is read or written yet.
 
-        ``shipped`` is a folder from which kernels are read that ``folder`` does not have; nothing is written there.
+        With ``is_foreground`` sources are compiled with this process's priority, not with the lowest one. ``shipped``
+        is a folder from which kernels are read that ``folder`` does not have; nothing is written there.
         """
         self._root = folder
         self._shipped_root = shipped
@@ -153,12 +156,15 @@ class KernelCache:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Name of a source → reason why it stays interpreted, as far as this process knows."""
+        """Name of a source → reason why it stays interpreted, as known to this process."""
         with self._changed:
             return dict(self._failures)
 
     def get(self, source: str) -> MachineKernel | None:
-        """Return the compiled `step` of a source, if the cache has it; the folder is read every `recheck_s` at most."""
+        """Return the compiled `step` of a source if the cache has it.
+
+        The folder is read once in `recheck_s` seconds at most.
+        """
         if self._off:
             return None
         name = kernel_name(source)
@@ -187,7 +193,7 @@ class KernelCache:
     def wait(self, sources: Iterable[str], timeout_s: float | None) -> bool:
         """Request sources, and wait until all are compiled or failed; return whether all are compiled.
 
-        None waits as long as the compiler takes.
+        With None as ``timeout_s`` the call waits as long as the compiler takes.
         """
         wanted = {kernel_name(source): source for source in sources}
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -205,7 +211,7 @@ class KernelCache:
         return not wanted
 
     def compile_now(self, sources: Iterable[str]) -> CompileReport:
-        """Compile sources, those that failed before or whose file is damaged too, and wait for it."""
+        """Compile sources and wait for the result, including sources that failed before or whose file is damaged."""
         started_s = time.monotonic()
         wanted = {kernel_name(source): source for source in sources}
         with self._changed:
@@ -244,14 +250,17 @@ class KernelCache:
             )
 
     def create_folder(self) -> None:
-        """Make the folder. Raises `OSError` if that is impossible or others can write there, or without llvmlite."""
+        """Make the folder.
+
+        Raises `OSError` if that is impossible, if other users can write there, or if llvmlite is missing.
+        """
         if not self._off:
             self._new_folder().create()
 
     def check_folder(self) -> list[str]:
-        """Make the folder, write a file in it, and return why kernels in it cannot be used, a reason for each of them.
+        """Make the folder, write a file in it, and return a reason for each kernel in it that cannot be used.
 
-        Raises `OSError` like `create_folder`, and where no file can be written.
+        Raises `OSError` like `create_folder`, and if no file can be written.
         """
         if self._off:
             return []
@@ -278,7 +287,7 @@ class KernelCache:
     # ---- the folder ---------------------------------------------------------------------------------------------
 
     def _opened(self) -> CacheFolder | None:
-        """Return the folder of this version; None, with the reason in `_off`, where there can be none."""
+        """Return the folder of this version; None, with the reason in `_off`, if there can be none."""
         if self._folder is None and not self._off:
             try:
                 self._folder = self._new_folder()
@@ -310,7 +319,7 @@ class KernelCache:
 
     def _load(self, name: str, source: str) -> MachineKernel | None:
         if self._folder is None and not self._has_a_folder():
-            return None  # nothing compiled yet: LLVM need not be loaded to see that
+            return None  # nothing is compiled yet, and LLVM need not be loaded to know that
         folder = self._opened()
         if folder is None:
             return None
@@ -333,7 +342,7 @@ class KernelCache:
         return kernel
 
     def _drop_damaged(self, name: str) -> None:
-        """Drop an object file that cannot be linked; where that is impossible, its source fails."""
+        """Drop an object file that cannot be linked; if that is impossible, mark its source as failed."""
         folder = self._opened() if self._folder is not None or self._root.is_dir() else None
         if folder is not None and (reason := _damage(folder, name)):
             with contextlib.suppress(OSError):
@@ -342,7 +351,7 @@ class KernelCache:
                 self._fail(name, reason)
 
     def _recompile(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
-        """Drop an object file that cannot be linked and have it made again, once a process."""
+        """Drop an object file that cannot be linked and request a new one, once in a process."""
         with contextlib.suppress(OSError):  # the folder may be on a read-only file system
             folder.drop(name)
         if name in self._dropped or folder.has_code(name):
@@ -403,7 +412,7 @@ class KernelCache:
         return self._queue
 
     def _take(self, reply: CompileReply) -> None:
-        """Process a reply, on the queue's thread."""
+        """Process a reply; called by the queue's thread."""
         with self._changed:
             self._pending.discard(reply.name)
             self._read_again_s.pop(reply.name, None)
@@ -431,7 +440,7 @@ class KernelCache:
 
 
 def _damage(folder: CacheFolder, name: str) -> str:
-    """Return why a kernel's object file cannot be linked; empty if it can, or if there is none."""
+    """Return the reason why a kernel's object file cannot be linked; empty if it can, or if there is no file."""
     try:
         content = folder.code(name, is_use=False)
         if content is not None:
@@ -439,7 +448,7 @@ def _damage(folder: CacheFolder, name: str) -> str:
     except KernelFileError as error:
         return str(error)
     except OSError:
-        pass  # of the folder, not of this file: whatever uses the folder next finds the same
+        pass  # the folder is at fault, not this file: the next use of the folder finds the same
     return ""
 
 
@@ -451,9 +460,9 @@ def _remember(facts: dict[str, _T], name: str, fact: _T) -> None:
 
 
 def is_switched_on(environ: Mapping[str, str]) -> bool:
-    """Return whether the environment has kernels compiled: unless ``DELTABOOK_NATIVE`` is ``off``, in any case.
+    """Return True unless ``DELTABOOK_NATIVE`` is ``off``, in upper or lower case: then no kernel is compiled.
 
-    Raises `ValueError` for another value than ``on`` and ``off``.
+    Raises `ValueError` for values other than ``on`` and ``off``.
     """
     switch = environ.get(SWITCH_VARIABLE) or "on"
     if switch.lower() not in {"on", "off"}:
@@ -476,7 +485,7 @@ def kernels_from_environment(environ: Mapping[str, str] | None = None, *, is_for
     elif Path(caches).is_absolute():
         folder = Path(caches) / "deltabook" / "kernels"
     else:
-        # A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
+        # The XDG base directory specification requires that a relative XDG_CACHE_HOME is ignored.
         folder = Path(os.path.expanduser("~")) / ".cache" / "deltabook" / "kernels"  # noqa: PTH111 - never raises
     shipped = variables.get(SHIPPED_VARIABLE, "")
     return KernelCache(folder, enabled, is_foreground=is_foreground, shipped=Path(shipped) if shipped else None)

@@ -9,9 +9,9 @@ FOLDER/                       mode 0700, one for all versions
    └─ k_HASH.failed           in place of k_HASH.o: why the source cannot be compiled
 ```
 
-The content of a `.o` is executed. A file is read only if it belongs to this user and no other user may write it, as for
-both folders. A file that is not safe is compiled again; a folder that is not safe is not used at all. Files are
-written under another name and renamed, so that a reader sees a whole file or none.
+The content of a `.o` is executed. So a file is read only if it belongs to this user and no other user may write it; the
+same holds for both folders. An unsafe file is replaced by compiling again; an unsafe folder is not used at all. Files
+are written under another name and renamed, so that a reader sees a whole file or none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link"}
 _NOT_READABLE: Final = frozenset({errno.EACCES, errno.ELOOP, errno.EISDIR})
 _STALE_S: Final = 3600.0
-"""Age at which a temporary file is one that a killed process left behind."""
+"""Age in seconds at which a temporary file counts as left behind by a killed process."""
 
 
 def compiler_version() -> str:
@@ -62,11 +62,16 @@ def _digest_of_texts() -> bytes:
 
 
 _TEXTS_DIGEST: Final = _digest_of_texts()
-"""Taken at import: the files may be replaced under a process, whose structures are those of the old ones."""
+"""Digest of the library's text, computed at import: the files may be replaced while a process runs, whose structures
+match the old text.
+"""
 
 
 def compiler_key() -> str:
-    """Return the name of the folder for what this process can link: everything that compiled code depends on."""
+    """Return the name of the folder for kernels that this process can link.
+
+    The name depends on all that compiled code depends on.
+    """
     digest = hashlib.sha256(_TEXTS_DIGEST)
     for fact in (compiler_version(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
         digest.update(f"{fact}\0".encode())
@@ -78,11 +83,11 @@ class _Entry:
     """The files of one kernel."""
 
     used_s: float
-    """Time of its last use, in seconds since the epoch."""
+    """Time of the last use, in seconds since the epoch."""
     size_bytes: int
-    """Size of its files together."""
+    """Size of the kernel's files together, in bytes."""
     stem: Path
-    """Path of its files without the ending."""
+    """Path of the kernel's files without the ending."""
 
 
 class CacheFolder:
@@ -102,7 +107,7 @@ class CacheFolder:
         self.check()
 
     def probe(self) -> None:
-        """Make the folders and write a file. Raises `OSError` where that is impossible."""
+        """Make the folders and write a file. Raises `OSError` if that is impossible."""
         self.create()
         self._write(f"probe{_TEMPORARY}", b"")
         (self.path / f"probe{_TEMPORARY}").unlink(missing_ok=True)
@@ -120,12 +125,13 @@ class CacheFolder:
     def code(self, name: str, *, is_use: bool = True) -> bytes | None:
         """Return the content of a kernel's object file; None if it has not been compiled.
 
-        ``is_use``: whether that is a use of the kernel. Raises `KernelFileError` if the file is not this user's alone.
+        With ``is_use`` the call counts as a use of the kernel. Raises `KernelFileError` if another user could write the
+        file.
         """
         return self._read(name + _CODE, is_use=is_use) if self.check() else None
 
     def has_code(self, name: str) -> bool:
-        """Return whether a kernel has an object file that is this user's alone; its content is not looked at."""
+        """Return whether a kernel has an object file that only this user can write; its content is not read."""
         path = self.path / (name + _CODE)
         try:
             return not _misuse(path.lstat(), is_folder=False)
@@ -137,7 +143,7 @@ class CacheFolder:
         return [path.stem for path in self.path.glob("k_*" + _CODE)] if self.path.is_dir() else []
 
     def failure(self, name: str) -> str | None:
-        """Return why a source cannot be compiled, if that was found."""
+        """Return the reason why a source cannot be compiled, or None if no failure is stored."""
         try:
             content = self._read(name + _FAILED, is_use=True) if self.check() else None
         except KernelFileError:
@@ -151,7 +157,7 @@ class CacheFolder:
         (self.path / (name + _FAILED)).unlink(missing_ok=True)
 
     def store_failure(self, name: str, source: str, reason: str) -> None:
-        """Write down that a source cannot be compiled."""
+        """Store the reason why a source cannot be compiled."""
         self._write(name + _SOURCE, source.encode())
         self._write(name + _FAILED, reason.encode())
 
@@ -162,7 +168,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of this key, which waits for another process that compiles."""
+        """Hold the lock of this key during the context; wait while another process that compiles holds it."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -171,15 +177,15 @@ class CacheFolder:
             os.close(descriptor)
 
     def size_bytes(self) -> int:
-        """Return the size of the cache, of all keys together."""
+        """Return the size of the cache with all keys, in bytes."""
         return sum(entry.size_bytes for entry in self._entries())
 
     def count(self) -> int:
-        """Return how many kernels have an object file that is this user's alone."""
+        """Return the number of kernels whose object file only this user can write."""
         return sum(self.has_code(name) for name in self.names())
 
     def evict(self, limit_bytes: int) -> int:
-        """Remove the kernels whose last use is longest ago until the rest fits the limit; return how many."""
+        """Remove the least recently used kernels until the rest fits the limit; return the number removed."""
         self._remove_stale()
         entries = sorted(self._entries(), key=lambda entry: entry.used_s)
         excess = sum(entry.size_bytes for entry in entries) - limit_bytes
@@ -205,11 +211,11 @@ class CacheFolder:
                 raise KernelFileError(f"expected a file at {path} that can be read, was: {error.strerror}") from error
             raise
         with os.fdopen(descriptor, "rb") as file:
-            # The open file is checked, not its name, which could come to mean another one.
+            # The open file is checked, not its name, which could refer to another file by now.
             if misuse := _misuse(os.fstat(descriptor), is_folder=False):
                 raise KernelFileError(f"expected {path} to be {misuse}")
             if is_use:
-                with contextlib.suppress(OSError):  # a cache on a read-only file system serves, too
+                with contextlib.suppress(OSError):  # a cache on a read-only file system is usable too
                     os.utime(descriptor)
             return file.read()
 
@@ -227,7 +233,7 @@ class CacheFolder:
     def _entries(self) -> Iterator[_Entry]:
         files: dict[Path, list[os.stat_result]] = {}
         for path in self.root.glob("*/k_*"):
-            with contextlib.suppress(FileNotFoundError):  # another process evicts
+            with contextlib.suppress(FileNotFoundError):  # another process removed the file
                 files.setdefault(path.parent / path.name.split(".")[0], []).append(path.lstat())
         for stem, stats in files.items():
             used_s = max(each.st_mtime for each in stats)
@@ -243,12 +249,12 @@ class CacheFolder:
         for folder in self.root.iterdir():
             if folder != self.path and folder.is_dir() and not any(folder.glob("k_*")):
                 (folder / "lock").unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # another version compiles there at this moment
+                with contextlib.suppress(OSError):  # another version is compiling there
                     folder.rmdir()
 
 
 def _misuse(status: os.stat_result, *, is_folder: bool) -> str:
-    """Return what a file or folder should be and what it is, if others could have written it; else nothing."""
+    """Return the expected and actual state of a file or folder that other users could have written; else empty."""
     kind, is_kind = ("a folder", stat.S_ISDIR) if is_folder else ("a file", stat.S_ISREG)
     if not is_kind(status.st_mode):
         return f"{kind}, was {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}"

@@ -7,8 +7,8 @@ stdout  one `CompileReply` for each, in order
 stderr  warnings of LLVM; a traceback if the process ends with an error
 ```
 
-It runs at the lowest priority, and a compiler that crashes takes nothing with it: that is why it is not a thread of the
-process that wants the kernel.
+It runs at the lowest priority, and a crash of the compiler ends only this process: that is why the compiler is not a
+thread of the process that needs the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from runtime.native.tiers import CompileProcessError, KernelFileError, kernel_na
 __all__ = ["FOREGROUND", "CompileReply", "CompileRequest", "main"]
 
 FOREGROUND: Final = "foreground"
-"""Last argument of a process whose results are waited for: it has the priority of its parent."""
+"""Last argument of a process whose results are awaited: the process keeps the priority of its parent."""
 _LOWEST_PRIORITY: Final = 19
 _REASON_CHARACTERS: Final = 4000
 
@@ -38,7 +38,7 @@ class CompileRequest(msgspec.Struct, frozen=True):
     source: str
     """Kernel source."""
     again: bool = False
-    """True to compile also if the cache has a failure of the source."""
+    """True to compile the source even if the cache has a failure of it."""
 
 
 class CompileReply(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class CompileReply(msgspec.Struct, frozen=True):
     name: str
     """Name of the source."""
     outcome: Literal["compiled", "present", "failed"]
-    """`present`: another process had compiled it."""
+    """Outcome; `present` if another process had compiled the source."""
     reason: str = ""
     """Reason why the source cannot be compiled; empty unless it failed."""
     is_lasting: bool = True
@@ -59,7 +59,7 @@ def main() -> None:
     folder, limit_bytes = CacheFolder(Path(sys.argv[1]), sys.argv[2]), int(sys.argv[3])
     os.nice(0 if sys.argv[4:] == [FOREGROUND] else _LOWEST_PRIORITY)
     with os.fdopen(os.dup(1), "wb") as replies:
-        os.dup2(2, 1)  # what libraries print is not a reply
+        os.dup2(2, 1)  # output of libraries is not a reply
         if (key := compiler_key()) != folder.path.name:
             raise CompileProcessError(f"expected the compiler of {folder.path.name}, was {key}: restart after upgrades")
         folder.create()
@@ -86,7 +86,7 @@ def _serve(folder: CacheFolder, limit_bytes: int, request: CompileRequest) -> Co
 
 
 def _compile(folder: CacheFolder, name: str, source: str) -> CompileReply:
-    """Compile and store."""
+    """Compile and store a source; return the reply."""
     try:
         from runtime.native.machine_code import compile_source
 

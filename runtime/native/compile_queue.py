@@ -5,7 +5,7 @@ submit ──▶ queue ──▶ thread ──CompileRequest──▶ compile pr
 ```
 
 The thread starts with the first source and ends, with the process, when there has been nothing to do for a while. A
-process that ends with a source is replaced, once; a second end makes the source a failure.
+process that ends while it compiles a source is replaced once; if the second process ends too, the source fails.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CompileQueue:
         return None if process is None else process.pid
 
     def submit(self, request: CompileRequest) -> bool:
-        """Accept a source to compile; False if the queue is full or closed."""
+        """Accept a source to compile; return False if the queue is full or closed."""
         with self._changed:
             if self._is_closed or len(self._requests) >= self._capacity:
                 return False
@@ -87,9 +87,9 @@ class CompileQueue:
             return True
 
     def close(self) -> None:
-        """End the compile process and drop what is queued."""
+        """End the compile process and drop the queued sources."""
         if os.getpid() != self._owner_pid:
-            return  # a forked copy: thread and process belong to the parent
+            return  # this is a forked copy: thread and process belong to the parent
         with self._changed:
             self._is_closed = True
             self._requests.clear()
@@ -116,7 +116,7 @@ class CompileQueue:
             return None
 
     def _compiled(self, request: CompileRequest) -> CompileReply | None:
-        """Return the reply of the compile process, or the failure to have one; None if the queue was closed."""
+        """Return the reply of the compile process, or a failure if there is none; None if the queue was closed."""
         reason = ""
         for _ in range(_ATTEMPTS):
             try:
@@ -158,10 +158,12 @@ class _CompileProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            # A folder that this user alone can write: nothing is read from where the run was started.
+            # The process runs in a folder that only this user can write, so that it imports nothing from the directory
+            # of the run.
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
-            # Not interrupted from the keyboard with its parent, which ends it.
+            # The process has a group of its own: an interrupt from the keyboard reaches only the parent, which ends the
+            # process.
             process_group=0,
         )
         self._line = b""

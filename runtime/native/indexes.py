@@ -1,6 +1,6 @@
 """Owners of indexes over the records of hash tables: by a part of the key, by the least key of a group, in an order.
 
-Each makes room for the kernels that work on it, and reads and restores what it holds: `library.members`,
+Each owner makes room for the kernels that work on its index, and reads and restores its records: `library.members`,
 `library.levels` and `library.sorted_rows`.
 """
 
@@ -24,14 +24,17 @@ class Members(RecordStructure):
     """Key → values, with a list of the records for each head (the first words of a key): see `library.members`."""
 
     def __init__(self, head_words: int, key_words: int, value_words: int, *, is_direct: bool = False) -> None:
-        """``is_direct``: the head is one word, an integer that may be dense."""
+        """Begin with no records.
+
+        With ``is_direct`` the head is one word, an integer that may be dense.
+        """
         super().__init__(4)
         assert 0 <= head_words <= key_words > 0
         self.put(members.META, np.zeros(1, np.int64))
         self.records = HashTable(key_words, value_words)
-        """The records; its scratch key is a whole key."""
+        """Records; the scratch key of this table is a whole key."""
         self.heads = HashTable(head_words, 1, is_direct=is_direct)
-        """Head → slot of the first record + 1; its scratch key is a head."""
+        """Head → slot of the first record + 1; the scratch key of this table is a head."""
         self.link(members.RECORDS, self.records)
         self.link(members.HEADS, self.heads)
         self._extend_links()
@@ -41,7 +44,7 @@ class Members(RecordStructure):
         return len(self.records)
 
     def make_room(self) -> None:
-        """Make room where `members.locate_member` found none."""
+        """Make the room that `members.locate_member` lacked."""
         if self.views[members.META][members.WANTED] == members.HEADS:
             self.heads.make_room()
         else:
@@ -61,11 +64,11 @@ class Members(RecordStructure):
         return self.records.dump()
 
     def load(self, records: Words) -> None:
-        """Make these the records; keys do not repeat."""
+        """Replace the records; keys must not repeat."""
         self.records.load(records)
         head_words = self.heads.key_words
         heads = records[:, :head_words]
-        # Equal heads become neighbours; the list of each one then goes from one slot to the next in this order.
+        # Equal heads become neighbours; the list of each head then links its slots in this order.
         order = np.lexsort(heads.T) if head_words else np.arange(len(records))
         ordered = heads[order]
         begins = np.ones(len(order), np.bool_)
@@ -80,7 +83,7 @@ class Members(RecordStructure):
         links[first, 1] = -1 - np.arange(len(first))
 
     def nbytes(self) -> int:
-        """Return bytes of its own arrays and of its tables."""
+        """Return the size of its arrays and tables in bytes."""
         return super().nbytes() + self.records.nbytes() + self.heads.nbytes()
 
     def _check(self) -> None:
@@ -120,7 +123,7 @@ class Levels(Structure):
     def __init__(self) -> None:
         super().__init__(2)
         self.records = HashTable(2, levels.WORDS - 2)
-        """The keys that have a total, each with its place in the heap of its group."""
+        """Keys that have a total, each with its place in the heap of its group."""
         self.link(levels.RECORDS, self.records)
         self.put(levels.ROOTS, np.zeros(0, np.int64))
 
@@ -129,13 +132,13 @@ class Levels(Structure):
         return len(self.records)
 
     def reserve(self, groups: int, keys: int) -> None:
-        """Make room for so many groups, and for so many keys besides those that are there."""
+        """Make room for this many groups, and for this many keys in addition to the present ones."""
         if groups > len(self.array(levels.ROOTS)):
             self.extend(levels.ROOTS, max(groups, 2 * len(self.array(levels.ROOTS))))
         self.records.make_room(keys)
 
     def load(self, groups: Words, keys: Words, amounts: Words) -> None:
-        """Make these all that was added; amounts are not negative, and there are fewer than 2^31.
+        """Replace the totals by the sums of these amounts, which must not be negative and must be fewer than 2^31.
 
         The heap of a group begins as a path in the order of its keys.
         """
@@ -149,7 +152,7 @@ class Levels(Structure):
         records = np.zeros((len(starts), levels.WORDS), np.int64)
         records[:, levels.GROUP], records[:, levels.KEY] = groups, keys
         if len(starts):
-            # In halves of 32 bits, whose sums have room in 64.
+            # The amounts are added in halves of 32 bits, whose sums fit into 64.
             low = np.add.reduceat(amounts & _LOW_HALF, starts)
             high = np.add.reduceat(amounts >> _HALF, starts) + (low >> _HALF)
             records[:, levels.TOTAL] = (high << _HALF) | (low & _LOW_HALF)
@@ -173,7 +176,7 @@ class Levels(Structure):
         return int(words[levels.KEY]), _total(words)
 
     def totals(self) -> dict[tuple[int, int], int]:
-        """Return all totals by group and key. For tests."""
+        """Return all totals by group and key; for tests."""
         return {(int(words[levels.GROUP]), int(words[levels.KEY])): _total(words) for words in self.records.dump()}
 
     def _check(self) -> None:
@@ -210,7 +213,7 @@ def _total(words: Words) -> int:
 
 
 _FILLED: Final = 48
-"""Entries of a leaf, or children of an inner node, after `SortedRows.build`: the next insertions split no node."""
+"""Entries of a leaf, or children of an inner node, after `SortedRows.build`; the next insertions then split no node."""
 _LEAST_LEAVES: Final = 4
 _LEAST_INNERS: Final = sorted_rows.LEVELS
 
@@ -227,18 +230,18 @@ class SortedRows(Structure):
     place_names = ("meta", "words", "leaves", "inners", "path")
 
     def __init__(self, words: int) -> None:
-        """``words``: order words of a record, at least 1."""
+        """Begin with no records. ``words`` is the number of order words of a record, at least 1."""
         super().__init__(5)
         self.words = words
         self.width = max(2, words)
-        """Cells of a record in ``WORDS``; with one order word the second cell stays 0."""
+        """Number of cells of a record in ``WORDS``; with one order word the second cell stays 0."""
         self.put(sorted_rows.META, np.zeros(sorted_rows.NUMBERS, np.int64))
         self.put(sorted_rows.PATH, np.zeros(2 * sorted_rows.LEVELS, np.int64))
         self._meta = self.views[sorted_rows.META]
         self._begin(0, _LEAST_LEAVES, _LEAST_INNERS)
 
     def _begin(self, rows: int, leaves: int, inners: int) -> None:
-        """Make everything empty, with so many free nodes, and take a leaf as the root."""
+        """Empty the order, with these numbers of free nodes, and take a leaf as the root."""
         meta = self._meta
         for place in range(sorted_rows.NUMBERS):
             meta[place] = 0
@@ -254,7 +257,7 @@ class SortedRows(Structure):
         return self.array(sorted_rows.LEAVES + kind).reshape(-1, sorted_rows.INNER if kind else sorted_rows.LEAF)
 
     def _add_nodes(self, kind: int, count: int) -> None:
-        """Add so many nodes of a kind to the free ones."""
+        """Add ``count`` free nodes of a kind."""
         begin = len(self._nodes(kind))
         self.extend(sorted_rows.LEAVES + kind, (begin + count) * (sorted_rows.INNER if kind else sorted_rows.LEAF))
         links = np.arange(begin + 2, begin + count + 2)
@@ -283,7 +286,7 @@ class SortedRows(Structure):
         return self.array(sorted_rows.WORDS).reshape(-1, self.width)[:, : self.words]
 
     def slots(self) -> Words:
-        """Return the slots in their order."""
+        """Return the slots in order."""
         meta, nodes = self._meta, self._nodes(0)
         leaf = int(meta[sorted_rows.ROOT])
         for _ in range(meta[sorted_rows.HEIGHT]):
@@ -295,10 +298,10 @@ class SortedRows(Structure):
         return np.concatenate(parts)
 
     def build(self, slots: Words, words: Words, *, rows: int = 0, is_sorted: bool = False) -> None:
-        """Make these the records.
+        """Replace the records.
 
-        ``words``: the order words of each, shape (records, words); ``rows``: make room for slots below that;
-        ``is_sorted``: they are given in their order.
+        ``words`` has the order words of each record, shape (records, words). Room is made for slots below ``rows``.
+        With ``is_sorted`` the records are given in order.
         """
         if not is_sorted:
             order = np.lexsort((slots, *words.T[::-1]))
@@ -347,7 +350,7 @@ class SortedRows(Structure):
         before = 0
 
         def check_node(kind: int, number: int, height: int) -> list[int]:
-            """Check what is below a node; return the slots there."""
+            """Check the nodes below a node; return the slots there."""
             nonlocal before
             used[kind].append(number)
             node = self._nodes(kind)[number]
@@ -387,7 +390,7 @@ class SortedRows(Structure):
 
 
 def _put(nodes: Words, place: int, values: Words) -> None:
-    """Write values to nodes from a place on, so many to each as `SortedRows.build` fills them with."""
+    """Write values to nodes from a place on, as many to each as `SortedRows.build` fills nodes with."""
     whole = len(nodes) - 1
     nodes[:whole, place : place + _FILLED] = values[: whole * _FILLED].reshape(whole, _FILLED)
     rest = values[whole * _FILLED :]

@@ -67,7 +67,7 @@ _FILES: Final = 64
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    The source is first executed as Python, to define its functions, and whatever that raises is passed on. Raises
+    The source is first executed as Python, to define its functions; an exception of that is passed on. Raises
     `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
     """
     import llvmlite.binding as llvm
@@ -154,7 +154,10 @@ class _Function:
     """One function, translated for arguments of given types."""
 
     def __init__(self, module: _Module, function: Any, arguments: Sequence[Operand], result: str) -> None:
-        """``result``: the type of the result; empty if it is to be that of the returned values."""
+        """Prepare the translation.
+
+        ``result`` is the type of the result; if empty, it is the type of the returned values.
+        """
         self._module, self._node = module, _definition(function)
         self._globals = function.__globals__
         names = [argument.arg for argument in self._node.args.args]
@@ -381,7 +384,7 @@ class _Function:
     # ---- types ------------------------------------------------------------------------------------------------------
 
     def _common(self, left: str, right: str, node: ast.AST) -> str:
-        """Return the type that values of two types become."""
+        """Return the common type of values of two types."""
         if left == right:
             return left
         if left not in _WIDTHS or right not in _WIDTHS:

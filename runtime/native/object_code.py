@@ -1,7 +1,7 @@
 """Object code of kernels: linking it into this process with LLVM alone.
 
-A kernel takes an int64 and returns one and calls nothing in the interpreter, so the code that LLVM emits for it is all
-that has to be kept: no pickle, which executes whatever it says. `llvmlite` links it in under 1 ms.
+A kernel takes an int64 and returns one and calls nothing in the interpreter, so only the code that LLVM emits for it
+has to be stored: no pickle, which could execute anything. `llvmlite` links it in under 1 ms.
 
 ```
 file = SHA-256 of the object code (32 bytes) ‖ object code (ELF or Mach-O) that defines `kernel: i64 → i64`
@@ -37,7 +37,7 @@ def host_cpu() -> tuple[str, str]:
 
 
 def target_machine() -> Any:
-    """Return LLVM's description of code for this processor, at any address."""
+    """Return LLVM's target machine for position-independent code for this processor."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -49,15 +49,15 @@ def target_machine() -> Any:
 
 
 def pack(code: bytes) -> bytes:
-    """Return the content of a file that holds object code."""
+    """Return the content of a file with this object code."""
     return hashlib.sha256(code).digest() + code
 
 
 def link(content: bytes) -> MachineKernel:
     """Link the object code in the content of a file, and return its kernel.
 
-    The code is unloaded when the kernel is garbage. Raises `KernelFileError` if the content is damaged or refers to
-    functions that this process does not have.
+    The code is unloaded when the kernel is garbage-collected. Raises `KernelFileError` if the content is damaged or
+    refers to functions that this process does not have.
     """
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.sha256(code).digest() != digest:

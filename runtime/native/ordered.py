@@ -1,4 +1,6 @@
-"""Owner of an ordered index: it makes room, chooses the layout, reads and restores the entries; and room to work in."""
+"""Owner of an ordered index, which makes room, chooses the layout, and reads and restores entries; and working
+memory.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +28,34 @@ _DENSE_MOST: Final = 1 << 20
 """The dense layout has at most `_DENSE_CELLS` cells, or `_DENSE_SPREAD` cells an entry but no more than `_DENSE_MOST`:
 the time to move them bounds how long one call of `make_room` takes."""
 _SLACK: Final = 64
-"""A window is wider than its keys by one part in so many at least, so that keys that drift are met by few moves."""
+"""A window is wider than its keys by at least one part in this many, so that drifting keys cause few moves."""
 _FILL: Final = 56
-"""Entries of a leaf and children of an inner node that are built at once, at most."""
+"""Greatest number of entries of a leaf, and of children of an inner node, when trees are built from entries."""
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 _SUMS_MOST: Final = 256
 _FIRST_WORDS: Final = 1 << 12
-"""Words of a tree's first chunk at first."""
+"""Initial size of a tree's first chunk, in words."""
 
 
 class OrderedIndex(RecordStructure):
     """Group × key → weight and sums, with exact prefix sums: see `library.ordered`.
 
-    It begins in the dense layout and goes over to the tree when keys and groups need more cells than entries justify;
-    it comes back only with `load`.
+    An index begins in the dense layout and changes to trees when keys and groups need more cells than the entries
+    justify; only `load` changes back.
     """
 
     def __init__(self, group_words: int, sums: int, *, dense_cells: int = _DENSE_CELLS) -> None:
-        """``dense_cells``: the cells that the dense layout may have with any number of entries; 0: always a tree."""
+        """Begin with no entries.
+
+        ``dense_cells`` is the number of cells that the dense layout may have with any number of entries; 0 for trees
+        only.
+        """
         assert 0 <= sums <= _SUMS_MOST
         super().__init__(entries.PLACES)
         self.group_words, self.sums = group_words, sums
         self.entry_words = 1 + 2 * sums
-        """Words of an entry's values."""
+        """Number of words of an entry's values."""
         self.groups = HashTable(group_words, 1, is_direct=True)
         """Directory of the groups; its scratch key is the index's scratch group."""
         self.link(entries.GROUPS, self.groups)
@@ -67,13 +73,13 @@ class OrderedIndex(RecordStructure):
 
     @property
     def is_tree(self) -> bool:
-        """True if the entries stand in trees."""
+        """True if the entries are in trees."""
         return bool(self._meta[entries.IS_TREE])
 
     # ---- room -------------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Make room for what the last kernel function that returned -1 was called with."""
+        """Make the room that the last kernel function that returned -1 lacked."""
         meta = self._meta
         wanted, key = int(meta[entries.WANTED]), int(meta[entries.WANTED_KEY])
         meta[entries.WANTED] = entries.WANTED_NOTHING
@@ -86,7 +92,7 @@ class OrderedIndex(RecordStructure):
             self._add_chunk()
 
     def _add_groups(self) -> None:
-        """Give one more group a row, and its cells."""
+        """Add a row for one more group, and its cells."""
         meta, numbers = self._meta, self.groups.views[hashing.META]
         room = int(meta[entries.ROOM])
         wanted = int(numbers[hashing.USED]) + (0 if numbers[hashing.FREE] else 1)
@@ -109,13 +115,13 @@ class OrderedIndex(RecordStructure):
         self.extend(entries.EMPTY, room)
 
     def _fits_dense(self, cells: int, count: Callable[[], int]) -> bool:
-        """Return True if the dense layout may have so many cells, given how entries are counted."""
+        """Return True if the dense layout may have this many cells; ``count`` returns the number of entries."""
         if not self._dense_cells or cells > max(self._dense_cells, _DENSE_MOST):
             return False
         return cells <= self._dense_cells or cells <= _DENSE_SPREAD * count()
 
     def _add_chunk(self) -> None:
-        """Make room for more nodes: double the only chunk until it is whole, then add one."""
+        """Make room for more nodes: double the only chunk until it has its full size, then add chunks."""
         last = self._chunk_count() - 1
         words = len(self._chunks.array(last))
         if words < btree.CHUNK:
@@ -128,7 +134,7 @@ class OrderedIndex(RecordStructure):
         return -(-int(self._meta[entries.END]) // btree.CHUNK)
 
     def _put_chunks(self, words: Words, first: int) -> None:
-        """Put words into the table of chunks, from a chunk on; it moves when it is full."""
+        """Write words into the table of chunks, from a chunk on; the table is replaced when it is full."""
         count = first + -(-len(words) // btree.CHUNK)
         room = len(self._chunks.views)
         if count > room:
@@ -147,7 +153,7 @@ class OrderedIndex(RecordStructure):
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def _build(self, numbers: Numbers, keys: Words, values: Words) -> None:
-        """Make these the entries, sorted by group number and key; the directory stands."""
+        """Replace the entries, which are sorted by group number and key; the directory must be complete."""
         meta = self._meta
         for place in (entries.BAD, entries.LARGE, entries.NEGATIVE, entries.EMPTIES, entries.WANTED, entries.IS_LAZY):
             meta[place] = 0
@@ -164,7 +170,7 @@ class OrderedIndex(RecordStructure):
             self._grow_trees(numbers, keys, values)
 
     def _note_entries(self, values: Words) -> None:
-        """Note whether some of the entries are large, and how many are negative."""
+        """Record whether some of the entries are large, and the numbers of negative ones."""
         heads = values[:, np.r_[0, 2 : self.entry_words : 2]]
         self._meta[entries.NEGATIVE] = int((heads < 0).any(axis=1).sum())
         self.array(entries.SIGNS)[:] = (heads < 0).sum(axis=0)
@@ -172,7 +178,7 @@ class OrderedIndex(RecordStructure):
             self._meta[entries.LARGE] = 1
 
     def _summed(self, words: Words, starts: Numbers) -> Words:
-        """Return the sums of entries from each start up to the next one, checked where there are large entries."""
+        """Return the sums of entries from each start up to the next one, checked if there are large entries."""
         if self._meta[entries.LARGE] and len(starts):
             exact = np.array([_exact(row) for row in words], object)
             sums = np.add.reduceat(exact, starts)
@@ -188,7 +194,7 @@ class OrderedIndex(RecordStructure):
         return self.array(entries.CELLS).reshape(-1, self.entry_words)
 
     def _dense_sizes(self, room: int, window: int) -> tuple[tuple[int, int], ...]:
-        """Return the arrays of the dense layout with how many cells they have."""
+        """Return the arrays of the dense layout with their numbers of cells."""
         cells = room * window
         return (
             (entries.CELLS, cells),
@@ -197,7 +203,7 @@ class OrderedIndex(RecordStructure):
         )
 
     def _window_for(self, keys: Words) -> tuple[int, int]:
-        """Base and width of a window that all keys are in, in its middle."""
+        """Return base and width of a window that contains all keys in its middle."""
         low, high = (int(keys.min()), int(keys.max())) if len(keys) else (0, 0)
         span = high - low + 1
         window = dense.BLOCK
@@ -207,7 +213,7 @@ class OrderedIndex(RecordStructure):
         return max(-(2**63), min(base, 2**63 - window)), window
 
     def _move_window(self, key: int) -> None:
-        """Put a key, too, into the window, or go over to trees."""
+        """Move the window so that it contains a key too, or change to trees."""
         numbers, keys, values = self._dense_entries()
         base, window = self._window_for(np.append(keys, key))
         if self._fits_dense(window * int(self._meta[entries.ROOM]), lambda: len(keys)):
@@ -241,7 +247,7 @@ class OrderedIndex(RecordStructure):
     # ---- trees ------------------------------------------------------------------------------------------------------
 
     def _node_words(self, kind: int) -> int:
-        """Return words of a kind of node: a multiple of 8."""
+        """Return the number of words of a kind of node: a multiple of 8."""
         if kind == btree.INNER:
             return -(-(btree.CHILD_SUMS + (btree.FAN + btree.FAN // 8 + 1) * self.entry_words) // 8) * 8
         capacity = (4, 16, btree.FAN)[kind]
@@ -249,7 +255,7 @@ class OrderedIndex(RecordStructure):
         return -(-words // 8) * 8
 
     def _grow_trees(self, numbers: Numbers, keys: Words, values: Words) -> None:
-        """Put these entries, sorted by group number and key, into trees."""
+        """Build trees of these entries, which are sorted by group number and key."""
         meta, children = self._meta, np.zeros(0, np.intp)
         meta[entries.IS_TREE], meta[entries.IS_LAZY], meta[entries.NEXT] = 1, 0, 0
         for kind in range(4):
@@ -292,7 +298,7 @@ class OrderedIndex(RecordStructure):
             entries.queue_empty(self.views, group)
 
     def _reserve(self, parts: Numbers, counts: Numbers, *, is_leaf: bool) -> Numbers:
-        """Number the words of nodes with so many entries or children; the chunks are made afterwards."""
+        """Return the first words of nodes with these numbers of entries or children; the chunks are made afterwards."""
         kinds = np.full(len(counts), btree.INNER)
         if is_leaf:
             kinds = np.digitize(counts, (5, 17))
@@ -319,7 +325,7 @@ class OrderedIndex(RecordStructure):
         for size in np.unique(capacity):
             flat[leaves[capacity == size][:, None] + (btree.KEYS + np.arange(size))] = btree.GREATEST
         flat[leaves + btree.COUNT], flat[leaves + btree.CAPACITY] = counts, capacity
-        # Leaves of one group follow one another.
+        # Leaves of one group are linked in order.
         group = np.repeat(np.arange(len(parts)), parts)
         has_next = group[:-1] == group[1:]
         left, right = leaves[:-1][has_next], leaves[1:][has_next]
@@ -376,7 +382,7 @@ class OrderedIndex(RecordStructure):
         return np.concatenate((groups, keys[:, None], values), axis=1)
 
     def load(self, matrix: Words) -> None:
-        """Make these the entries, in any order; no group and key repeat. Groups get new numbers."""
+        """Replace the entries, which are in any order without repeated keys of a group. Groups get new numbers."""
         matrix = matrix[matrix[:, self.group_words + 1 :].any(axis=1)]
         groups, numbers = np.unique(matrix[:, : self.group_words], axis=0, return_inverse=True)
         if not self.group_words:
@@ -387,7 +393,7 @@ class OrderedIndex(RecordStructure):
         self._build(numbers.ravel()[order], keys[order], matrix[order, self.group_words + 1 :])
 
     def nbytes(self) -> int:
-        """Return bytes of all arrays, the directory's included."""
+        """Return the size of all arrays in bytes, including the directory."""
         return super().nbytes() + self.groups.nbytes() + self._chunks.nbytes()
 
     # ---- invariants -------------------------------------------------------------------------------------------------
@@ -454,7 +460,7 @@ class OrderedIndex(RecordStructure):
     def _check_node(
         self, flat: Words, node: int, depth: int, low: int, high: int, leaves: list[int], taken: list[tuple[int, int]]
     ) -> list[int]:
-        """Assert what holds under a node whose keys are in a range; return the exact sums of it."""
+        """Assert the invariants below a node whose keys are in a range; return its exact sums."""
         count, capacity = int(flat[node + btree.COUNT]), int(flat[node + btree.CAPACITY])
         keys = flat[node + btree.KEYS : node + btree.KEYS + capacity].tolist()
         assert keys[:count] == sorted(keys[:count])
@@ -505,19 +511,19 @@ def _top_shift(window: int) -> int:
 
 
 def _exact(words: Words) -> list[int]:
-    """Weight and sums of an entry."""
+    """Return weight and sums of an entry."""
     pairs = words[1:].tolist()
     return [int(words[0]), *((pairs[at + 1] << 64) + pairs[at] % 2**64 for at in range(0, len(pairs), 2))]
 
 
 def _members(counts: Numbers) -> tuple[Numbers, Numbers]:
-    """For sets of so many members: the set of each member, and its number in it."""
+    """Return, for sets with these numbers of members, the set of each member and the member's number in the set."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
 
 
 def _parts(sizes: Numbers) -> tuple[Numbers, Numbers]:
-    """Into how many nodes sequences of so many entries are split, and the entries of each node."""
+    """Return the numbers of nodes into which sequences of these sizes are split, and the entries of each node."""
     parts = np.where(sizes <= btree.FAN, 1, -(-sizes // _FILL))
     owner, number = _members(parts)
     return parts, (number + 1) * sizes[owner] // parts[owner] - number * sizes[owner] // parts[owner]
@@ -551,7 +557,7 @@ class Deltas(Structure):
             deltas.SCRATCH: 3 * entry_words,
             deltas.RECENT: ahead.RING_WORDS,
         }.items():
-            # Pages of it that are never written to take no memory.
+            # Pages that are never written to take no memory.
             self.put(place, np.zeros(words, np.int64))
 
 
@@ -565,12 +571,12 @@ class Entries(Structure):
         self._reserve(0)
 
     def make_room(self) -> None:
-        """Make room where `sweep.collect` found none."""
+        """Make the room that `sweep.collect` lacked."""
         self._reserve(2 * int(self.views[sweep.NUMBERS][sweep.WANTED]))
 
     def _reserve(self, room: int) -> None:
         self.put(sweep.ENTRY_KEYS, np.zeros(room, np.int64))
         self.put(sweep.ENTRY_VALUES, np.zeros(room * self._entry_words, np.int64))
-        # Running weights may have 128 bits, as sums have: one word more than the weight of an entry.
+        # Running weights may have 128 bits, like sums: one word more than the weight of an entry.
         self.put(sweep.RUNNING, np.zeros((room + 1) * (self._entry_words + 1), np.int64))
         self.views[sweep.NUMBERS][sweep.ROOM] = room

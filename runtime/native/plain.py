@@ -1,9 +1,9 @@
 """Primitives of kernel source, in plain Python: the interpreted tier and the reference for the compiled one.
 
-Kernel source (the library in `runtime.native.library` and what `runtime.views.nodes` emits) uses only these names. Here
-an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are checked; a
-table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code, where
-both are addresses.
+Kernel source (the library in `runtime.native.library` and the source that `runtime.views.nodes` emits) uses only these
+names. Here an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are
+checked; a table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code,
+where both are addresses.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WORD = struct.Struct("q")
 
 
 def jit(function: _F) -> _F:
-    """Mark a function of the kernel source; compiled it never raises and never holds the interpreter lock."""
+    """Mark a function of the kernel source; when compiled it never raises and never holds the interpreter lock."""
     return function
 
 
@@ -68,12 +68,12 @@ def jit_apart(function: _F) -> _F:
 
 
 def constant(value: int) -> int:
-    """Have a function compiled once for each value of a parameter, a literal in every call: its loops unroll."""
+    """Request one compilation of a function for each value of a parameter, a literal in calls, to unroll loops."""
     return value
 
 
 def root(address: Any) -> Any:
-    """Return the table that a kernel was called with."""
+    """Return the table with which a kernel was called."""
     return address
 
 
@@ -88,13 +88,13 @@ def table(table_: Any, place: int) -> Any:
 
 
 def call(function: Any, argument: Any) -> int:
-    """Return the status of a kernel, called with a table; both are elements of arrays that hold kernels and tables."""
+    """Return the status of a kernel, called with a table; both are elements of arrays of kernels and tables."""
     status: int = function(argument)
     return status
 
 
 def window(table_: Any, place: int, source: Any, first: int) -> None:
-    """Make the cells of another table's array, from one of them on, what stands at the same place of a table."""
+    """Set an array of a table to the cells, from ``first`` on, of another table's array at the same place."""
     table_[place] = source[place][first:]
 
 
@@ -104,11 +104,11 @@ def copy_words(target: Any, to: int, cells: Any, place: int, count: int) -> None
 
 
 def prefetch(cells: Any, place: int) -> None:
-    """Have a cell fetched from memory that will be read soon; it changes nothing but time, and here not even that."""
+    """Prefetch a cell that will be read soon, which only saves time; in this tier, do nothing."""
 
 
 def rank(cells: Any, place: int, count: int, key: int) -> int:
-    """Return the number of cells that are less than a key, among the ascending ones that begin at a place."""
+    """Return the number of cells that are less than a key, among ``count`` ascending cells from a place on."""
     return bisect_left(cells, key, place, place + count) - place
 
 
@@ -133,7 +133,7 @@ def outside(value: int) -> bool:
 
 
 def mul_wide(left: int, right: int) -> tuple[int, bool]:
-    """Return the product of two integers of 128 bits, and if that is outside the range (and then undefined)."""
+    """Return the product of two integers of 128 bits, and whether it is out of range (and then undefined)."""
     product = left * right
     return (0, True) if outside(product) else (product, False)
 
@@ -155,7 +155,7 @@ def bit_length(value: int) -> int:
 
 
 def wide_left(value: int, by: int) -> int:
-    """Return an integer of 128 bits shifted left by 0 to 127 bits, none of which it has."""
+    """Return an integer of 128 bits shifted left by 0 to 127 bits; no bit may be lost."""
     return value << by
 
 
@@ -165,12 +165,12 @@ def wide_right(value: int, by: int) -> int:
 
 
 def divide_wide(value: int, by: int) -> tuple[int, int]:
-    """Quotient and remainder of two integers of 128 bits that are not negative; ``by`` is not 0."""
+    """Return quotient and remainder of two integers of 128 bits that are not negative; ``by`` must not be 0."""
     return divmod(value, by)
 
 
 def float_quotient(left: int, right: int) -> float:
-    """Return the float nearest to the quotient of two integers of 128 bits; ``right`` is not 0."""
+    """Return the float nearest to the quotient of two integers of 128 bits; ``right`` must not be 0."""
     return left / right
 
 
@@ -180,7 +180,7 @@ def wide_float(value: int) -> float:
 
 
 def float_of(word: int) -> float:
-    """Return the float whose bits a cell holds."""
+    """Return the float whose bits a cell contains."""
     return float(_DOUBLE.unpack(_WORD.pack(word))[0])
 
 
@@ -190,7 +190,7 @@ def bits_of(value: float) -> int:
 
 
 def mix(state: int, word: int) -> int:
-    """Return the next state of a hash over words, from 0: both halves of the product with 2^64 over the golden ratio.
+    """Return the next state of a hash over words, at first 0: both halves of a product with 2^64 / golden ratio.
 
     Words that differ in few bits, wherever these are (integers in sequence, multiples of a power of two, floats with
     few digits), differ in the low bits of the state, by which tables are indexed.

@@ -1,9 +1,9 @@
-"""Owners, in Python, of the arrays that kernels work on: they make room, and read and restore what is held.
+"""Owners, in Python, of the arrays that kernels work on: they make room, and read and restore records.
 
-A structure is a *table*: numbered places, each an array of int64 cells or another table. The compiled tier sees a
-table as an array of addresses, the plain tier as a list of memoryviews; both see the same cells, so that a kernel may
-be exchanged for its other tier between any two calls. Place 0 is ``META``: numbers, as the library module of the
-structure names them. No structure is thread-safe: one owner at a time.
+A structure is a *table*: numbered places, each an array of int64 cells or another table. The compiled tier sees a table
+as an array of addresses, the plain tier as a list of memoryviews; both see the same cells, so the tier of a kernel may
+change between any two calls. Place 0 is ``META``: numbers, which the library module of the structure names. No
+structure is thread-safe: one owner at a time.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _GOLDEN_LOW, _GOLDEN_HIGH = _GOLDEN & _LOW_HALF, _GOLDEN >> _HALF
 _SMALL: Final = 64
 _DIRECT_LEAST: Final = 1 << 16
 _DIRECT_SPREAD: Final = 16
-"""A direct index has at most so many cells, or so many cells a record."""
+"""A direct index has at most this many cells, or this many cells for each record."""
 
 
 class NullablePlace(NamedTuple):
-    """Where a value stands in a dumped record, and which word of the record says that it is NULL.
+    """Place of a value in a dumped record, and of the word that shows whether it is NULL.
 
     The words of a NULL value are 0, so that equal records have equal words.
     """
 
     place: int
-    """Place of its first word."""
+    """Place of the value's first word."""
     flag: int = -1
     """Place of a word that is 1 if the value is NULL; -1: no such word exists."""
     presence: int = -1
     """Place of a word that is positive unless the value is NULL; -1: no such word exists."""
     words: int = 1
-    """Words of the value."""
+    """Number of words of the value."""
 
     def is_there(self, records: Words) -> npt.NDArray[np.bool_]:
         """Return for each record whether the value is not NULL."""
@@ -58,13 +58,13 @@ class Structure:
     """A table of arrays and of other tables."""
 
     place_names: tuple[str, ...] = ()
-    """Names of its first places, for generated source."""
+    """Names of the first places, for generated source."""
 
     def __init__(self, places: int) -> None:
         self.addresses = np.zeros(places, np.int64)
-        """The table as the compiled tier sees it; it never moves."""
+        """The table for the compiled tier; it never moves."""
         self.views: list[Any] = [None] * places
-        """The table as the plain tier sees it."""
+        """The table for the plain tier."""
         self.address = self.addresses.ctypes.data
         """Address of the table."""
         self._arrays: list[Words | Structure | None] = [None] * places
@@ -75,7 +75,7 @@ class Structure:
         return names[place] if place < len(names) else f"c{place - len(names)}"
 
     def put(self, place: int, array: Words) -> None:
-        """Make an array (contiguous, int64) what stands at a place."""
+        """Put an array (contiguous, int64) at a place."""
         assert array.dtype == np.int64
         assert array.flags.c_contiguous
         self._arrays[place] = array
@@ -83,7 +83,7 @@ class Structure:
         self.views[place] = memoryview(array)  # type: ignore[arg-type]  # it has the buffer protocol
 
     def link(self, place: int, other: Structure) -> None:
-        """Make another table what stands at a place."""
+        """Put another table at a place."""
         self._arrays[place] = other
         self.addresses[place] = other.address
         self.views[place] = other.views
@@ -95,34 +95,34 @@ class Structure:
         return array
 
     def extend(self, place: int, cells: int) -> None:
-        """Give an array room for so many cells, the new ones 0."""
+        """Extend an array to this many cells; the new cells are 0."""
         present = self.array(place)
         grown = np.zeros(cells, np.int64)
         grown[: len(present)] = present
         self.put(place, grown)
 
     def nbytes(self) -> int:
-        """Return bytes of its own arrays."""
+        """Return the size of its own arrays in bytes."""
         return sum(array.nbytes for array in self._arrays if isinstance(array, np.ndarray))
 
 
 class RecordStructure(Structure, ABC):
-    """A structure that holds records, which a checkpoint has."""
+    """A structure with records, which a checkpoint contains."""
 
     def __init__(self, places: int) -> None:
         super().__init__(places)
         self.string_places: tuple[NullablePlace, ...] = ()
-        """Where in a dumped record numbers of strings stand."""
+        """Places of the numbers of strings in a dumped record."""
         self.nullable_places: tuple[NullablePlace, ...] = ()
-        """Where in a dumped record values stand of which the words are 0 if they are NULL."""
+        """Places of values in a dumped record whose words are 0 if they are NULL."""
 
     @abstractmethod
     def dump(self) -> Words:
-        """Return the live records, one a row; copied."""
+        """Return a copy of the live records, one in each row."""
 
     @abstractmethod
     def load(self, records: Words) -> None:
-        """Make these the records."""
+        """Replace the records."""
 
     def mark_strings(self, records: Words, is_used: npt.NDArray[np.bool_]) -> None:
         """Set ``is_used`` at the numbers of all strings in dumped records."""
@@ -130,7 +130,10 @@ class RecordStructure(Structure, ABC):
             is_used[records[each.is_there(records), each.place]] = True
 
     def renumbered(self, records: Words, numbers: Words) -> Words:
-        """Dumped records with other numbers of strings: ``numbers[old]`` is the new one; that of a NULL stays 0."""
+        """Return dumped records with other numbers of strings: ``numbers[old]`` is the new one.
+
+        The number of a NULL stays 0.
+        """
         if not self.string_places:
             return records
         changed = records.copy()
@@ -146,7 +149,7 @@ class RecordStructure(Structure, ABC):
 
 
 class Batch(Structure):
-    """Rows with weights, by column: what one node hands to the next, and what a view changes.
+    """Rows with weights, by column: the input of a node, or the changes of a view.
 
     Places: ``META`` (rows, capacity), the weights, then for each column of `widths` one array with that many words a
     row (2: an integer of 128 bits, low word first; 1: anything else, NULL flags included).
@@ -167,7 +170,7 @@ class Batch(Structure):
 
     @property
     def rows(self) -> int:
-        """Rows that are there."""
+        """Number of rows."""
         return int(self.views[0][0])
 
     @rows.setter
@@ -176,11 +179,11 @@ class Batch(Structure):
 
     @property
     def room(self) -> int:
-        """Rows that there is room for."""
+        """Capacity in rows."""
         return int(self.views[0][1])
 
     def grow(self, room: int) -> None:
-        """Make room for so many rows at least."""
+        """Make room for at least this many rows."""
         if room <= self.room:
             return
         self.extend(1, room)
@@ -198,7 +201,7 @@ class Batch(Structure):
         return self.array(2 + number)[: self.rows * self.widths[number]]
 
     def fill(self, weight: Words, columns: Iterable[Words]) -> None:
-        """Make these the rows (arrays are referred to, not copied, and never written to)."""
+        """Replace the rows; the arrays are referred to, not copied, and never written to."""
         self.put(1, weight)
         for place, words in enumerate(columns, 2):
             self.put(place, words)
@@ -212,19 +215,22 @@ class HashTable(RecordStructure):
     place_names = ("meta", "cells", "index", "key", "stamps", "touched", "old")
 
     def __init__(self, key_words: int, value_words: int, *, is_result: bool = False, is_direct: bool = False) -> None:
-        """``is_result``: remembers what records were before a step; ``is_direct``: the key is one word, an integer that
-        may be dense (it becomes hashed by itself where it is not)."""
+        """Begin with no records.
+
+        With ``is_result`` the table remembers the records as they were before a step. With ``is_direct`` the key is one
+        word, an integer that may be dense; the table becomes hashed by itself if the keys are not.
+        """
         super().__init__(7)
         self.key_words, self.value_words = key_words, value_words
         self.is_result = is_result
-        """True if it remembers what records were before a step."""
+        """True if the table remembers the records as they were before a step."""
         self.put(hashing.META, np.zeros(12, np.int64))
         self._meta: Any = self.views[hashing.META]
         self._meta[hashing.WIDTH], self._meta[hashing.STRIDE] = key_words, key_words + value_words
         self._meta[hashing.STEP] = self._meta[hashing.DROPS] = 1
         self.put(hashing.KEY, np.zeros(max(1, key_words), np.int64))
         self.may_be_direct = is_direct and key_words == 1
-        """True if its key may be its index."""
+        """True if a key may be a direct index into the table."""
         self._is_direct = self.may_be_direct
         self._kept_room = 0
         self._begin()
@@ -238,14 +244,14 @@ class HashTable(RecordStructure):
             self.put(place, np.zeros(0, np.int64))
         self.put(hashing.INDEX, np.zeros(2 * _SMALL, np.int64))
         self._resize(_SMALL)
-        if not self.key_words:  # the one record of a table without keys is always there
+        if not self.key_words:  # the one record of a table without keys always exists
             meta[hashing.USED] = meta[hashing.LIVE] = 1
             self.array(hashing.INDEX)[0] = 1
 
     def clear(self, most_room: int) -> None:
-        """Take all records out of a table that is no result; room for at most so many is kept.
+        """Remove all records of a table that is not a result; room for at most ``most_room`` records is kept.
 
-        From then on records that hold nothing stay, up to as many: to remove them at once takes longer.
+        From then on up to as many empty records stay in the table: removing them at once takes longer.
         """
         assert not self.is_result
         meta = self._meta
@@ -264,16 +270,16 @@ class HashTable(RecordStructure):
                 meta[place] = 0
 
     def __len__(self) -> int:
-        """Live records."""
+        """Return the number of live records."""
         return int(self._meta[hashing.LIVE])
 
     @property
     def stride(self) -> int:
-        """Words of a record."""
+        """Number of words of a record."""
         return self.key_words + self.value_words
 
     def _resize(self, room: int) -> None:
-        """Room for so many records; the index is left alone."""
+        """Make room for this many records; the index is not changed."""
         self._meta[hashing.ROOM] = room
         self.extend(hashing.CELLS, room * self.stride)
         if self.is_result:
@@ -282,7 +288,7 @@ class HashTable(RecordStructure):
             self.extend(hashing.OLD, room * self.value_words)
 
     def make_room(self, records: int = 1) -> None:
-        """Make room for the scratch key and for so many records besides those that are there."""
+        """Make room for the scratch key and for this many records in addition to the present ones."""
         meta = self._meta
         if not meta[hashing.DROPS] and meta[hashing.USED] >= self._kept_room:
             self.load(self.dump())
@@ -301,7 +307,7 @@ class HashTable(RecordStructure):
                 self._reindex(int(self.views[hashing.KEY][0]))
 
     def _live(self) -> npt.NDArray[np.intp]:
-        """Slots in the index."""
+        """Return the slots in the index, ascending."""
         index = self.array(hashing.INDEX)
         return np.sort(index[index != 0] - 1)
 
@@ -309,7 +315,7 @@ class HashTable(RecordStructure):
         self._index(self._live(), key)
 
     def _index(self, slots: npt.NDArray[np.intp], key: int | None = None) -> None:
-        """Rebuild the index over these slots; direct if the keys, and this one, allow it."""
+        """Rebuild the index over these slots; it becomes direct if the keys, including ``key``, allow it."""
         meta, room = self._meta, int(self._meta[hashing.ROOM])
         keys = self.records()[slots, : self.key_words]
         if self._is_direct:
@@ -334,7 +340,7 @@ class HashTable(RecordStructure):
         while len(pending):
             at = home[pending]
             free = index[at] == 0
-            index[at[free]] = slots[pending[free]] + 1  # of several for one cell the last one stays
+            index[at[free]] = slots[pending[free]] + 1  # if several compete for one cell, the last one stays
             pending = pending[index[at] != slots[pending] + 1]
             home[pending] = (home[pending] + 1) & (size - 1)
         self.put(hashing.INDEX, index)
@@ -345,7 +351,7 @@ class HashTable(RecordStructure):
         return self.array(hashing.CELLS).reshape(-1, self.stride)
 
     def slots(self) -> npt.NDArray[np.intp]:
-        """Slots of records that hold something, ascending."""
+        """Return the slots of records that are not empty, ascending."""
         return rows_with_words(self.records()[: self._meta[hashing.USED], self.key_words :])
 
     def dump(self) -> Words:
@@ -353,15 +359,15 @@ class HashTable(RecordStructure):
         return self.records().take(self.slots(), axis=0)
 
     def dump_columns(self) -> Words:
-        """Return the live records, copied, shape (words of a record, records): much quicker than `dump`."""
+        """Return a copy of the live records, shape (words of a record, records); much faster than `dump`."""
         columns = self.records()[: self._meta[hashing.USED]].T.copy()
         if columns[self.key_words :].all(axis=1).any():
-            return columns  # as nearly always: one of the values, such as the weight, is 0 nowhere
+            return columns  # the usual case: one of the values, such as the weight, is 0 in no record
         is_live = columns[self.key_words :].any(axis=0)
         return columns if is_live.all() else columns.compress(is_live, axis=1)
 
     def load(self, records: Words) -> None:
-        """Make these the records; keys do not repeat."""
+        """Replace the records; keys must not repeat."""
         self._is_direct = self._is_direct or bool(self._meta[hashing.DIRECT])
         self._begin()
         count = len(records)
@@ -378,7 +384,7 @@ class HashTable(RecordStructure):
         self._index(np.arange(count))
 
     def get(self, key: Sequence[int]) -> list[int] | None:
-        """Return the values of a key; None if it is not there. For tests and for single look-ups."""
+        """Return the values of a key; None if it is missing. For tests and for single look-ups."""
         scratch = self.views[hashing.KEY]
         for place, word in enumerate(key):
             scratch[place] = word
@@ -388,7 +394,7 @@ class HashTable(RecordStructure):
         return [int(word) for word in self.records()[slot, self.key_words :]]
 
     def find_all(self, keys: Words) -> Words:
-        """Return the slots of many keys, shape (keys, key words), all of which are there."""
+        """Return the slots of many keys, shape (keys, key words); all keys must be present."""
         index = self.array(hashing.INDEX)
         if not self.key_words:
             return np.zeros(len(keys), np.int64)
@@ -423,15 +429,15 @@ class HashTable(RecordStructure):
 
 
 def rows_with_words(matrix: Words) -> npt.NDArray[np.intp]:
-    """Return the places of the rows in which any word is not 0, ascending."""
+    """Return the places of the rows in which some word is not 0, ascending."""
     words = np.zeros(len(matrix), np.int64)
-    for column in matrix.T:  # a quarter of the time of `any` over so short rows
+    for column in matrix.T:  # takes a quarter of the time of `any` over such short rows
         words |= column
     return np.flatnonzero(words)
 
 
 def _hashes(keys: Words) -> Words:
-    """`library.hashing.hash_of` of each row."""
+    """Return `library.hashing.hash_of` of each row."""
     state = np.zeros(len(keys), np.uint64)
     for place in range(keys.shape[1]):
         state ^= keys[:, place].view(np.uint64)

@@ -1,7 +1,7 @@
 """The two tiers of kernel source: names of sources, the interpreted tier, and the provider of compiled kernels.
 
 Kernel source is a text that defines `step(p) -> int`, decorated with `runtime.native.plain.jit`. The interpreted tier
-executes it as it stands, with the primitives of `runtime.native.plain`. The compiled tier is in `runtime.native.cache`.
+executes it unchanged, with the primitives of `runtime.native.plain`. The compiled tier is in `runtime.native.cache`.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def plain_kernel(source: str) -> PlainKernel:
     if not callable(step):
         raise KernelSourceError(f"expected a function `step` in kernel source, was none in {name}")
     register_source(file_name, source)
-    # The memo is bounded, so the lines of a source go when its kernel does.
+    # The memo is bounded, so the lines of a source are dropped with its kernel.
     weakref.finalize(step, linecache.cache.pop, file_name, None)
     return step
 
 
 _FEW_ROWS: Final = 20_000
 _INTERPRETED_S: Final = 5e-6
-"""Rough time that an interpreted kernel takes for a row."""
+"""Approximate time in seconds that an interpreted kernel takes for a row."""
 _LONGEST_WAIT_S: Final = 60.0
 
 
@@ -106,14 +106,14 @@ class Kernels(Protocol):
         """Return the compiled kernel of a source, or None."""
 
     def request(self, sources: Sequence[str]) -> None:
-        """Compile these in the background."""
+        """Compile these sources in the background."""
 
     def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
-        """Request these, and wait until all are compiled or cannot be; return whether all are compiled."""
+        """Request these sources, and wait until all are compiled or have failed; return whether all are compiled."""
 
 
 def await_kernels(kernels: Kernels, sources: Sequence[str], rows: int) -> bool:
-    """Wait for kernels before many rows, at most as long as interpreting them would take; return whether it waited."""
+    """Wait for kernels before many rows, no longer than interpreting them would take; return whether it waited."""
     if rows <= _FEW_ROWS:
         return False
     kernels.wait(sources, min(_LONGEST_WAIT_S, rows * _INTERPRETED_S))

@@ -3,7 +3,7 @@
 ```
 algebra    expressions, columns, relations, maps: keyed aggregates over one relation
 linear     sums over one relation                joined    sums over joins of maps
-selected   sums over what conditions on aggregates select  flow      graphs of operators on rows
+selected   sums over rows that conditions select  flow      graphs of operators on rows
 reevaluated  any other SQL, by DuckDB            program   views, maps and derived streams, and their encoding
 body       methods of each of the five forms: maps, placement, cost, explanation
 parts      the maps and views that one view or one lane needs of a program

@@ -26,29 +26,31 @@ __all__ = [
 ]
 
 ColumnType = Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
-"""int128 travels as Arrow decimal128(38, 0): SUMs and products, which can pass int64."""
+"""Type of a column. Arrow represents int128 as decimal128(38, 0); SUMs and products, which may exceed int64, have
+it.
+"""
 
 
 class Column(msgspec.Struct, frozen=True):
     """A column of a relation or of a view."""
 
     name: str
-    """Lower case."""
+    """Name in lower case."""
     type: ColumnType
-    """See `ColumnType`."""
+    """Type of the values."""
     nullable: bool = False
-    """True if NULL may stand in it."""
+    """True if a value may be NULL."""
     scale: int = 0
-    """Digits after the decimal point; integers only."""
+    """Number of digits after the decimal point; for integers only."""
 
 
 class Relation(msgspec.Struct, frozen=True):
     """A named multiset of rows that changes by deltas."""
 
     name: str
-    """Lower case."""
+    """Name in lower case."""
     columns: tuple[Column, ...]
-    """In the order of its deltas."""
+    """Columns in the order of the deltas."""
 
 
 EPOCH_TIME: Final = Relation("epoch_time", (Column("t", "int64"), Column("at", "timestamp")))
@@ -61,10 +63,10 @@ shard of a view keeps the whole of it.
 
 
 class Col(msgspec.Struct, frozen=True, tag="col"):
-    """The value of a column (of a relation in a map; of a map in a view)."""
+    """Value of a column (of a relation in a map; of a map in a view)."""
 
     name: str
-    """Column, key, sum, or ``weight`` for the number of rows."""
+    """Name of a column, key or sum, or ``weight`` for the number of rows."""
 
 
 class Lit(msgspec.Struct, frozen=True, tag="lit"):
@@ -81,10 +83,10 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
     a float64, NULL when the divisor is 0; ``sqrt`` of a float64.
 
-    ``is_null`` and ``coalesce`` as SQL has them; ``case`` takes condition, value, condition, value, …, else; ``least
-    greatest`` pass over NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a
-    literal as its pattern, is case-sensitive and knows no escape; ``year month day hour minute second`` of a date or
-    timestamp; ``date timestamp`` read a literal, or make one of the other.
+    ``is_null`` and ``coalesce`` as in SQL; ``case`` takes condition, value, condition, value, …, else; ``least
+    greatest`` ignore NULL; ``in`` takes a value and constants of its type (64 bits or strings); ``like`` has a literal
+    as its pattern, is case-sensitive and has no escape; ``year month day hour minute second`` of a date or timestamp;
+    ``date timestamp`` read a literal, or convert one to the other.
     """
 
     op: Literal[
@@ -94,14 +96,14 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     ]  # fmt: skip
     """Name of the operation."""
     args: tuple[Col | Lit | Call, ...]
-    """Its operands."""
+    """Operands of the operation."""
 
 
 Expr = Col | Lit | Call
 
 
 def columns_read(expr: Expr) -> Iterator[str]:
-    """Yield the columns that an expression reads, one as often as the expression reads it."""
+    """Yield the names of the columns that an expression reads, repeated as often as the expression reads them."""
     if isinstance(expr, Col):
         yield expr.name
     elif isinstance(expr, Call):
@@ -110,7 +112,7 @@ def columns_read(expr: Expr) -> Iterator[str]:
 
 
 def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
-    """Return the expression with columns replaced; those that are not named stay."""
+    """Return the expression with the named columns replaced by expressions."""
     if isinstance(expr, Col):
         return names.get(expr.name, expr)
     if isinstance(expr, Call):
@@ -122,7 +124,7 @@ class Term(msgspec.Struct, frozen=True):
     """``factor × Π columns``, integers."""
 
     factor: int
-    """Constant."""
+    """Constant factor."""
     columns: tuple[str, ...]
     """Bound columns: ``alias.sum``, ``alias.weight``, or a numeric ``alias.key``."""
 
@@ -148,20 +150,20 @@ class Key(msgspec.Struct, frozen=True):
     """One key column of a map."""
 
     name: str
-    """Unique within the map."""
+    """Name of the key, unique within the map."""
     type: ColumnType
     """Type of the key."""
     expr: Expr
-    """Over the relation's columns."""
+    """Expression over the relation's columns."""
 
 
 class Sum(msgspec.Struct, frozen=True):
     """One maintained sum of a map: SUM(weight × expr), exact up to 95 bits or refused with an error."""
 
     name: str
-    """Unique within the map."""
+    """Name of the sum, unique within the map."""
     expr: Expr
-    """Over the relation's columns, never NULL, integer."""
+    """Integer expression over the relation's columns that is never NULL."""
 
 
 class Map(msgspec.Struct, frozen=True):
@@ -172,8 +174,8 @@ class Map(msgspec.Struct, frozen=True):
     relation: str
     """Relation that its deltas come from."""
     where: Expr | None
-    """Only rows for which this is true."""
+    """Condition that is true for the rows of the map; None for all rows."""
     keys: tuple[Key, ...]
-    """Empty for one global group."""
+    """Keys; empty for one global group."""
     sums: tuple[Sum, ...]
-    """Empty where only the multiplicity of the keys is wanted."""
+    """Sums; empty if only the multiplicity of the keys is wanted."""

@@ -32,14 +32,14 @@ _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class Body(msgspec.Struct, frozen=True):
-    """Plan by which a view is kept up to date. Placement, catalogue, backfill and `explain` use these methods alone."""
+    """Plan by which a view is kept up to date. Placement, catalogue, backfill and `explain` use only these methods."""
 
     @abstractmethod
     def renumbered(self, number: Callable[[int], int]) -> Self:
         """Return the same plan over maps of other numbers."""
 
     def maps(self) -> frozenset[int]:
-        """Return the maps that it reads."""
+        """Return the numbers of the maps that the view reads."""
         numbers: set[int] = set()
 
         def see(number: int) -> int:
@@ -65,33 +65,33 @@ class Body(msgspec.Struct, frozen=True):
 
     @abstractmethod
     def cost(self) -> str:
-        """Return what a batch costs, in words."""
+        """Return the cost of a batch in words."""
 
     @abstractmethod
     def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
-        """Return the way from maps to rows in words, for a view with these columns."""
+        """Return the lines that describe how maps become rows of a view with these columns."""
 
 
 class Branch(msgspec.Struct, frozen=True):
     """One SELECT of a linear view (several are a UNION ALL)."""
 
     map: int
-    """The map it reads."""
+    """Number of the map that the branch reads."""
     outputs: tuple[Expr, ...]
-    """One per column of the view, over the map's keys, sums and ``weight``."""
+    """One expression per column of the view, over the map's keys, sums and ``weight``."""
     bag: bool = False
     """True for a SELECT without aggregates: each group stands for ``weight`` equal rows."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
-    """For a SELECT with aggregates and no GROUP BY: its row while no row is in the group."""
+    """For a SELECT with aggregates and no GROUP BY: the row that is shown while the group is empty."""
     having: Expr | None = None
-    """Over the same as ``outputs``; a group for which it is not true has no row."""
+    """Condition over the same columns as ``outputs``; a group for which it is not true has no row."""
 
 
 class Linear(Body, frozen=True, tag="linear"):
     """SUM, COUNT, AVG over select-project-group-by of one relation, or a UNION ALL of such."""
 
     branches: tuple[Branch, ...]
-    """At least one."""
+    """Branches, at least one."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         branches = tuple(msgspec.structs.replace(branch, map=number(branch.map)) for branch in self.branches)
@@ -118,64 +118,73 @@ class Linear(Body, frozen=True, tag="linear"):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """An aggregate over the part of a map on one side of a value of the ordered key; no keys but that one."""
+    """An aggregate over the part of a map on one side of a value of the ordered key, which is the map's only key."""
 
     name: str
-    """Binds ``name.sum`` and ``name.weight`` in conditions; a sum over no rows (weight 0) is NULL (0 in dbtoaster)."""
+    """Name; conditions read ``name.sum`` and ``name.weight``.
+
+    A sum over no rows (weight 0) is NULL (0 in dbtoaster mode).
+    """
     map: int
     """Base map whose only key is ``ordered``."""
     ordered: str
-    """Name of that key."""
+    """Name of the map's key."""
     compare: Literal["lt", "le", "gt", "ge"]
-    """Keys of the map that count: ``key compare value``."""
+    """Comparison ``key compare value`` that is true for the keys that count."""
     value: Expr
-    """Over the factor's ordered key (``alias.key``), strictly growing in it: the key itself, or plus a constant."""
+    """Expression over the factor's ordered key (``alias.key``) that strictly grows with it: the key, or the key plus
+    a constant.
+    """
 
 
 class Factor(msgspec.Struct, frozen=True):
     """A relation of a selected view: groups × an ordered key, restricted by conditions on that key."""
 
     alias: str
-    """Binds ``alias.key``, ``alias.sum``, ``alias.weight``."""
+    """Alias; other parts of the plan read ``alias.key``, ``alias.sum`` and ``alias.weight``."""
     map: int
     """Base map; its keys are the group keys and ``ordered``."""
     ordered: str | None
-    """The key that the conditions are about (None: no condition)."""
+    """Key that the conditions restrict; None if there is no condition."""
     nested: tuple[Nested, ...]
     """Nested aggregates that the conditions read besides scalars."""
     conditions: tuple[Expr, ...]
-    """Three-valued, over ``alias.ordered``, nested sums, and scalars ``mN.sum`` / ``mN.weight`` of keyless base maps
-    N, in exact integers (NULL where there is nothing); a value of the ordered key is selected if all are true."""
+    """Three-valued conditions over ``alias.ordered``, nested sums, and scalars ``mN.sum`` / ``mN.weight`` of keyless
+    base maps N, in exact integers (NULL where there is nothing); a value of the ordered key is selected if all
+    are true.
+    """
     monotone: bool
-    """True if each condition is true in one interval of the key, if no weight or sum of a key of the nested maps is
-    negative: where one of its nested sums is NULL (in mode sql: below or above all keys of the nested map) it is not
-    true, and everywhere else, which is one interval too, it changes its truth at most once along the key."""
+    """True if each condition is true in one interval of the key, provided that no weight or sum of a key of the
+    nested maps is negative. A condition is not true where one of its nested sums is NULL (in mode sql: below or
+    above all keys of the nested map); everywhere else, which is one interval too, it changes its truth at most
+    once along the key.
+    """
 
 
 class Selected(Body, frozen=True, tag="selected"):
-    """Sums over the product of relations of which conditions on aggregates select a part (as VWAP, MST and PSP do).
+    """Sums over a product of relations, a part of which is selected by conditions on aggregates (as in VWAP, MST, PSP).
 
-    It is evaluated at each version from ordered indexes: per factor the range of its ordered key that is selected, then
-    each group's sums in that range, then the product over the factors.
+    The view is evaluated at each version from ordered indexes: first the selected range of each factor's ordered key,
+    then each group's sums in that range, then the product over the factors.
     """
 
     factors: tuple[Factor, ...]
-    """At least one; joined by nothing but their product."""
+    """Factors, at least one; only their product joins them."""
     scalars: tuple[int, ...]
-    """Keyless base maps that conditions read."""
+    """Numbers of keyless base maps that conditions read."""
     keys: tuple[str, ...]
-    """Group keys ``alias.key``; every key of every factor that is not its ordered one."""
+    """Group keys ``alias.key``: all keys of all factors except the ordered ones."""
     sums: tuple[tuple[str, tuple[Term, ...]], ...]
-    """Named sums over ``alias.sum`` and ``alias.weight``, one of each factor in every term."""
+    """Named sums over ``alias.sum`` and ``alias.weight``; each term has one column of each factor."""
     outputs: tuple[Expr, ...]
-    """One per column of the view, over ``keys``, the names of ``sums``, and ``weight``."""
+    """One expression per column of the view, over ``keys``, the names of ``sums``, and ``weight``."""
     having: Expr | None = None
-    """As in `Joined`."""
+    """Condition over the same columns; a group for which it is not true has no row."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
-    """As in `Joined`."""
+    """Without GROUP BY, the row that is shown while the group is empty."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
-        """Conditions name scalars by the number of their map."""
+        """Return the same plan over maps of other numbers, which also occur in the names of scalars in conditions."""
         replace = msgspec.structs.replace
         scalars = {f"m{old}": f"m{number(old)}" for old in self.scalars}
         read = {name for factor in self.factors for expr in factor.conditions for name in columns_read(expr)}
@@ -229,36 +238,37 @@ class Range(msgspec.Struct, frozen=True):
     sign: int
     """1 or -1: a disjunction of intervals is their sum less their overlaps."""
     low: Expr | None = None
-    """Integer, over bound columns."""
+    """Lower bound, an integer over bound columns."""
     low_strict: bool = False
-    """True: the key is greater than the bound; False: or equal."""
+    """True if the key must be greater than the bound; False if it may also be equal."""
     high: Expr | None = None
-    """Integer, over bound columns."""
+    """Upper bound, an integer over bound columns."""
     high_strict: bool = False
-    """True: the key is less than the bound; False: or equal."""
+    """True if the key must be less than the bound; False if it may also be equal."""
 
 
 class Lookup(msgspec.Struct, frozen=True):
     """Look-up of a statement in another map, for each of its rows.
 
-    Without ``binds`` it gives one row per row, the sums over all keys that match (none if no key does). With them it
-    gives one row for every key that matches (fan-out). The read sums and weight become bound columns ``name.sum``.
+    Without ``binds`` the result is one row with the sums over all matching keys, or no row if no key matches. With
+    ``binds`` the result is one row for every matching key (fan-out). The sums and the weight become bound columns
+    ``name.sum``.
     """
 
     name: str
-    """Prefix of what it binds; the alias of an occurrence, or the name of an auxiliary map."""
+    """Prefix of the bound columns: the alias of an occurrence, or the name of an auxiliary map."""
     source: int
     """Number of a base map, or of an auxiliary map of the view."""
     auxiliary: bool
     """True if ``source`` is an auxiliary map of the view."""
     on: tuple[tuple[str, str], ...]
-    """(key of the map, bound column) pairs that are equal; NULL equals nothing."""
+    """Pairs of a key of the map and a bound column that must be equal; NULL equals nothing."""
     binds: tuple[str, ...] = ()
     """Keys of the map that become bound columns ``name.key``; all keys that are not in ``on``, or none."""
     ordered: str | None = None
-    """The key that ``ranges`` are about; then every other key is in ``on``, and ``binds`` is empty."""
+    """Key that ``ranges`` restrict; every other key is then in ``on``, and ``binds`` is empty."""
     ranges: tuple[Range, ...] = ()
-    """Ranges of the ordered key that count; empty if all of it does."""
+    """Ranges of the ordered key that count; empty for all keys."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -267,13 +277,13 @@ class Statement(msgspec.Struct, frozen=True):
     occurrence: str
     """Alias whose delta triggers it; its keys, sums and weight are bound as ``alias.name``."""
     lookups: tuple[Lookup, ...]
-    """In order; a later one may use what an earlier one bound."""
+    """Look-ups in order; a look-up may use columns that an earlier one bound."""
     where: Expr | None
     """Further condition over bound columns."""
     keys: tuple[str, ...]
-    """Bound columns that give the auxiliary map's keys, in its order."""
+    """Bound columns that are the auxiliary map's keys, in its order."""
     weight: Term
-    """The rows' weight: the product of the weights of all that was joined."""
+    """Weight of the rows: the product of the weights of all joined rows."""
     sums: tuple[tuple[Term, ...], ...]
     """One sum of terms per sum of the auxiliary map."""
 
@@ -282,24 +292,24 @@ class Occurrence(msgspec.Struct, frozen=True):
     """A base map in FROM; the same one may occur more than once."""
 
     alias: str
-    """Unique in the view."""
+    """Alias, unique in the view."""
     map: int
-    """The base map."""
+    """Number of the base map."""
 
 
 class Auxiliary(msgspec.Struct, frozen=True):
     """A map of a join of some of the occurrences, kept by statements."""
 
     name: str
-    """Unique in the view."""
+    """Name, unique in the view."""
     covers: tuple[str, ...]
-    """Aliases that are joined in it."""
+    """Aliases of the joined occurrences."""
     keys: tuple[tuple[str, ColumnType], ...]
-    """Names and types; a NULL is a key like any other."""
+    """Names and types of the keys; a NULL is a key like any other."""
     sums: tuple[str, ...]
-    """Names of its sums; it has a weight besides."""
+    """Names of the sums; the map also has a weight."""
     statements: tuple[Statement, ...]
-    """One per occurrence it covers, where a delta of it changes the map."""
+    """One statement for each of the occurrences whose delta changes the map."""
 
     def with_lookups(self, change: Callable[[Lookup], Lookup]) -> Auxiliary:
         """Return the same map with changed lookups."""
@@ -312,22 +322,24 @@ class Joined(Body, frozen=True, tag="joined"):
     """Sums over a join of maps, by equality and ranges, kept by higher-order deltas.
 
     Occurrences are processed one after the other, in their order: all statements of an occurrence read the state in
-    which the earlier occurrences are new and it and the later ones old; then its delta is applied to its base map and
-    to the auxiliary maps. The last auxiliary map is the result that ``branches`` read.
+    which the earlier occurrences are new, while it and the later ones are old; then its delta is applied to its base
+    map and to the auxiliary maps. The last auxiliary map is the result that ``branches`` read.
     """
 
     occurrences: tuple[Occurrence, ...]
-    """At least two; two of one base map follow one another, and no base map occurs three times."""
+    """Occurrences, at least two; two of one base map follow one another, and no base map occurs three times."""
     auxiliaries: tuple[Auxiliary, ...]
-    """The last one is the result."""
+    """Auxiliary maps; the last one is the result."""
     outputs: tuple[Expr, ...]
-    """One per column of the view, over the result's keys, sums and ``weight``."""
+    """One expression per column of the view, over the result's keys, sums and ``weight``."""
     having: Expr | None = None
-    """Over the same; groups for which it is not true have no row."""
+    """Condition over the same columns; a group for which it is not true has no row."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
-    """Without GROUP BY: the row while no row is in the group."""
+    """Without GROUP BY, the row that is shown while the group is empty."""
     partition: tuple[str, ...] = ()
-    """Key of each occurrence whose equal values always meet, and which the result has: the view is sharded by it."""
+    """Key of each occurrence by which the view is sharded: equal values of these keys always match, and the result
+    has the key.
+    """
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         replace = msgspec.structs.replace
@@ -422,16 +434,16 @@ class Input(msgspec.Struct, frozen=True):
     table: str
     """Name of the table in the query."""
     map: int
-    """The map that fills it."""
+    """Number of the map that fills the table."""
 
 
 class Reevaluated(Body, frozen=True, tag="reevaluated"):
     """Any other SQL: recomputed by DuckDB over maintained maps; the change is the difference to the last result."""
 
     inputs: tuple[Input, ...]
-    """Its tables."""
+    """Tables of the query."""
     query: str
-    """DuckDB SQL over them, integers widened; yields the view's columns in order."""
+    """Query in DuckDB's SQL over the tables, with integers widened; returns the view's columns in order."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         inputs = tuple(msgspec.structs.replace(each, map=number(each.map)) for each in self.inputs)

@@ -35,12 +35,16 @@ __all__ = [
 Placing = tuple[bool, ...]
 """A flag for each column of a node: true if its value determines the shard of the row."""
 Placed = tuple[tuple[str, ...], Placing | None]
-"""Names of a node's columns, and flags of those that place its rows; None if it needs rows of several shards."""
+"""Names of a node's columns, and flags of the columns that place its rows; None if the node needs rows of several
+shards.
+"""
 _EVERYWHERE: Final[Placed] = ((), ())
-"""The node reads nothing but `EPOCH_TIME`, all of which every shard has, and so every shard has all of its rows."""
+"""Placement of a node that only reads `EPOCH_TIME`, of which every shard has all rows, so that every shard has all
+rows of the node.
+"""
 
 _EXACT: Final = frozenset({"int64", "string"})
-"""Types whose equal values are equal in every bit, so that they go to one shard."""
+"""Types whose equal values are equal in every bit, so that these go to one shard."""
 _AGGREGATES: Final = {
     "count_rows": "COUNT(*)",
     "count": "COUNT({})",
@@ -54,27 +58,27 @@ _AGGREGATES: Final = {
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """An operator of a flow; it reads operators before it, by number."""
+    """An operator of a flow, which reads earlier operators by number."""
 
     @abstractmethod
     def reads(self) -> tuple[int, ...]:
-        """Return the numbers of the nodes that it reads."""
+        """Return the numbers of the nodes that the operator reads."""
 
     @abstractmethod
     def reading(self, places: Mapping[int, int]) -> Self:
-        """Return the same operator where the nodes that it reads have other numbers."""
+        """Return the same operator, with other numbers of the nodes that it reads."""
 
     @abstractmethod
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
-        """Return its columns and the flags of those that place its rows, if this key places rows of base maps.
+        """Return the columns and the flags of those that place rows, if this key places the rows of base maps.
 
-        An operator that compares rows is right in every shard by itself if a placing column is among those by which it
-        compares; an operator on single rows is always right. ``inputs``: results for the nodes that it reads, in order.
+        An operator that compares rows works in every shard separately if a placing column is among the compared ones;
+        an operator on single rows always does. ``inputs`` are the results for the nodes that it reads, in order.
         """
 
     @abstractmethod
     def line(self, maps: Sequence[Map]) -> str:
-        """Return the operator in words."""
+        """Return the line that describes the operator."""
 
 
 class _Unary(Operator, frozen=True):
@@ -106,10 +110,10 @@ class _Binary(Operator, frozen=True):
 
 
 class ScanNode(Operator, frozen=True, tag="scan"):
-    """The rows of a base map: its keys as columns, ``weight`` equal rows each."""
+    """The rows of a base map: its keys as columns, each repeated ``weight`` times."""
 
     map: int
-    """The base map; it has no sums."""
+    """Number of the base map, which has no sums."""
 
     def reads(self) -> tuple[int, ...]:
         return ()
@@ -129,11 +133,11 @@ class SelectNode(_Unary, frozen=True, tag="select"):
     """Filter and project."""
 
     where: Expr | None
-    """Rows for which it is true stay."""
+    """Condition; rows for which it is true stay."""
     columns: tuple[Column, ...]
     """Columns of the output."""
     outputs: tuple[Expr, ...]
-    """One per column."""
+    """One expression per column."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -153,10 +157,12 @@ class SelectNode(_Unary, frozen=True, tag="select"):
 
 
 class JoinNode(_Binary, frozen=True, tag="join"):
-    """Inner join by equality (by nothing: the product); columns are the left, then the right ones, which differ."""
+    """Inner join by equality (the product without any); columns are the left ones, then the right ones, without a
+    common name.
+    """
 
     on: tuple[tuple[str, str], ...]
-    """(left column, right column); NULL equals nothing."""
+    """Pairs of a left and a right column; NULL equals nothing."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         (left, left_placing), (right, right_placing) = inputs
@@ -172,9 +178,9 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
     """Left rows that have a match on the right, or (anti) that have none; NULL matches nothing."""
 
     on: tuple[tuple[str, str], ...]
-    """(left column, right column)."""
+    """Pairs of a left and a right column."""
     anti: bool
-    """True for rows without a match."""
+    """True to keep the rows without a match."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -185,9 +191,9 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
 
 
 class BoundNode(_Binary, frozen=True, tag="bound"):
-    """Left rows whose value lies on one side of a bound, which is the only row of the right input; NULL passes nothing.
+    """Left rows whose value lies on one side of a bound, the only row of the right input; a NULL never passes.
 
-    With a bound that follows from `EPOCH_TIME` it is a temporal filter.
+    With a bound that follows from `EPOCH_TIME` the operator is a temporal filter.
     """
 
     value: str
@@ -197,7 +203,7 @@ class BoundNode(_Binary, frozen=True, tag="bound"):
     bound: str
     """Column of the right input, of the same type."""
     rises: bool = False
-    """True if the bound never falls: no row that it has passed is kept."""
+    """True if the bound never falls; rows that it has passed are not kept."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -213,37 +219,39 @@ class Quantile(msgspec.Struct, frozen=True):
     """A place among n values in ascending order: a share of n, or of n - 1, as a fraction of integers."""
 
     kind: Literal["disc", "floor", "ceil"]
-    """disc: the first value with at least that share of the values up to it; floor and ceil: that share of n - 1,
-    counted from 0, rounded down and up."""
+    """Kind of place; disc: the first value with at least that share of the values up to it; floor and ceil: that
+    share of n - 1, counted from 0, rounded down and up.
+    """
     part: int
     """Numerator, at least 0."""
     whole: int
-    """Denominator, at least as much, and at most a million."""
+    """Denominator, at least as large as the numerator, and at most a million."""
 
 
 class Aggregate(msgspec.Struct, frozen=True):
     """One aggregate of a `GroupNode`, over a column of its input; NULLs are left out."""
 
     name: str
-    """Its column."""
+    """Name of the result's column."""
     kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
-    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min, max and quantile: NULL over
-    nothing."""
+    """Function; ``sum`` is for integers only, and NULL (in dbtoaster mode: NULL or 0) over no values; min, max and
+    quantile are NULL over no values.
+    """
     column: str | None
-    """None for count_rows."""
+    """Aggregated column; None for count_rows."""
     type: ColumnType
     """Type of the result."""
     quantile: Quantile | None = None
-    """Quantile to compute, for a quantile function alone."""
+    """Quantile to compute; only for the kind ``quantile``."""
 
 
 class GroupNode(_Unary, frozen=True, tag="group"):
-    """Aggregates by key: the keys, then the aggregates; with no keys always one row."""
+    """Aggregates by key: the keys, then the aggregates; without keys there is always one row."""
 
     keys: tuple[str, ...]
-    """Columns; NULL is a key like any other."""
+    """Key columns; NULL is a key like any other."""
     aggregates: tuple[Aggregate, ...]
-    """Perhaps none."""
+    """Aggregates, possibly none."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -266,7 +274,7 @@ class GroupNode(_Unary, frozen=True, tag="group"):
 
 
 class DistinctNode(_Unary, frozen=True, tag="distinct"):
-    """Every row once."""
+    """Each distinct row once."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -313,11 +321,11 @@ class TopNode(_Unary, frozen=True, tag="top"):
     """ORDER BY … LIMIT … OFFSET; ties are broken by all columns in their order, ascending, NULLs last."""
 
     order: tuple[tuple[str, bool, bool], ...]
-    """(column, descending, NULLs first)."""
+    """Criteria: (column, descending, NULLs first)."""
     limit: int | None
-    """Rows kept."""
+    """Number of rows that are kept; None for no limit."""
     offset: int = 0
-    """Rows passed over."""
+    """Number of rows that are skipped."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         return inputs[0][0], None
@@ -336,20 +344,22 @@ class WindowFunction(msgspec.Struct, frozen=True):
     """One column of a `WindowNode`, computed over the rows of a partition in their order; NULLs are left out."""
 
     name: str
-    """Its column."""
+    """Name of the result's column."""
     kind: Literal[
         "row_number", "rank", "dense_rank", "lag", "lead", "first_value", "count_rows", "count", "sum", "min", "max"
     ]
-    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing."""
+    """Function; ``sum`` is for integers only, and NULL (in dbtoaster mode: NULL or 0) over no values."""
     column: str | None
-    """None for rankings and count_rows."""
+    """Column that the function reads; None for rankings and count_rows."""
     type: ColumnType
     """Type of the result."""
     offset: int = 0
-    """Distance in rows to the value, at least 1; for lag and lead alone."""
+    """Distance in rows to the value, at least 1; only for lag and lead."""
     frame: tuple[int | None, int] | None = None
-    """Frame of an aggregate: rows before the row (None: from the first row) and rows after it; a negative number turns
-    the direction. Without a frame, the aggregate is over the first row to the last peer of the row."""
+    """Frame of an aggregate: number of rows before the row (None: from the first row) and after it; a negative
+    number means the opposite direction. Without a frame, the aggregate is over the first row to the last peer of
+    the row.
+    """
 
     @property
     def ahead(self) -> int:
@@ -358,32 +368,34 @@ class WindowFunction(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """Number of rows after a row that depend on it, and not only on the result of the row before them."""
+        """Number of rows after a row that depend on it directly, not only by the result of the row before them."""
         return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
 
     @property
     def has_peers(self) -> bool:
-        """True if peers have one result."""
+        """True if peers have the same result."""
         return self.kind in ("count_rows", "count", "sum", "min", "max") and self.frame is None
 
 
 class WindowNode(_Unary, frozen=True, tag="window"):
     """Window functions: the columns of the input, then the functions.
 
-    Ties are broken by all columns in their order, ascending, NULLs last; rows that are equal in all of them stand in a
-    row, each with results of its own.
+    Ties are broken by all columns in their order, ascending, NULLs last; rows that are equal in all of them are
+    neighbours, each with results of its own.
     """
 
     partition: tuple[str, ...]
-    """Columns; NULL is a partition like any other."""
+    """Columns of PARTITION BY; NULL is a partition like any other."""
     order: tuple[tuple[str, bool, bool], ...]
-    """(column, descending, NULLs first); peers are equal in the first `peers` of them, the others break ties."""
+    """Criteria: (column, descending, NULLs first); peers are equal in the first `peers` of them, the others break
+    ties.
+    """
     peers: int
-    """Number of the criteria in which peers are equal."""
+    """Number of criteria in which peers are equal."""
     functions: tuple[WindowFunction, ...]
-    """Perhaps none, under a limit."""
+    """Functions; under a limit there may be none."""
     limit: tuple[RankingKind, int] | None = None
-    """Ranking and its greatest value in rows that pass; no function then depends on later rows."""
+    """Ranking and its greatest value in rows that pass; the functions then do not depend on later rows."""
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -420,7 +432,7 @@ class Flow(Body, frozen=True, tag="flow"):
     """A graph of incremental operators; every node turns changes of its inputs into changes of its rows."""
 
     nodes: tuple[Node, ...]
-    """Each reads earlier ones only; the last one's columns are the view's."""
+    """Nodes; each reads only earlier ones, and the columns of the last one are those of the view."""
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         nodes = tuple(
@@ -430,9 +442,9 @@ class Flow(Body, frozen=True, tag="flow"):
         return msgspec.structs.replace(self, nodes=nodes)
 
     def shard_key(self, maps: Sequence[Map]) -> str | None:
-        """Return the key, of this name in every base map, by which the graph can be spread.
+        """Return the name of the key, in every base map, by which the graph can be spread; None if there is none.
 
-        A string is preferred, as it is a name (a symbol): a number may be a time, all of whose load is in one shard.
+        A string is preferred, as it is a name (a symbol); a number may be a time, whose load would all be in one shard.
         """
         scanned = [maps[number].keys for number in sorted(self.maps()) if maps[number].relation != EPOCH_TIME.name]
         types = [{key.name: key.type for key in keys} for keys in scanned]
@@ -475,14 +487,14 @@ class Flow(Body, frozen=True, tag="flow"):
         return "all of it in one" if key is None else f"spread by {key}"
 
     def extremes(self) -> list[str]:
-        """Return MIN, MAX and quantiles, if it keeps them."""
+        """Return names of the functions MIN, MAX and quantiles that the flow keeps."""
         groups = (node for node in self.nodes if isinstance(node, GroupNode))
         kinds = dict.fromkeys(each.kind for node in groups for each in node.aggregates)
         words = {"min": "MIN", "max": "MAX", "quantile": "quantiles"}
         return [words[kind] for kind in kinds if kind in words]
 
     def is_ordered(self) -> bool:
-        """Return whether it keeps rows in an order."""
+        """Return whether the flow keeps rows in an order."""
         return bool(self.extremes()) or any(isinstance(node, (BoundNode, TopNode, WindowNode)) for node in self.nodes)
 
     def cost(self) -> str:
@@ -506,7 +518,7 @@ def _meet(on: Sequence[tuple[str, str]], inputs: Sequence[Placed]) -> bool:
 
 
 def _common(inputs: Sequence[Placed]) -> Placing:
-    """Return the columns that place rows whichever input they come from."""
+    """Return the flags of columns that place rows in all inputs."""
     return tuple(all(marks) for marks in zip(*(placing or () for _, placing in inputs), strict=True))
 
 

@@ -13,7 +13,7 @@ _BINARY = {
     "gt": (">", 4), "ge": (">=", 4), "like": ("LIKE", 4), "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6),
     "floordiv": ("//", 6), "mod": ("%", 6), "div": ("/", 6),
 }  # fmt: skip
-"""Operation → sign and precedence."""
+"""Operation → its sign and precedence."""
 _ASSOCIATIVE = ("or", "and", "add", "mul")
 
 
@@ -25,7 +25,7 @@ def quoted(value: object) -> str:
 
 
 def expression(expr: Expr, outer: int = 0) -> str:
-    """Return the text of an expression, in brackets where it binds less than the operation around it (``outer``)."""
+    """Return the text of an expression, in brackets if it binds less than the operation around it (``outer``)."""
     if isinstance(expr, Col):
         return expr.name
     if isinstance(expr, Lit):

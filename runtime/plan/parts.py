@@ -1,7 +1,7 @@
 """Parts of a program: the maps and views that one view or one lane needs.
 
-A view keeps its compiled body for life. Only the numbers of its maps change; maps that are equal but for their number
-are one.
+A view keeps its compiled body for life. Only the numbers of its maps change; maps that are equal except for their
+number are one map.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _replace = msgspec.structs.replace
 
 
 def without_view(program: Program, name: str) -> Program:
-    """Return the program without a view and the maps that no other view reads; raise `KeyError` if it is not there."""
+    """Return the program without a view and the maps that no other view reads; raise `KeyError` for an unknown view."""
     view_of(program, name)
     return _only(program, [view for view in program.views if view.name != name])[0]
 
 
 def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
-    """Return a program of one view alone, and the number in the old program of each of its maps."""
+    """Return a program of only one view, and for each of its maps the number in the old program."""
     return _only(program, [view_of(program, name)])
 
 
@@ -56,7 +56,7 @@ def readers_of_stream(program: Program, name: str) -> tuple[str, ...]:
 
 
 def without_stream(program: Program, name: str) -> Program:
-    """Return the program without a derived stream that nothing reads; raise `KeyError` if it is not there."""
+    """Return the program without a derived stream that nothing reads; raise `KeyError` for an unknown stream."""
     stream = stream_of(program, name)
     dropped = [each for each in program.dropped_streams if each.name != name]
     return _replace(
@@ -67,7 +67,7 @@ def without_stream(program: Program, name: str) -> Program:
 
 
 def stream_of(program: Program, name: str) -> DerivedStream:
-    """Return the derived stream of this name; raise `KeyError` if it is not there."""
+    """Return the derived stream of this name; raise `KeyError` for an unknown stream."""
     for stream in program.streams:
         if stream.name == name:
             return stream
@@ -94,7 +94,7 @@ def stream_views(program: Program) -> Program:
 
 
 def lane_program(program: Program, lane: Lane) -> Program:
-    """Return the part of a program that one lane keeps, without streams; the program itself if that is all of it.
+    """Return the part of a program that one lane keeps, without streams; the same object if nothing is left out.
 
     A view's home stays as it is, and maps keep their order, so that the state of a lane does not move. The express lane
     has the same view whether or not Spark keeps it too.
@@ -109,7 +109,7 @@ def lane_program(program: Program, lane: Lane) -> Program:
 
 
 def shown_program(program: Program, lane: Lane) -> Program:
-    """Return the program that subscribers of one lane read: no streams, and no views that it keeps for the record."""
+    """Return the program that subscribers of one lane read: no streams, and no views kept only for the record."""
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
     views = [view for view in program.views if view.lane == lane]
@@ -144,12 +144,15 @@ def columns_of(map_: Map) -> set[str]:
 
 
 def map_identity(map_: Map) -> bytes:
-    """Return the identity of a map across programs: all but its number. Bytes, because in Python 1 equals True."""
+    """Return the identity of a map across programs: everything but its number.
+
+    In bytes, because 1 equals True in Python.
+    """
     return msgspec.msgpack.encode(_replace(map_, id=0))
 
 
 def view_of(program: Program, name: str) -> View:
-    """Return the view of this name; raise `KeyError` if it is not there."""
+    """Return the view of this name; raise `KeyError` for an unknown view."""
     for view in program.views:
         if view.name == name:
             return view
@@ -167,7 +170,7 @@ def _only(program: Program, views: Collection[View]) -> tuple[Program, tuple[int
 
 
 def assembled(program: Program, relations: Sequence[Relation], maps: Sequence[Map], views: Sequence[View]) -> Program:
-    """Return the program with these maps and views in place of its own, and the relations that the maps read."""
+    """Return the program with these maps and views in place of its own, and with the relations that the maps read."""
     read = {map_.relation for map_ in maps}
     used = tuple(relation for relation in relations if relation.name in read)
     return _replace(program, relations=used, maps=tuple(maps), views=tuple(views))

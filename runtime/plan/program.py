@@ -1,11 +1,11 @@
-"""The view program: what the compiler makes of SQL, and all that an executor ever sees of it.
+"""The view program: output of the compiler, and only input of an executor.
 
 A program is data, never code: it is stored in the epoch log as MessagePack and loaded by whatever hosts it. Its parts
 are *maps* (keyed aggregates over one relation, maintained by adding up deltas) and *views* that read maps.
 
 Numbers are exact. An integer expression is evaluated on scaled integers: the compiler brings every operand of a sum or
-comparison to one scale, so that an executor only adds, subtracts and multiplies integers; ``scale`` says how many
-decimal digits of a column lie after the point (value = integer / 10**scale).
+comparison to one scale, so that an executor only adds, subtracts and multiplies integers; ``scale`` is the number of
+decimal digits of a column after the point (value = integer / 10**scale).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class DerivedInput(msgspec.Struct, frozen=True):
     """A relation that a derived stream reads."""
 
     relation: Relation
-    """Its name and the columns that the stream may use."""
+    """Name of the relation, and the columns that the stream may use."""
     time: str = ""
-    """Its time column; empty for a table, whose rows come and go and are looked up."""
+    """Name of its time column; empty for a table, whose rows change and are looked up."""
 
     @property
     def is_table(self) -> bool:
-        """True if its rows are looked up, and not streamed."""
+        """True if the rows of the relation are looked up, not streamed."""
         return not self.time
 
 
@@ -50,52 +50,54 @@ class DerivedStream(msgspec.Struct, frozen=True):
     """A derived stream of a catalogue."""
 
     name: str
-    """Lower case; no view and no other relation has it."""
+    """Name in lower case, which no view and no other relation has."""
     sql: str
     """The SELECT as it was written."""
     columns: tuple[Column, ...]
     """Columns of its rows."""
     time: str
-    """The column with the time of a row."""
+    """Name of the column with the time of a row."""
     inputs: tuple[DerivedInput, ...]
-    """The relations that it reads; derived streams among them stand before it in the program."""
+    """Relations that the stream reads; derived streams among them precede it in the program."""
     retain_rows: int
     """Number of rows that are retained, the newest."""
     retain_ns: int
-    """Greatest age of a retained row, against the newest row."""
+    """Greatest age of a retained row against the newest row, in nanoseconds."""
     lateness_ns: int = 0
-    """Greatest time by which a row may come later than the watermark."""
+    """Greatest time in nanoseconds by which a row may be later than the watermark."""
     home: int = 0
     """Unique number among the streams of the catalogue, in the order of their creation."""
 
     @property
     def relation(self) -> Relation:
-        """The relation that views and other streams read."""
+        """Relation that views and other streams read."""
         return Relation(self.name, self.columns)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The names of its inputs."""
+        """Names of the inputs."""
         return tuple(each.relation.name for each in self.inputs)
 
 
 FORMAT_VERSION: Final = 3
 _OLDEST_FORMAT: Final = 2
-"""Oldest format that is read. Its programs have no `View.on_spark`: Spark keeps none of their express views."""
+"""Oldest format that can be read. Its programs lack `View.on_spark`: Spark keeps none of their express views."""
 
 ViewBody = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated", "stream"]
 """Cost class of a batch; a derived stream that is shown as a view has the class ``stream``."""
 Lane = Literal["spark", "express", "stream"]
-"""Spark, version by version, or the in-process engine, message by message. The lane ``stream`` has the rows of derived
-streams, which come at the end of an epoch."""
+"""Lane of a view: Spark, version by version, or the in-process engine, message by message.
+
+The lane ``stream`` has the rows of derived streams, which are emitted at the end of an epoch.
+"""
 
 
 class View(msgspec.Struct, frozen=True):
     """A continuous query."""
 
     name: str
-    """Lower case, unique in the program."""
+    """Name in lower case, unique in the program."""
     columns: tuple[Column, ...]
     """Columns of a result row."""
     body: ViewBody
@@ -107,15 +109,15 @@ class View(msgspec.Struct, frozen=True):
     sql: str
     """The SELECT as it was written, for people; never executed."""
     ordered: bool = False
-    """True where the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
+    """True if the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
     home: int = 0
-    """Shard that has the view if it is not spread, modulo the number of shards; it never changes in a view's life."""
+    """Number that, modulo the number of shards, is the shard of a view that is not spread; it never changes."""
     lane: Lane = "spark"
-    """The lane whose versions subscribers and cursors read; it never changes in a view's life."""
+    """Lane whose versions subscribers and cursors read; it never changes."""
     on_spark: bool = False
-    """True if Spark keeps this view of the express lane as well; its version is then the one of record."""
+    """True if Spark also keeps this view of the express lane; Spark's version is then the one of record."""
     readers: tuple[str, ...] = ()
-    """Readers of a running runtime that the view names: it uses relations of these alone, and keeps them running."""
+    """Readers of a running runtime that the view names: it uses relations of only these, and keeps them running."""
     reads: tuple[str, ...] = ()
     """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
 
@@ -126,15 +128,15 @@ class Program(msgspec.Struct, frozen=True):
     relations: tuple[Relation, ...]
     """The relations that the maps read."""
     maps: tuple[Map, ...]
-    """By id: ``maps[i].id == i``."""
+    """Maps by id: ``maps[i].id == i``."""
     views: tuple[View, ...]
-    """In the order of their definition."""
+    """Views in the order of their definition."""
     mode: Literal["sql", "dbtoaster"] = "sql"
     """Value of SUM over no rows: NULL, or 0."""
     format_version: int = FORMAT_VERSION
     """Format of this record."""
     streams: tuple[DerivedStream, ...] = ()
-    """Derived streams; each stands after those that it reads."""
+    """Derived streams, each after those that it reads."""
     dropped_streams: tuple[Relation, ...] = ()
     """Relations of dropped derived streams: the log has rows of them, so a new stream of the name has their columns."""
 
@@ -144,12 +146,12 @@ _decoder = msgspec.msgpack.Decoder(Program)
 
 
 def encode_program(program: Program) -> bytes:
-    """Return the program as MessagePack; equal programs give equal bytes."""
+    """Encode the program as MessagePack; equal programs have equal bytes."""
     return _encoder.encode(program)
 
 
 def decode_program(data: bytes) -> Program:
-    """Return the program of these bytes; raise `ValueError` for anything else, also for a format not known here."""
+    """Decode a program; raise `ValueError` for other bytes or an unknown format."""
     program = _decoder.decode(data)
     if not _OLDEST_FORMAT <= program.format_version <= FORMAT_VERSION:
         raise ValueError(

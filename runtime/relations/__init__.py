@@ -1,15 +1,15 @@
 """Relations: feed messages in, deltas of named multisets out.
 
 ```
-rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ Adaptor.apply ──▶ deltas by relation
+rows of an origin ──▶ Adaptor.prepare (marks epoch ends) ──▶ Adaptor.apply ──▶ deltas by relation
                         FeedAdaptor   the exchange's feed: bids, asks, trades
-                        ItchAdaptor   the same of NASDAQ's ITCH 5.0
+                        ItchAdaptor   the same relations of NASDAQ's ITCH 5.0
                         TraceAdaptor  DBToaster traces: the streams that a script declares
                         RowAdaptor    plain streams and tables, of any format
-                        RecentRows    the same, of rows that leave again
-orderbook.py: deltas of a batch of messages   book_kernel.py: what it does to orders   live_orders.py: those, saved
-touches.py: best bid and ask, by message      retention.py: rows that leave again
-market.py: what the adaptors of market feeds share
+                        RecentRows    plain streams whose rows expire
+orderbook.py: deltas of a batch of messages   book_kernel.py: its effect on orders   live_orders.py: saved orders
+touches.py: best bid and ask, by message      retention.py: rows that expire
+market.py: common part of the adaptors of market feeds
 ```
 """
 

@@ -1,4 +1,4 @@
-"""Adaptors: they turn an origin's rows into deltas of relations; and their errors."""
+"""Interface and errors of adaptors, which convert an origin's rows to deltas of relations."""
 
 from __future__ import annotations
 
@@ -59,42 +59,42 @@ class Adaptor(ABC):
     @property
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
-        """The relations that it changes."""
+        """Relations that the adaptor changes."""
 
     @property
     def pushdown(self) -> Pushdown:
-        """Columns and rows of the tuples that it needs, so that the rest is never made; by default all."""
+        """Columns and rows of the tuples that the adaptor needs, so that others are never parsed; by default all."""
         return Pushdown()
 
     @property
     def gives_touches(self) -> bool:
-        """True if TOUCHES is among its relations."""
+        """True if TOUCHES is among the adaptor's relations."""
         return False
 
     def switch_touches(self, on: bool) -> None:
-        """Switch rows of TOUCHES on or off; called where an epoch has ended.
+        """Switch rows of TOUCHES on or off; called at the end of an epoch.
 
-        Raises `AdaptorError` if it keeps no order book.
+        Raises `AdaptorError` if the adaptor has no order book.
         """
         if on:
             names = ", ".join(relation.name for relation in self.relations)
             raise AdaptorError(f"expected the adaptor of an order book to give touches, was one of {names}")
 
     def opened(self, sequence: int) -> None:
-        """Restart the sequence: the next message that counts has this number. Called before `received`."""
+        """Restart the sequence at this number, which the next message has. Called before `received`."""
         del sequence
 
     @property
     def checks_numbers(self) -> bool:
-        """True if a number that is missing among its messages is an error, unless `allow_missing` tolerates it."""
+        """True if a missing number among the messages is an error, unless `allow_missing` tolerates it."""
         return False
 
     def allow_missing(self, messages: int) -> None:
-        """Tolerate so many missing numbers, those of messages that were set aside as malformed."""
+        """Tolerate this many missing numbers: those of messages that were set aside as malformed."""
         del messages
 
     def forget_missing(self) -> None:  # noqa: B027 (most adaptors check no numbers)
-        """Stop tolerating missing numbers, once the stream is past them: a missing number is then a gap again."""
+        """Stop tolerating missing numbers, once the stream is past them; a missing number is then a gap again."""
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
         """Return the rows of a batch as `prepare` takes them; called once per batch, empty ones too, in stream order.
@@ -106,23 +106,26 @@ class Adaptor(ABC):
 
     @abstractmethod
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
-        """Drop what is not data and mark where an epoch may end. Rows after which no cut is possible yet come again."""
+        """Drop rows that are not data, and mark the rows after which an epoch may end.
+
+        Rows after which no cut is possible yet are passed again with the next call.
+        """
 
     @abstractmethod
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
-        """Take rows in; return the deltas (columns and ``weight``) by relation."""
+        """Apply rows; return the deltas (columns and ``weight``) by relation."""
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
         """Return the deltas that the end of an epoch itself causes, such as rows whose retention is over."""
         return {}
 
     def leave(self) -> Mapping[str, pa.RecordBatch]:
-        """Take back every row that it has put into relations which others fill too, as deltas; nothing follows.
+        """Return deltas that remove this adaptor's rows from relations which others fill too; nothing follows.
 
-        Relations that it fills alone are emptied by the owner of their rows.
+        Relations that only this adaptor fills are emptied by the owner of their rows.
         """
         return {}
 
     def counters(self) -> Mapping[str, int]:
-        """Return the counters of what it has seen, by name."""
+        """Return the adaptor's counters of its input, by name."""
         return {}

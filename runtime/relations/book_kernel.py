@@ -1,10 +1,9 @@
-"""What a batch of feed messages does to live orders: the kernel of `runtime.relations.orderbook`.
+"""Effect of a batch of feed messages on live orders: the kernel of `runtime.relations.orderbook`.
 
-One pass over the messages, in feed order: every order that a message touches is changed in place, and what it was
-before the batch is kept (`library.hashing.touch`). Then the net effect of the batch on each touched order is written
-out. If touches are wanted, the total volume of each price is kept as well (`library.levels`), and each message after
-which the best price of a side or its volume is another one writes a row. The text of this module is the kernel's
-source.
+One pass over the messages, in feed order: every order that a message touches is changed in place, and its words from
+before the batch are saved (`library.hashing.touch`). Then the net effect of the batch on each touched order is written
+out. If touches are wanted, the total volume of each price is kept as well (`library.levels`), and each message that
+changes the best price of a side, or its volume, writes a row. The text of this module is the kernel's source.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -31,73 +30,84 @@ NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK, MATCHES, LEVELS, BEST, TOUCHES,
     9,
     10,
 )
-"""Places: numbers; what each action does, by ASCII code; messages; live orders; what of them changed since
-the last save; deltas of the book; matches. If touches are wanted: levels; the best level of each group of them; rows of
-touches; the units of each symbol."""
+"""Places: numbers; effect of each action, by ASCII code; messages; live orders; their edits since the last save;
+deltas of the book; matches. If touches are wanted: levels; the best level of each of their groups; rows of
+touches; the units of each symbol.
+"""
 
 COUNT, BIDS, ASKS, BOOK_ROOM, MATCH_COUNT = 0, 1, 2, 3, 4
-"""Numbers of the batch: messages; rows of the book, bids from its beginning and asks back from its end; rows that it
-has room for; matches."""
+"""Numbers of the batch: messages; rows of the book (bids from its beginning, asks backwards from its end); capacity
+of the book in rows; matches.
+"""
 MESSAGES_SEEN, UNKNOWN, DUPLICATES, BAD_VOLUMES, UNKNOWN_REPLACES = 5, 6, 7, 8, 9
-"""Numbers that only grow: what was seen so far."""
+"""Counters of all batches so far: messages, and messages without effect by reason."""
 TOUCH_COUNT, WITH_TOUCHES, HAS_UNITS, LARGE_TOUCHES = 10, 11, 12, 13
-"""Touches of the batch; whether they are wanted; whether prices and volumes of levels are in units of their own; how
-many volumes of touches had no room in 64 bits so far."""
+"""Touches of the batch; whether touches are wanted; whether prices and volumes of levels are in units of their own;
+number of volumes of touches so far that did not fit into 64 bits.
+"""
 NUMBER_COUNT = 14
 
 NOTHING, ADD, REDUCE, KILL, REPLACE, MATCH = 0, 1, 2, 3, 4, 8
-"""What an action does; `MATCH` is added to it where it is a match as well."""
+"""Effects of an action; `MATCH` is added if the action is also a match."""
 
 M_T, M_ORDER, M_BROKER, M_ACTION, M_VOLUME, M_PRICE, M_SYMBOL, M_NUMBER, M_NEW_ORDER = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Columns of messages, one behind the other in one array."""
+"""Columns of messages, one after the other in one array."""
 M_COLUMNS = 9
 
 T, BROKER, VOLUME, PRICE, SYMBOL, SIDE = 1, 2, 3, 4, 5, 6
-"""Words of an order behind its number. `SIDE` is the action letter that added it; an order with volume is live."""
+"""Words of an order after its number.
+
+`SIDE` is the letter of the action that added it; an order with volume is live.
+"""
 WORDS = 7
-"""Words of an order, its number included."""
+"""Number of words of an order, including its number."""
 
 MARKS, EDITED, GONE, COUNTS = 0, 1, 2, 3
-"""Places of what changed since the last save: marks by slot, slots that changed, orders that were saved and are gone,
-and how many there are of both."""
+"""Places of the edits since the last save: marks by slot, slots that changed, numbers of saved orders that were
+removed, and the lengths of both lists.
+"""
 LISTED, STORED = 1, 2
-"""Marks: the slot is among those that changed; what was saved has its order, or may have it."""
+"""Marks: the slot is in the list of changed slots; the saved state contains the order, or may contain it."""
 EDITED_COUNT, GONE_COUNT = 0, 1
 
 B_T, B_ORDER, B_BROKER, B_VOLUME, B_PRICE, B_SYMBOL, B_WEIGHT = 0, 1, 2, 3, 4, 5, 6
 """Columns of the book's deltas, each with room for `BOOK_ROOM` rows in one array."""
 B_COLUMNS = 7
 K_T, K_NUMBER, K_SYMBOL, K_PRICE, K_VOLUME, K_ORDER, K_BROKER, K_SIDE = 0, 1, 2, 3, 4, 5, 6, 7
-"""Columns of matches, each with room for as many rows as messages. `K_SIDE` is that of the resting order, 0 for a match
-that names no live order."""
+"""Columns of matches, each with room for as many rows as messages.
+
+`K_SIDE` is the side of the resting order, 0 for a match that names no live order.
+"""
 K_COLUMNS = 8
 X_T, X_SYMBOL, X_BID_PRICE, X_BID_VOLUME, X_ASK_PRICE, X_ASK_VOLUME = 0, 1, 2, 3, 4, 5
-"""Columns of touches, each with room for as many rows as messages. A volume is 0 where the side is empty, and -1 where
-it has no room in 64 bits."""
+"""Columns of touches, each with room for as many rows as messages.
+
+A volume is 0 if the side is empty, and -1 if it does not fit into 64 bits.
+"""
 X_COLUMNS = 6
 BEST_WORDS = 3
 """Words of the best level of a group: its key, and its total in two words."""
 
 BID = 66
-"""The letter B."""
+"""ASCII code of the letter B."""
 LARGEST_VOLUME = 1 << 62
 
 
 @jit_inline
 def field(p: Any, column: int, row: int) -> int:
-    """A value of a message."""
+    """Return a value of a message."""
     return array(p, MESSAGES)[column * array(p, NUMBERS)[COUNT] + row]
 
 
 @jit_inline
 def group_of(symbol: int, side: int) -> int:
-    """The group of the levels of a side of a symbol (-1: no symbol)."""
+    """Return the group of the levels of a side of a symbol; the symbol is -1 if there is none."""
     return 2 * (symbol + 1) + (side != BID)
 
 
 @jit_inline
 def change_level(p: Any, symbol: int, side: int, price: int, before: int, after: int) -> None:
-    """Change the level of an order that had one volume and has another."""
+    """Update the level of an order whose volume has changed."""
     if array(p, NUMBERS)[HAS_UNITS]:
         units, at = array(p, UNITS), 2 * (symbol + 1)
         price, before, after = price // units[at], before // units[at + 1], after // units[at + 1]
@@ -109,7 +119,7 @@ def change_level(p: Any, symbol: int, side: int, price: int, before: int, after:
 
 @jit_inline
 def volume_of(p: Any, at: int) -> int:
-    """The volume of a best level."""
+    """Return the volume of a best level; -1 if it does not fit into 64 bits."""
     best = array(p, BEST)
     if best[at + 2] == 0 and best[at + 1] >= 0:
         return best[at + 1]
@@ -119,7 +129,7 @@ def volume_of(p: Any, at: int) -> int:
 
 @jit
 def append_touch(p: Any, row: int, symbol: int, side: int) -> None:
-    """Write the touch of a symbol if a message has changed it on this side."""
+    """Write the touch of a symbol if a message has changed this side of it."""
     best, group = array(p, BEST), group_of(symbol, side)
     node, at = levels.least(table(p, LEVELS), group), BEST_WORDS * group
     key, low, high = 0, 0, 0
@@ -217,7 +227,7 @@ def change_order(p: Any, row: int, kind: int, is_match: bool, with_touches: int)
 
 @jit_inline
 def note_edit(p: Any, slot: int) -> None:
-    """Note for the next save that an order has changed, and that it is gone if it was saved."""
+    """Record for the next save that an order has changed, or that it was removed if it was saved."""
     edits, cells = table(p, EDITS), array(table(p, ORDERS), CELLS)
     marks, counts = array(edits, MARKS), array(edits, COUNTS)
     mark = marks[slot]
@@ -234,7 +244,7 @@ def note_edit(p: Any, slot: int) -> None:
 
 @jit_inline
 def append_row(p: Any, order_id: int, cells: Any, place: int, weight: int) -> None:
-    """Write a row of the book: an order whose words behind its number begin at a place."""
+    """Write a row of the book; the order's words after its number begin at a place."""
     numbers, book = array(p, NUMBERS), array(p, BOOK)
     room, at = numbers[BOOK_ROOM], numbers[BIDS]
     if cells[place + SIDE - 1] == BID:
@@ -253,7 +263,7 @@ def append_row(p: Any, order_id: int, cells: Any, place: int, weight: int) -> No
 
 @jit
 def append_changes(p: Any) -> None:
-    """Write the net effect of the batch, and note it for the next save."""
+    """Write the net effect of the batch, and record it for the next save."""
     orders = table(p, ORDERS)
     cells, touched, old = array(orders, CELLS), array(orders, TOUCHED), array(orders, OLD)
     for number in range(array(orders, META)[CHANGED]):
@@ -271,7 +281,7 @@ def append_changes(p: Any) -> None:
 
 @jit
 def apply_messages(p: Any, with_touches: int) -> None:
-    """Apply the messages of the batch in their order."""
+    """Apply the messages of the batch in order."""
     with_touches = constant(with_touches)
     numbers, actions = array(p, NUMBERS), array(p, ACTIONS)
     for row in range(numbers[COUNT]):
@@ -295,8 +305,11 @@ def apply_messages(p: Any, with_touches: int) -> None:
 
 @jit
 def step(address: Any) -> int:
-    """Apply the batch. There is room for as many orders, levels, matches and touches as messages, and twice as many
-    rows of the book."""
+    """Apply the batch and return 0.
+
+    There must be room for as many orders, levels, matches and touches as messages, and for twice as many rows of the
+    book.
+    """
     p = root(address)
     numbers = array(p, NUMBERS)
     numbers[MESSAGES_SEEN] += numbers[COUNT]

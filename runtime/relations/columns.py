@@ -1,4 +1,4 @@
-"""Arrow columns of what kernels have written."""
+"""Conversion of kernels' output to Arrow columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["int64_columns"]
 def int64_columns(rows: npt.NDArray[np.int64]) -> list[pa.Array]:
     """Return the rows of a contiguous matrix as arrays without NULLs, not copied.
 
-    It takes half the time of `pyarrow.array`, which inspects the type of its argument.
+    The function takes half the time of `pyarrow.array`, which inspects the type of its argument.
     """
     count, buffer = rows.shape[1], pa.py_buffer(rows)
     return [

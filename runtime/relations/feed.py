@@ -22,10 +22,10 @@ _HEARTBEAT: Final = ord("H")
 
 
 class FeedAdaptor(MarketAdaptor):
-    """Sequenced feed messages in, deltas out; checks that no message is missing.
+    """Adaptor of sequenced feed messages, which checks that no message is missing.
 
-    An epoch may end before a heartbeat, which says that all requests before it are complete, and between two messages
-    with different times, because the messages of one request share theirs.
+    An epoch may end before a heartbeat, which means that all requests before it are complete, and between two messages
+    with different times, because the messages of one request have the same time.
     """
 
     def __init__(
@@ -39,7 +39,10 @@ class FeedAdaptor(MarketAdaptor):
         kernels: Kernels | None = None,
         gives_touches: bool = False,
     ) -> None:
-        """``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
+        """Prepare the adaptor. ``prefix`` is put before every symbol.
+
+        Without ``kernels`` the book's kernel is interpreted.
+        """
         book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
         super().__init__(book, space, name, retention, next_sequence, gives_touches=gives_touches)
         self._dead = 0
@@ -88,7 +91,7 @@ class FeedAdaptor(MarketAdaptor):
         return {**super().counters(), "gaps": self._gaps, "repeated": self._repeated}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows that were not applied before; raise `FeedGapError` if others are missing."""
+        """Return the rows that were not applied before; raise `FeedGapError` if a row is missing."""
         sequence = rows.column("sequence").to_numpy()
         if len(sequence) and sequence[0] < self._next:
             repeated = int(np.append(sequence >= self._next, True).argmax())

@@ -1,17 +1,17 @@
 """The adaptor of NASDAQ's TotalView-ITCH 5.0: BIDS, ASKS, TRADES and TOUCHES of all symbols.
 
 ======== ==============================================================================================
-A, F     an order is added; F names its broker, of A it is 0
-E        it is executed at its own price
-C        it is executed at the price of the message; no trade if it is not printable, as in a cross
-X, D     it is reduced; it ends
-U        it ends, and a new one with its side, symbol and broker is added
-P        a trade that no displayed order took part in
-Q        the trade that a cross as a whole is; none if it has no shares
-others   change nothing: a B, too, since a trade that is void did happen
+A, F     an order is added; F names its broker, for A the broker is 0
+E        an order is executed at its own price
+C        an order is executed at the price of the message; no trade if not printable, as in a cross
+X, D     an order is reduced; an order ends
+U        an order ends, and a new one with its side, symbol and broker is added
+P        a trade without a displayed order
+Q        the trade of a cross as a whole; none if it has no shares
+others   no change; B neither, since a broken trade did take place
 ======== ==============================================================================================
 
-Nor does a message in an unsequenced packet: it has no number, so that nobody could tell whether it was applied.
+A message in an unsequenced packet changes nothing either: it has no number that shows whether it was applied.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _codes(letters: Mapping[str, int]) -> Codes:
     return table
 
 
-# The letters of the text feed; of adds, and of executions that are not printable, another column decides.
+# The letters of the text feed; for adds, and for executions that are not printable, another column decides.
 _ACTIONS: Final = _codes({
     "E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("U"), "P": ord("T"), "Q": ord("T"),
 })  # fmt: skip
@@ -81,19 +81,21 @@ _SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """Units of an instrument's prices and shares in ticks and lots; a fraction is cut off and the row
-    is counted as ``off_scale``."""
+    """Units of an instrument's prices and shares in ticks and lots.
+
+    Fractions are cut off, and their rows are counted as ``off_scale``.
+    """
 
     tick_units: int = 1
-    """Units of 0.0001 in a tick."""
+    """Number of units of 0.0001 in a tick."""
     lot_shares: int = 1
-    """Shares in a lot."""
+    """Number of shares in a lot."""
 
 
 class ItchAdaptor(MarketAdaptor):
-    """Rows of the wide ITCH relation in, deltas out; the same relations as those of the text feed.
+    """Adaptor of rows of the wide ITCH relation, with the same relations as the text feed.
 
-    A message's number is its position among the sequenced messages of the session, from 1, malformed ones counted; it
+    A message's number is its position among the sequenced messages of the session, from 1, including malformed ones; it
     becomes ``match_id``. An epoch may end before a heartbeat and between two messages with different times.
     """
 
@@ -111,8 +113,11 @@ class ItchAdaptor(MarketAdaptor):
         kernels: Kernels | None = None,
         gives_touches: bool = False,
     ) -> None:
-        """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others;
-        ``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
+        """Prepare the adaptor.
+
+        ``schema`` is one of `itch_schema`, by default that of files. ``scales`` are scales by symbol, and ``scale`` is
+        that of all others. ``prefix`` is put before every symbol. Without ``kernels`` the book's kernel is interpreted.
+        """
         self._schema = schema or itch_schema()
         self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
         is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
@@ -130,14 +135,14 @@ class ItchAdaptor(MarketAdaptor):
 
     @property
     def pushdown(self) -> Pushdown:
-        """The columns that it reads."""
+        """Columns that the adaptor reads."""
         return Pushdown(_NEEDED)
 
     def opened(self, sequence: int) -> None:
         self._base, self._unsequenced = max(1, sequence), 0
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
-        """Return the rows with their numbers; what is outside the sequence has that of the next message."""
+        """Return the rows with their numbers; a row outside the sequence has the number of the next message."""
         rows: pa.RecordBatch = batch.rows
         numbers = batch.tuple_numbers + (self._base - self._unsequenced)
         packets = rows.column("packet_type")
@@ -179,7 +184,7 @@ class ItchAdaptor(MarketAdaptor):
         return {**super().counters(), **self._counts, "off_scale": self._book.off_scale}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows that were not applied before; counts those that are missing, which are the malformed ones."""
+        """Return the rows that were not applied before; count the missing ones, which are the malformed messages."""
         sequence = rows.column("sequence").to_numpy()
         if (np.diff(sequence) < 0).any():
             raise FeedGapError("expected feed messages in order, was a lower number after a higher number")
@@ -218,7 +223,7 @@ class ItchAdaptor(MarketAdaptor):
         return action
 
     def _broker_ids(self, column: Any) -> Integers:
-        """Brokers of attributions; 0 for none. A loop over distinct ones."""
+        """Return the brokers of attributions, 0 for none; loops over distinct values only."""
         if column.null_count == len(column):
             return np.zeros(len(column), np.int64)
         if len(column) <= _FEW:
@@ -241,12 +246,12 @@ class ItchAdaptor(MarketAdaptor):
 
 
 def _other_broker(text: str) -> int:
-    """Return a number of its own for an attribution that is no broker's; 0 for a blank one."""
+    """Return a unique number for an attribution that is no broker's; 0 for a blank one."""
     return LARGEST_BROKER + int.from_bytes(text.encode(), "big") if text else 0
 
 
 def _merged(rows: pa.RecordBatch, names: Iterable[str]) -> Integers:
-    """Return the value of each row that one of these columns has, 0 where none has one."""
+    """Return for each row the value in the one of these columns that is not NULL; 0 if there is none."""
     merged = np.zeros(rows.num_rows, np.int64)
     for name in names:
         if rows.column(name).null_count < rows.num_rows:

@@ -1,4 +1,4 @@
-"""The live orders of a feed, in flat arrays that a kernel works on, checkpointed by what changed."""
+"""Live orders of a feed, in flat arrays that a kernel works on; a checkpoint saves the changed ones."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
 
 
 class LiveOrders:
-    """Orders by number. As a `runtime.state.chains.SweptHolder` it is an object of the space.
+    """Orders by number; an object of the space, as a `runtime.state.chains.SweptHolder`.
 
     Not thread-safe: one owner at a time.
     """
 
     def __init__(self, space: ObjectSpace, name: str) -> None:
-        """Raises `CorruptStateError` that names the object."""
+        """Restore the orders of this name; raise `CorruptStateError` that names the object."""
         self.table = HashTable(1, kernel.WORDS - 1, is_result=True)
         """Order → its words, for the kernel."""
         self.edits = Structure(4)
         """Changes since the last save, for the kernel."""
-        self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of those that are gone, run by run
+        self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of removed orders, by run
         self.wants_base = False
         """True if the content of the runs is unknown."""
         space.swept(name, f"table:1:{','.join(_VALUES)}", self)
@@ -47,7 +47,7 @@ class LiveOrders:
         return len(self.table)
 
     def reserve(self, orders: int) -> None:
-        """Make room for so many orders besides those that are live."""
+        """Make room for this many orders in addition to the live ones."""
         self.table.make_room(orders)
         room = len(self.table.records())
         if room > len(self.edits.array(kernel.MARKS)):
@@ -55,14 +55,14 @@ class LiveOrders:
                 self.edits.extend(place, room)
 
     def clear(self) -> Words:
-        """Forget all orders, and return their words, shape (orders, words)."""
+        """Drop all orders; return their words, shape (orders, words)."""
         orders = self.table.dump()
         self._load(_NONE)
         self.wants_base = True
         return orders
 
     def _load(self, orders: Words) -> None:
-        """Make these the orders, all of them saved."""
+        """Replace the orders; all of them count as saved."""
         self.table.load(orders)
         room = len(self.table.records())
         marks = np.zeros(room, np.int64)
@@ -72,16 +72,16 @@ class LiveOrders:
             self.edits.put(place, np.zeros(room, np.int64))
         self.edits.put(kernel.COUNTS, np.zeros(2, np.int64))
 
-    # As `SweptHolder`
+    # Implementation of `SweptHolder`
 
     @property
     def dirty(self) -> bool:
-        """True if anything changed since the last `save`."""
+        """True if orders changed since the last `save`."""
         return self.wants_base or bool(self.edits.array(kernel.COUNTS).any())
 
     @property
     def held_bytes(self) -> int:
-        """About what `save_all` would take up."""
+        """Approximate size of the result of `save_all`, in bytes."""
         return 8 * kernel.WORDS * len(self.table)
 
     def save(self) -> Run:
@@ -89,7 +89,7 @@ class LiveOrders:
         return self._run(*self._take_off())
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return the run of `save` with, as if they had changed, the orders of the next slots."""
+        """Return the run of `save`, extended by the orders of the next slots as if they had changed."""
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
         room = len(self.table.records())
@@ -105,14 +105,14 @@ class LiveOrders:
         return self._run(self.table.slots(), _NONE[:, 0])
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Do nothing: the last save is durable."""
 
     def on_failed(self) -> None:
-        """The last save is lost."""
+        """Require a new base, as the last save is lost."""
         self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run, before the first use; raise `CorruptStateError`."""
+        """Apply a run, before the first use; raise `CorruptStateError`."""
         run = decode_run(data, "live orders")
         if not run.schema.equals(_SCHEMA):
             raise CorruptStateError(f"expected a run of {_SCHEMA.names}, was {run.schema.names}")
@@ -121,7 +121,7 @@ class LiveOrders:
         self._restored.append((words[is_held], words[~is_held, 0]))
 
     def _take_off(self) -> tuple[Words, Words]:
-        """Return the slots that changed, and the orders that are gone; from now on they are saved."""
+        """Return the slots that changed and the numbers of removed orders; from now on they count as saved."""
         counts, marks = self.edits.array(kernel.COUNTS), self.edits.array(kernel.MARKS)
         slots = self.edits.array(kernel.EDITED)[: counts[kernel.EDITED_COUNT]].copy()
         gone = self.edits.array(kernel.GONE)[: counts[kernel.GONE_COUNT]].copy()
@@ -138,7 +138,7 @@ class LiveOrders:
 
 
 def _encoded(orders: Words, gone: Words) -> bytes:
-    """Return a run as bytes: the live ones of these orders, and the numbers of orders that are gone."""
+    """Return a run as bytes: the live ones of these orders, and the numbers of removed orders."""
     orders = orders[orders[:, kernel.VOLUME] > 0]
     words = np.zeros((kernel.WORDS, len(orders) + len(gone)), np.int64)
     words[:, : len(orders)] = orders.T
@@ -149,7 +149,7 @@ def _encoded(orders: Words, gone: Words) -> bytes:
 
 
 def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
-    """Return the orders that are live after all of these runs; in each, orders go before others come."""
+    """Return the orders that are live after all of these runs; in each run removals precede additions."""
     numbers = [_NONE[:, 0]]
     for stored, gone in runs:
         numbers += [gone, stored[:, 0]]
@@ -160,6 +160,6 @@ def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
                               for place, each in enumerate(numbers)])  # fmt: skip
     everything = np.concatenate(numbers)
     _, last = np.unique(everything[::-1], return_index=True)
-    last = len(everything) - 1 - last  # where each order occurs for the last time
+    last = len(everything) - 1 - last  # place of the last occurrence of each order
     place_of = np.cumsum(is_held) - 1
     return np.asarray(orders[place_of[last[is_held[last]]]])

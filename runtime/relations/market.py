@@ -20,24 +20,24 @@ __all__ = ["BookAdaptor", "MarketAdaptor", "RecentTrades", "action_codes", "vali
 
 
 class RecentTrades:
-    """The trades that are still in TRADES."""
+    """Trades that are still in TRADES."""
 
     def __init__(self, space: ObjectSpace, name: str, retention: Retention) -> None:
         columns = [KeyColumn(f.name, _key_type(f.type), nullable=True) for f in TRADES_SCHEMA if f.name != "weight"]
         self._retained = Retained(space, f"{name}/trades", columns, retention, time="t")
 
     def take(self, deltas: Mapping[str, pa.RecordBatch]) -> None:
-        """Keep the trades among deltas."""
+        """Store the trades among deltas."""
         if "trades" in deltas:
             self._retained.add(deltas["trades"])
 
     def expire(self) -> Mapping[str, pa.RecordBatch]:
-        """Return the deltas of trades whose time is over."""
+        """Return the deltas of trades whose retention is over."""
         expired = self._retained.expire()
         return {} if expired is None else {"trades": expired}
 
     def clear(self) -> Mapping[str, pa.RecordBatch]:
-        """Forget all of them; return their deltas."""
+        """Drop all trades; return the deltas that remove them."""
         trades = self._retained.clear()
         return {} if trades is None else {"trades": trades}
 
@@ -46,7 +46,7 @@ class BookAdaptor(Adaptor):
     """Adaptor that fills relations from one order book, and TOUCHES while it is switched on."""
 
     def __init__(self, book: OrderBookAdaptor, relations: Sequence[Relation], *, gives_touches: bool) -> None:
-        """Raises `AdaptorError` for touches beside a relation of that name."""
+        """Prepare the adaptor; raise `AdaptorError` for touches together with a relation of that name."""
         self._book = book
         self._relations = tuple(relations)
         self.switch_touches(gives_touches)
@@ -60,7 +60,7 @@ class BookAdaptor(Adaptor):
         return self._book.gives_touches
 
     def switch_touches(self, on: bool) -> None:
-        """Raises `AdaptorError` if one of its other relations is called as the touches."""
+        """Switch rows of TOUCHES on or off; raise `AdaptorError` if another of its relations has that name."""
         if on and any(relation.name == TOUCHES.name for relation in self._relations):
             raise AdaptorError(f"expected no stream called {TOUCHES.name} beside the touches of a book, was one")
         self._book.switch_touches(on)
@@ -107,14 +107,14 @@ def without_heartbeats(
     if not heartbeat.any():
         return Prepared(rows, row_ends, cuttable)
     first = int(heartbeat.argmax())
-    if heartbeat[first:].all():  # after all messages, as is usual: nothing to copy
+    if heartbeat[first:].all():  # usual case: heartbeats come after all messages, so nothing is copied
         return Prepared(rows.slice(0, first), row_ends[:first], cuttable[:first])
     keep = ~heartbeat
     return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
 
 
 def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """Return the code of each action's letter; 0 for what is not one ASCII letter."""
+    """Return the code of each action's letter; 0 if an action is not one ASCII letter."""
     codes = _letters(column)
     if codes is not None:
         return codes
@@ -146,7 +146,7 @@ def _letters(column: pa.Array) -> npt.NDArray[np.uint8] | None:
 
 
 def valid_flags(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """1 for each value of a column with NULLs that is none, 0 for the others."""
+    """Return 1 for each value of a column that is not NULL, 0 for NULL."""
     bits = np.frombuffer(column.buffers()[0], np.uint8)
     first = column.offset >> 3
     last = (column.offset + len(column) + 7) >> 3

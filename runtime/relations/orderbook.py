@@ -1,13 +1,13 @@
 """The order-book adaptor: feed messages in, deltas of BIDS, ASKS and TRADES out, and rows of TOUCHES if wanted.
 
 An add inserts a row; an execution or a partial cancel replaces it (same t, price and broker); a delete or a full
-execution removes it; a message for an order that is not live changes nothing and is counted. Only the net effect of a
+execution removes it; a message for an order that is not live is counted and changes nothing. Only the net effect of a
 call on each order is emitted: versions in between belong to no epoch. TRADES and TOUCHES are the same rows however
 messages are divided into calls.
 
-Live orders are kept in a hash table of flat arrays. One compiled loop takes the messages of a batch in their order and
-changes the table; an order keeps its values from before the batch when the loop first touches it, from which the net
-effect follows. The table is saved by the slots that have changed.
+Live orders are kept in a hash table of flat arrays. One compiled loop applies the messages of a batch in order and
+changes the table. It saves the values of an order when it first touches the order, and the net effect follows from
+these. A checkpoint saves the changed slots.
 """
 
 from __future__ import annotations
@@ -88,15 +88,15 @@ class Dialect(msgspec.Struct, frozen=True):
     replaces: bytes = b""
     """Actions that end an order and add another one with its side, symbol and broker."""
     brokers: int = 0
-    """Where the format names no broker: ``broker_id = id % brokers``; 0 takes the message's."""
+    """Number of brokers if the format names none: ``broker_id = id % brokers``; with 0 the message has the broker."""
 
 
 FEED: Final = Dialect(reduces=b"EX", kills=b"FD", trades=b"EFT")
-"""The exchange's text feed."""
+"""Dialect of the exchange's text feed."""
 ITCH: Final = msgspec.structs.replace(FEED, replaces=b"U")
-"""NASDAQ's messages, with the letters of the text feed."""
+"""Dialect of NASDAQ's messages, with the letters of the text feed."""
 DBTOASTER: Final = Dialect(reduces=b"E", kills=b"DF", trades=b"E", brokers=10)
-"""Traces of the DBToaster finance benchmark; X, T and C have no effect."""
+"""Dialect of the traces of the DBToaster finance benchmark; X, T and C have no effect."""
 
 
 class Messages(msgspec.Struct, frozen=True):
@@ -105,25 +105,25 @@ class Messages(msgspec.Struct, frozen=True):
     t: Integers
     """Time, in the unit of the feed."""
     order_id: Integers
-    """The order."""
+    """Number of the order."""
     broker_id: Integers
-    """Its broker."""
+    """Broker of the order."""
     action: npt.NDArray[np.uint8]
-    """The action letter's ASCII code."""
+    """ASCII code of the action letter."""
     volume: Integers
-    """Lots."""
+    """Volume in lots."""
     price: Integers
-    """Ticks."""
+    """Price in ticks."""
     symbol: Integers
-    """Number in the symbol pool."""
+    """Number of the symbol in the pool."""
     number: Integers
     """Position of the message in its feed; becomes ``match_id``."""
     new_order_id: Integers | None = None
-    """The order that takes the place of another one; None if nothing is replaced."""
+    """Number of the order that replaces another one; None if nothing is replaced."""
 
 
 class OrderBookAdaptor:
-    """Keeps the live orders of one feed in the object space.
+    """Order book of one feed, with its live orders in the object space.
 
     Not thread-safe: one owner at a time.
     """
@@ -138,8 +138,11 @@ class OrderBookAdaptor:
         kernels: Kernels | None = None,
         units: Units | None = None,
     ) -> None:
-        """``prefix`` stands in front of every symbol, so that two feeds' symbols differ; without ``kernels`` the
-        kernel is interpreted; ``units``: those of prices and volumes in relations, by default the messages'."""
+        """Restore the book.
+
+        ``prefix`` is put before every symbol, so that two feeds' symbols differ. Without ``kernels`` the kernel is
+        interpreted. ``units`` are those of prices and volumes in relations, by default those of the messages.
+        """
         self._prefix, self._dialect, self._kernels = prefix, dialect, kernels
         self._orders = LiveOrders(space, f"{name}/orders")
         self.symbols = space.pool(f"{name}/symbols")
@@ -161,7 +164,7 @@ class OrderBookAdaptor:
         self._root.link(kernel.EDITS, self._orders.edits)
         self._units = None if units is None else SymbolUnits(self.symbols, units)
         self.off_scale = 0
-        """Rows that were inserted with a price or a volume of which a part of a unit was cut off."""
+        """Number of inserted rows in whose price or volume a fraction of a unit was cut off."""
         self._touches: Touches | None = None
         self._compiled: MachineKernel | None = None
         if kernels is not None:
@@ -173,11 +176,11 @@ class OrderBookAdaptor:
 
     @property
     def gives_touches(self) -> bool:
-        """True if `apply` gives rows of TOUCHES."""
+        """True if `apply` returns rows of TOUCHES."""
         return self._touches is not None
 
     def switch_touches(self, on: bool) -> None:
-        """Switch rows of TOUCHES on or off. Levels are made of the live orders, or dropped."""
+        """Switch rows of TOUCHES on or off. Levels are computed from the live orders, or dropped."""
         if on and self._touches is None:
             self._touches = Touches(self._root, self.symbols, self._orders.table.dump(), self._units)
         elif not on and self._touches is not None:
@@ -185,7 +188,7 @@ class OrderBookAdaptor:
             self._touches = None
 
     def counts(self) -> dict[str, int]:
-        """Return the counters of what it has seen, and the number of live orders, by name."""
+        """Return counters of messages by name, and the number of live orders."""
         seen = self._numbers
         counts = {
             "messages": int(seen[kernel.MESSAGES_SEEN]),
@@ -205,7 +208,7 @@ class OrderBookAdaptor:
         return self.symbols.encode(column)
 
     def clear(self) -> dict[str, pa.RecordBatch]:
-        """Forget every order; return the deltas of all that were live."""
+        """Drop all orders; return the deltas that remove them."""
         orders = self._orders.clear()
         if self._touches is not None:
             self._touches.load(orders[:0])
@@ -217,8 +220,7 @@ class OrderBookAdaptor:
         return self._sides(rows, int(is_bid.sum()))
 
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
-        """Take a batch in; return the deltas by relation (``bids``, ``asks``, ``trades``, ``touches``), without empty
-        ones."""
+        """Apply a batch; return the non-empty deltas by relation (``bids``, ``asks``, ``trades``, ``touches``)."""
         count = len(messages.action)
         if not count:
             return {}
@@ -244,7 +246,7 @@ class OrderBookAdaptor:
         return deltas
 
     def _begin(self, messages: Messages, count: int) -> Integers:
-        """Give the kernel the messages, and room; return where it writes matches."""
+        """Pass the messages to the kernel and make room; return the array into which it writes matches."""
         brokers, new = self._dialect.brokers, messages.new_order_id
         columns = np.empty((kernel.M_COLUMNS, count), np.int64)
         columns[kernel.M_T] = messages.t
@@ -278,7 +280,7 @@ class OrderBookAdaptor:
             self._compiled(self._root.address)
 
     def _sides(self, rows: Integers, bids: int) -> dict[str, pa.RecordBatch]:
-        """Return the rows of bids and those of asks: parts of one batch, bids first."""
+        """Return the rows of bids and of asks: parts of one batch, bids first."""
         count = rows.shape[1]
         if not count:
             return {}
@@ -290,7 +292,7 @@ class OrderBookAdaptor:
         return {"bids" if bids else "asks": batch}
 
     def _trades(self, rows: Integers) -> pa.RecordBatch:
-        """Return one row a match: executions of live orders, and trades that name no displayed order."""
+        """Return one row for each match: executions of live orders, and trades that name no displayed order."""
         columns, side, order_id = int64_columns(rows), rows[kernel.K_SIDE], rows[kernel.K_ORDER]
         is_hidden = side == 0
         # The aggressor of a match with a bid sells; its side is unknown for a match that names no order.

@@ -1,4 +1,4 @@
-"""Retention of a relation that only grows: rows leave it again by age and number, as ordinary deltas."""
+"""Retention of a relation that only grows: rows expire by age and number, as ordinary deltas."""
 
 from __future__ import annotations
 
@@ -29,49 +29,52 @@ __all__ = ["Retained", "Retention"]
 Integers = npt.NDArray[np.int64]
 _MINUTE_NS: Final = 60 * 1_000_000_000
 _KEPT: Final = b"kept"
-"""Metadata of a run: how many of the rows of the runs before it are still held."""
+"""Metadata of a run: number of rows of earlier runs that are still retained."""
 _JOINED: Final = 32
-"""Number of added batches that are joined at once, so that few are left when an epoch ends."""
+"""Number of added batches that are joined at once, so that few remain when an epoch ends."""
 _CHUNK_ROWS: Final = 1 << 14
-"""Most times in a chunk of them."""
+"""Greatest number of times in a chunk."""
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits on how many rows stay, and how long."""
+    """Limits of the number and age of rows."""
 
     rows: int = 20_000
-    """At most so many."""
+    """Greatest number of rows."""
     time_ns: int = 5 * _MINUTE_NS
-    """None older than this, by the relation's own time against the newest row's."""
+    """Greatest age of a row in nanoseconds, by the relation's own time against the newest row."""
 
 
 class Retained:
-    """The rows that are still in a relation, in the order in which they came; what expires comes out as deltas.
+    """Rows that are still in a relation, in the order of arrival; expired rows are returned as deltas.
 
-    The rows are held as they came, and a run of the object space has those that came since the one before. `expire`
-    has to come before a checkpoint: rows that come and go between two cost nothing there. Not thread-safe: one owner at
-    a time.
+    The rows are stored as they arrived, and a run of the object space has the rows since the previous run. `expire`
+    must be called before a checkpoint: rows that arrive and expire between two checkpoints are never written. Not
+    thread-safe: one owner at a time.
     """
 
     def __init__(
         self, space: ObjectSpace, name: str, columns: Sequence[KeyColumn], limits: Retention, *, time: str = ""
     ) -> None:
-        """``time``: the column that `Retention.time_ns` counts by; without one, rows go by their number alone."""
+        """Restore the rows of this name.
+
+        ``time`` is the column for `Retention.time_ns`; without one, rows expire only by their number.
+        """
         self._schema = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in columns])
         self._name, self._time, self._limits = name, time, limits
         self._batches: deque[pa.RecordBatch] = deque()  # as of the last `expire`, in order
-        self._fresh = 0  # of their rows, so many at the end are in no run
-        self._added: list[pa.RecordBatch] = []  # what came since the last `expire`
-        self._joined = 0  # so many of these, the first, are joined batches
-        self._count = 0  # rows of both
+        self._fresh = 0  # number of rows at the end of these batches that are in no run
+        self._added: list[pa.RecordBatch] = []  # batches since the last `expire`
+        self._joined = 0  # number of joined batches among these, at the beginning
+        self._count = 0  # number of rows of both
         self._held_bytes = 0
-        self._times = _Times()  # of the rows held, if they are limited by their time
-        self._runs: deque[int] = deque()  # row count of each run that may contain held rows, oldest first
-        self._stored = 0  # row count that the last run says
+        self._times = _Times()  # times of the stored rows, if their age is limited
+        self._runs: deque[int] = deque()  # row count of each run that may contain retained rows, oldest first
+        self._stored = 0  # row count in the last run
         self.dirty = False
-        """True if anything changed since the last `save`."""
+        """True if rows changed since the last `save`."""
         self.wants_base = False
-        """True if runs were lost: the content of those before the next run is then unknown."""
+        """True if runs were lost: the content of the runs before the next one is then unknown."""
         space.queue(f"{name}/held", self)
         if self._count != self._stored:
             raise CorruptStateError(f"expected {self._stored} rows in the runs of {name}, was {self._count}")
@@ -81,7 +84,7 @@ class Retained:
         return self._count
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows that were inserted; further columns are ignored."""
+        """Add inserted rows; further columns are ignored."""
         self._added.append(rows.select(self._schema.names))
         self._count += rows.num_rows
         if len(self._added) - self._joined >= _JOINED:
@@ -89,7 +92,7 @@ class Retained:
             self._joined += 1
 
     def expire(self) -> pa.RecordBatch | None:
-        """Return the rows whose time is over, with weight -1; None for none."""
+        """Return the expired rows with weight -1; None if there are none."""
         if not self._count:
             return None
         if self._added:
@@ -103,32 +106,32 @@ class Retained:
         return self._with_weight(self._drop(gone)) if gone else None
 
     def rows(self) -> list[pa.RecordBatch]:
-        """Return the rows as of the last `expire`, in the order in which they came."""
+        """Return the rows as of the last `expire`, in the order of arrival."""
         return list(self._batches)
 
     def clear(self) -> pa.RecordBatch | None:
-        """Forget all rows; return them with weight -1, None for none. What expires then is nothing."""
+        """Drop all rows; return them with weight -1, or None if there are none. Nothing expires then."""
         rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]
         self._added, self._joined, self._count, self._fresh = [], 0, 0, 0
         return self._with_weight(rows) if rows else None
 
-    # As `QueueHolder`
+    # Implementation of `QueueHolder`
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the rows as of the last `expire`, uncompressed."""
+        """Size of the rows as of the last `expire`, uncompressed, in bytes."""
         return self._held_bytes
 
     @property
     def runs_in_use(self) -> int:
-        """Number of the newest runs that have held rows, the newest run included."""
+        """Number of the newest runs that contain retained rows, including the newest run."""
         behind = sum(self._runs)
         while len(self._runs) > 1 and (behind := behind - self._runs[0]) >= self._count:
             self._runs.popleft()
         return len(self._runs)
 
     def save(self) -> Run:
-        """Return the rows that came since the last save and are held, and the number of earlier rows that still are."""
+        """Return the retained rows since the last save, and the number of earlier rows that are still retained."""
         rows: deque[pa.RecordBatch] = deque()
         missing = self._fresh
         for batch in reversed(self._batches):
@@ -145,14 +148,14 @@ class Retained:
         return self._run(0, list(self._batches))
 
     def on_saved(self) -> None:
-        """The last save is durable."""
+        """Do nothing: the last save is durable."""
 
     def on_failed(self) -> None:
-        """The last save is lost."""
+        """Require a new base, as the last save is lost."""
         self.dirty = self.wants_base = True
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run; raise `CorruptStateError`."""
+        """Apply a run; raise `CorruptStateError`."""
         rows = decode_run(data, self._name)
         kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
         rows = rows.replace_schema_metadata()
@@ -161,7 +164,7 @@ class Retained:
                 f"expected a run with columns {self._schema.names} behind rows of {self._name}, "
                 f"was one with {rows.schema.names} behind {kept}"
             )
-        self._drop(max(0, self._count - kept))  # fewer: of runs that went once all of their rows had gone
+        self._drop(max(0, self._count - kept))  # fewer rows if runs were deleted when all of their rows had expired
         self._hold(rows)
         self._count += rows.num_rows
         self._runs.append(rows.num_rows)
@@ -175,7 +178,7 @@ class Retained:
         return Run(sum([each.nbytes for each in rows]), partial(_encoded, rows, schema))
 
     def _hold(self, rows: pa.RecordBatch) -> None:
-        """Put rows behind those that are held; they are counted already."""
+        """Append rows, which are counted already, to the stored ones."""
         if rows.num_rows:
             self._batches.append(rows)
             self._held_bytes += rows.nbytes
@@ -183,7 +186,7 @@ class Retained:
                 self._times.add(rows.column(self._time).to_numpy())
 
     def _drop(self, count: int) -> list[pa.RecordBatch]:
-        """Take away the first of the rows that are held."""
+        """Remove and return the first ``count`` stored rows."""
         if count:
             self._count -= count
             if self._time:
@@ -208,7 +211,7 @@ class Retained:
         return pa.RecordBatch.from_arrays([*rows.columns, weight], names=[*self._schema.names, "weight"])
 
     def _take_over(self, space: ObjectSpace, columns: Sequence[KeyColumn]) -> None:
-        """Move the rows that version 0.1 kept in a keyed table, by an ascending number, into the first run."""
+        """Move the rows that version 0.1 stored in a keyed table, by an ascending number, into the first run."""
         rows, strings = f"{self._name}/rows", f"{self._name}/strings"
         if rows not in space:
             return
@@ -217,7 +220,7 @@ class Retained:
         slots = table.live_slots()
         if len(slots):
             words = np.ascontiguousarray(table.get(slots[np.argsort(table.keys_of(slots)[:, 0])])[:-1].T)
-            # Some relations had the number as a column as well, before the others.
+            # Some relations also had the number as their first column.
             arrays = decode_words(columns, words[:, words.shape[1] - width_of(columns) :], pool)
             batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
             self._count = self._fresh = batch.num_rows
@@ -228,7 +231,7 @@ class Retained:
 
 
 class _Times:
-    """Times of rows in their order, in chunks of which the greatest time is known: no epoch looks at all of them."""
+    """Times of rows in order, in chunks with a known greatest time, so that no epoch reads all of them."""
 
     def __init__(self) -> None:
         self._chunks: deque[Integers] = deque()

@@ -1,4 +1,4 @@
-"""Ends of rows in their stream, computed only for the batches in which one is read."""
+"""Ends of rows in their stream, computed only for batches in which one is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Booleans = npt.NDArray[np.bool_]
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
-    """Rows of one batch that follow each other, or those of them that were chosen."""
+    """Consecutive rows of one batch, or a selection of them."""
 
     batch: FormattedBatch
     start: int
@@ -51,10 +51,10 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 class RowEnds:
-    """Byte offset of the end of each row; like an int64 array that is only computed when it is read.
+    """Byte offset of the end of each row: an int64 array that is computed only when it is read.
 
-    A slice and a choice by a mask stay as lazy as the whole. The last row of a batch without bad tuples ends where the
-    batch does, so that a batch which is applied whole is never counted through.
+    Slices and selections by a mask are not computed either. The last row of a batch without bad tuples ends where the
+    batch ends, so the ends are never computed for a batch that is applied whole.
     """
 
     __slots__ = ("_length", "_parts")
@@ -65,7 +65,7 @@ class RowEnds:
 
     @classmethod
     def of(cls, *batches: FormattedBatch) -> RowEnds:
-        """Return the row ends of batches that follow each other."""
+        """Return the row ends of consecutive batches."""
         return cls(tuple([_Part(batch, 0, batch.rows.num_rows) for batch in batches]))
 
     def __add__(self, other: RowEnds) -> RowEnds:
@@ -101,7 +101,7 @@ class RowEnds:
         return part.at(index)
 
     def tuples_behind(self) -> int:
-        """Return the number of tuples of the stream up to the end of the last row, its own included."""
+        """Return the number of tuples of the stream up to the end of the last row, including the row's own."""
         if not self._length:
             return 0
         return self._parts[-1].tuples_at(self._parts[-1].stop - self._parts[-1].start - 1)
@@ -115,7 +115,7 @@ class RowEnds:
         """Return the parts in which these rows lie, and the range of rows in each part."""
         overlaps: list[tuple[_Part, int, int]] = []
         end = self._length
-        for part in reversed(self._parts):  # it is mostly the last row that is asked for
+        for part in reversed(self._parts):  # mostly the last row is requested
             begin = end - (part.stop - part.start)
             if begin < stop and end > start:
                 overlaps.append((part, max(start, begin) - begin, min(stop, end) - begin))

@@ -21,15 +21,15 @@ from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, unscaled_as
 __all__ = ["RecentRows", "RowAdaptor", "row_schema"]
 
 FLAG: Final = "_insert"
-"""The field in front of the columns, where rows may be deleted: 1 for an insertion, 0 for a deletion."""
+"""Field before the columns if rows may be deleted: 1 for an insertion, 0 for a deletion."""
 ORDER: Final = "_order"
-"""The field in front of `FLAG` in DBToaster's files: the number of the event in the order of all files."""
+"""Field before `FLAG` in DBToaster's files: the number of the event in the order of all files."""
 
 
 class RowAdaptor(Adaptor):
-    """Tuples of a relation's columns, found in the schema by their names; with ``deletions`` the schema has a `FLAG`.
+    """Adaptor of tuples of a relation's columns, found in the schema by name, with a `FLAG` if ``deletions``.
 
-    ``columns`` are those that are read: the others are not parsed, and its deltas do not have them.
+    ``columns`` are the columns that are read; others are not parsed, and the deltas do not have them.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RowAdaptor(Adaptor):
 
     @property
     def pushdown(self) -> Pushdown:
-        """Columns that the formatter has to parse."""
+        """Columns that the formatter must parse."""
         names = [c.name for c in self._columns]
         return Pushdown(columns=(FLAG, *names) if self._deletions else tuple(names))
 
@@ -88,9 +88,9 @@ def row_schema(
     paths: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Schema:
-    """Return the schema of a relation's rows: ``types`` and ``paths`` by column where they are not those of the column.
+    """Return the schema of a relation's rows; ``types`` and ``paths`` by column override those of the column.
 
-    ``numbered``: with ``deletions``, an `ORDER` stands before the `FLAG`.
+    With ``deletions`` and ``numbered`` there is an `ORDER` before the `FLAG`.
     """
     types, paths = types or {}, paths or {}
     fields = [
@@ -120,10 +120,10 @@ def _of_type(array: pa.Array, column: Column) -> pa.Array:
 
 
 class RecentRows(Adaptor):
-    """Rows of a `RowAdaptor` without deletions that leave again; they are in the object space as long as they stay.
+    """Adaptor like `RowAdaptor` without deletions, whose rows expire; the object space has the retained rows.
 
-    ``time`` names the integer column that `Retention.time_ns` counts by, in its own unit; without one, rows stay as
-    long as they are among the last.
+    ``time`` names the integer column for `Retention.time_ns`, in its own unit; without one, rows expire only by their
+    number.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class RecentRows(Adaptor):
 
     @property
     def pushdown(self) -> Pushdown:
-        """Columns that the formatter has to parse."""
+        """Columns that the formatter must parse."""
         return self._rows.pushdown
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:

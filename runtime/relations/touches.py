@@ -1,8 +1,8 @@
 """The relation TOUCHES: the best bid and ask of a symbol after each message that changes one of them.
 
 The total volume of each price is kept while rows of the relation are wanted, and follows from the live orders alone:
-nothing is saved, and a restart gives the rows that an uninterrupted run would have. `book_kernel` changes the levels
-and writes the rows.
+nothing is saved, and after a restart the rows are those of an uninterrupted run. `book_kernel` changes the levels and
+writes the rows.
 """
 
 from __future__ import annotations
@@ -39,10 +39,14 @@ _SIDES: Final = ((kernel.X_BID_PRICE, kernel.X_BID_VOLUME), (kernel.X_ASK_PRICE,
 
 
 class Touches:
-    """Levels of the books of one feed, and the touch of every symbol. Not thread-safe: one owner at a time."""
+    """Levels of the books of one feed, and the touch of each symbol. Not thread-safe: one owner at a time."""
 
     def __init__(self, root: Structure, symbols: StringPool, orders: Integers, units: SymbolUnits | None) -> None:
-        """``root``: the table that the kernel is called with; ``orders``: the words of all live orders, one a row."""
+        """Compute the levels.
+
+        ``root`` is the table with which the kernel is called; ``orders`` has the words of all live orders, one order a
+        row.
+        """
         self._root, self._symbols, self._units = root, symbols, units
         self._levels = Levels()
         self._rows: Integers = np.zeros((kernel.X_COLUMNS, 0), np.int64)
@@ -54,7 +58,7 @@ class Touches:
         self.load(orders)
 
     def load(self, orders: Integers) -> None:
-        """Make these the live orders, without a row for what that changes."""
+        """Replace the live orders, without writing rows of touches."""
         self._put_units()
         volume, price, symbol, side = orders[:, [kernel.VOLUME, kernel.PRICE, kernel.SYMBOL, kernel.SIDE]].T
         if self._units is not None:
@@ -70,13 +74,13 @@ class Touches:
         best[: len(roots)][has_any] = self._levels.records.records()[roots[has_any] - 1, level.KEY : level.TOTAL + 2]
 
     def unlink(self) -> None:
-        """Take everything out of the kernel's table; nothing may be called any more."""
+        """Remove all arrays from the kernel's table; no other method may be called afterwards."""
         self._numbers[kernel.WITH_TOUCHES] = 0
         for place in (kernel.LEVELS, kernel.BEST, kernel.TOUCHES, kernel.UNITS):
             self._root.put(place, np.zeros(0, np.int64))
 
     def reserve(self, messages: int) -> None:
-        """Make room for what so many messages can change."""
+        """Make room for the changes of this many messages."""
         self._put_units()
         self._reserve_groups(messages)
         self._rows = np.empty((kernel.X_COLUMNS, messages), np.int64)
@@ -84,7 +88,7 @@ class Touches:
         self._numbers[kernel.TOUCH_COUNT] = 0
 
     def take(self) -> pa.RecordBatch | None:
-        """Return the rows that the last batch of messages has written; None for none."""
+        """Return the rows that the last batch of messages has written, or None."""
         count = int(self._numbers[kernel.TOUCH_COUNT])
         if not count:
             return None
@@ -104,6 +108,6 @@ class Touches:
             self._root.extend(kernel.BEST, 2 * groups * kernel.BEST_WORDS)
 
     def _put_units(self) -> None:
-        """Give the kernel the units of all symbols."""
+        """Pass the units of all symbols to the kernel."""
         if self._units is not None:
             self._root.put(kernel.UNITS, self._units.table().reshape(-1))

@@ -41,15 +41,15 @@ class BookStream(msgspec.Struct, frozen=True):
     """A declared stream that a trace fills."""
 
     relation: Relation
-    """Its name and columns: up to five, in the order t, id, broker_id, volume, price."""
+    """Name and columns of the stream: up to five, in the order t, id, broker_id, volume, price."""
     book: Literal["bids", "asks"]
-    """The side that it takes."""
+    """Side of the book that fills the stream."""
 
 
 class TraceAdaptor(BookAdaptor):
-    """Trace lines in, deltas of the declared streams out; every line is a message of its own.
+    """Adaptor of trace lines, each of which is a message, with the declared streams as relations.
 
-    Touches have the empty string as their symbol.
+    The symbol of touches is the empty string.
     """
 
     def __init__(
@@ -64,7 +64,11 @@ class TraceAdaptor(BookAdaptor):
         kernels: Kernels | None = None,
         gives_touches: bool = False,
     ) -> None:
-        """``schema``: the trace's, with other policies; without ``kernels`` the book's kernel is interpreted."""
+        """Prepare the adaptor.
+
+        ``schema`` is that of the trace, possibly with other policies. Without ``kernels`` the book's kernel is
+        interpreted.
+        """
         for stream in streams:
             if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:
                 raise AdaptorError(

@@ -14,18 +14,21 @@ __all__ = ["SymbolUnits", "Units"]
 
 Integers = npt.NDArray[np.int64]
 Units = Callable[[str | None], tuple[int, int]]
-"""Symbol → the feed's units in a tick, and those in a lot."""
+"""Function from a symbol to the feed's units in a tick and in a lot."""
 
 
 class SymbolUnits:
-    """The feed's units in a tick and in a lot, by number of the symbol; follows the pool of symbols as it grows."""
+    """The feed's units in a tick and in a lot, by number of the symbol, for all symbols of a growing pool."""
 
     def __init__(self, symbols: StringPool, units_of: Units) -> None:
         self._symbols, self._units_of = symbols, units_of
         self._table: Integers = np.zeros((0, 2), np.int64)
 
     def table(self) -> Integers:
-        """Return the units of no symbol, then of each, shape (symbols + 1, 2); a new array after a symbol was added."""
+        """Return the units of no symbol, then of each symbol, shape (symbols + 1, 2).
+
+        The array is a new one after a symbol was added.
+        """
         known = len(self._table)
         if known != len(self._symbols) + 1:
             names = [None, *self._symbols.added_since(0)][known:]
@@ -33,8 +36,10 @@ class SymbolUnits:
         return self._table
 
     def convert(self, rows: Integers, price: int, volume: int, symbol: int) -> Any:
-        """Make ticks and lots of the feed's units in a matrix of columns, and return a flag for each row: whether a
-        part of a tick or a lot was cut off."""
+        """Convert the feed's units to ticks and lots in a matrix of columns.
+
+        Return a flag for each row that is True if a fraction of a tick or a lot was cut off.
+        """
         ticks, lots = self.table()[rows[symbol] + 1].T
         rows[price], tick_rest = np.divmod(rows[price], ticks)
         rows[volume], lot_rest = np.divmod(rows[volume], lots)

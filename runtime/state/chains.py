@@ -57,9 +57,9 @@ class Run(msgspec.Struct, frozen=True):
     """Edits of one save, whose bytes can be made later; subsequent edits belong to the next run."""
 
     nbytes: int
-    """Approximate length of its bytes."""
+    """Approximate length of the run's bytes."""
     encode: Callable[[], bytes]
-    """Return its bytes; on any thread."""
+    """Function that returns the run's bytes, and may be called by any thread."""
 
 
 class RunHolder(Protocol):
@@ -67,7 +67,7 @@ class RunHolder(Protocol):
 
     @property
     def dirty(self) -> bool:
-        """True if anything changed since the last `save`."""
+        """True if the state changed since the last `save`."""
 
     @property
     def wants_base(self) -> bool:
@@ -80,10 +80,10 @@ class RunHolder(Protocol):
         """Return the whole state as a run that stands alone, including what `save` would return."""
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
 
     def on_failed(self) -> None:
-        """Note that the last save is lost: its edits go out with the next."""
+        """Mark the last save as lost: the next save includes its edits."""
 
     def apply_run(self, data: bytes) -> None:
         """Restore a run; leaves nothing dirty. Raise `CorruptStateError` for damage."""
@@ -97,7 +97,7 @@ class SweptHolder(RunHolder, Protocol):
         """Approximate size of `save_all`."""
 
     def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
-        """Return `save` with a part from ``start`` on, and the start of the next part, None after the last."""
+        """Return `save` with a part of the unchanged state, from ``start`` on, and the next start or None."""
 
 
 class QueueHolder(RunHolder, Protocol):
@@ -109,7 +109,7 @@ class QueueHolder(RunHolder, Protocol):
 
     @property
     def runs_in_use(self) -> int:
-        """Number of the newest runs, with that of the last `save`, that contain live rows."""
+        """Number of the newest runs that contain live rows, including the run of the last `save`."""
 
 
 def encode_run(run: pa.RecordBatch) -> bytes:
@@ -197,7 +197,7 @@ class _Plan(msgspec.Struct):
 
 
 class Chain:
-    """Runs of a holder in a table of a store, under ascending keys of which the lowest is the base.
+    """Runs of a holder in a table of a store, under ascending keys; the lowest key is that of the base.
 
     Not thread-safe: one owner at a time, the object space's.
     """
@@ -247,7 +247,7 @@ class Chain:
         return [LateEdit(self._table, plan.key, plan.encode), *dropped]
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         if self._planned is not None:
             for key in self._planned.dropped:
                 self._bytes -= self._sizes.pop(key)
@@ -262,7 +262,7 @@ class Chain:
         """Apply further effects of a save that is durable."""
 
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown: its edits go out with the next, under the same key."""
+        """Mark the last save as lost or unknown: the next save includes its edits, under the same key."""
         self._planned = None
         self.holder.on_failed()
 
@@ -287,7 +287,7 @@ class SweptChain(Chain):
         else:
             run, start = self.holder.save_swept(start, _LEAST_SWEPT, _SWEEP_FACTOR)
             useless = began if start is None else useless
-        # The oldest first: the remaining chain then lacks nothing of the state but what was saved again.
+        # The oldest runs go first: the others then lack only state that was saved again.
         dropped = tuple(takewhile(lambda key: key < useless, islice(self._sizes, _MOST_DROPPED)))
         return self._plan(_Plan(self._next, run, dropped, 0, start, began, useless))
 

@@ -36,7 +36,7 @@ class Codec:
     """Codec of the values of one type. Stateless."""
 
     def __init__(self, type_: Any, name: str) -> None:
-        """``type_`` is `typing.Any` for plain Python values; ``name`` is the object's, for errors."""
+        """Prepare a codec. ``type_`` is `typing.Any` for plain Python values; ``name`` is the object's, for errors."""
         self.type = type_
         self._name = name
         self._is_plain = type_ is Any
@@ -50,7 +50,7 @@ class Codec:
         return _encode(_tagged(value if self._is_plain else self._builtins(value)))
 
     def check(self, value: object) -> None:
-        """Raise what `encode` would; fast where nothing can be wrong."""
+        """Raise the errors of `encode`; fast if the type has no invalid values."""
         kind = type(value)
         if kind not in _UNCHECKED or not (self._is_plain or kind is self._exact):
             self.encode(value)

@@ -98,11 +98,11 @@ class Index:
         return [Edit(_TABLE, slot, data) for slot, data in edits.items()]
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         self._changes.on_saved()
 
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown."""
+        """Mark the last save as lost or unknown."""
         self._changes.on_failed()
 
     def check(self) -> None:
@@ -148,12 +148,12 @@ class StoredPool:
         return [*gone, Edit(self._table, first, msgspec.msgpack.encode(self.pool.added_since(first)))]
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         if self._planned is not None:
             (self._parts, self._saved), self._planned = self._planned, None
 
     def on_failed(self) -> None:
-        """Note that the last save is lost: its strings go out with the next, under the same number."""
+        """Mark the last save as lost: the next save includes its strings, under the same number."""
         self._planned = None
 
 
@@ -169,7 +169,7 @@ P = TypeVar("P", bound=PersistedObject)
 
 
 class _Saved(Protocol):
-    """Interface of what an object space saves."""
+    """Interface of the objects that an object space saves."""
 
     def save(self, *, full: bool = False) -> Sequence[Edit | LateEdit]: ...
 
@@ -250,7 +250,7 @@ class ObjectSpace:
     def get_or_create(
         self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None
     ) -> P:
-        """Return the object of this name, created if it is missing; raise what `get` raises."""
+        """Return the object of this name, created if it is missing; raise the errors of `get`."""
         if name in self:
             return self.get(kind, name, schema)
         return self.create(kind, name, schema, length=length, initial=initial)
@@ -330,14 +330,14 @@ class ObjectSpace:
         return partial(encoded, edits)
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         self._gone_in_flight = None
         self._index.on_saved()
         for saved in self._saved.values():
             saved.on_saved()
 
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown: its edits go out with the next."""
+        """Mark the last save as lost or unknown: the next save includes its edits."""
         self._gone |= self._gone_in_flight or set()
         self._gone_in_flight = None
         self._index.on_failed()
@@ -345,7 +345,7 @@ class ObjectSpace:
             saved.on_failed()
 
     def commit(self, also: Sequence[Edit] = (), *, full: bool = False) -> None:
-        """Save and make durable in one transaction, with edits of the caller; raise what the store raises."""
+        """Save, and make durable in one transaction with edits of the caller; raise the errors of the store."""
         edits = self.save(full=full)
         try:
             self._store.commit([*edits, *also])
@@ -399,7 +399,7 @@ class ObjectSpace:
         return self._saved.get(name)
 
     def _source(self, name: str) -> Store:
-        """Return the store of a columnar object: under a reused name, the store still has what is to be deleted."""
+        """Return a columnar object's store: an empty one for a reused name, whose old content is not deleted yet."""
         return MemoryStore() if name in self._gone | (self._gone_in_flight or set()) else self._store
 
     def _deletions(self) -> list[Edit]:
@@ -408,7 +408,7 @@ class ObjectSpace:
         return [Edit(table, key, None) for table in tables for key in self._store.keys(table)]
 
     def _unused(self) -> Iterator[Edit]:
-        """Yield what the store has of objects that were not used since it was opened."""
+        """Yield the stored values, as edits, of objects that were not used since the store was opened."""
         for entry in self._index:
             if entry.name not in self._saved:
                 for table in _tables_of(entry.name):

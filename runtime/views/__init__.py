@@ -7,7 +7,7 @@ deltas of relations ────────────────────
                                                                         ▼
         registry ──▶ nodes: each lowers a plan record to kernels and structures ──▶ graph: runs them in order
                        emission: writes kernels      feeds: rows in      rows, tuples: changes out
-ShardState.save ──▶ what was taken in ──▶ the host's store        save_all ──▶ what is held
+ShardState.save ──▶ rows of the input ──▶ the host's store        save_all ──▶ the whole state
 ```
 """
 

@@ -38,16 +38,20 @@ _WEIGHT_PLACE: Final = 1
 class _Plan(NamedTuple):
     schema: pa.Schema
     columns: npt.NDArray[np.int64]
-    """Pairs of a bound column's number and the place of its values."""
+    """Pairs of the number of a bound column and the place of its values in the batch."""
     rest: tuple[Field, ...] | None
-    """Fields that are not bound; None if nothing is."""
+    """Fields that are not bound; None if no field is bound."""
 
 
 class ColumnBinding(Structure):
     """Binds columns to one batch of fields."""
 
     def __init__(self, batch: Batch, places: dict[Field, int], kernel: Callable[[int], int]) -> None:
-        """``places``: the fields that nodes read, with the places of their values; ``kernel``: of `BIND_SOURCE`."""
+        """Bind the columns of relations whose record batches `bind` is given.
+
+        ``places`` maps the fields that nodes read to the places of their values. ``kernel`` is the compiled
+        `BIND_SOURCE`.
+        """
         super().__init__(3)
         self._places, self._kernel = places, kernel
         self._exported = np.zeros(_EXPORTED_CELLS, np.int64)
@@ -59,7 +63,7 @@ class ColumnBinding(Structure):
         self._bound: pa.RecordBatch | None = None
 
     def bind(self, batch: pa.RecordBatch) -> tuple[Field, ...] | None:
-        """Bind what can be; return the fields that are left to the caller, None: all of them and the weights.
+        """Bind the columns that can be bound; return the other fields, or None if nothing is bound, not even weights.
 
         The values stay bound, and the record batch in memory, until the next call.
         """
@@ -72,18 +76,21 @@ class ColumnBinding(Structure):
         return None if self._kernel(self.address) else self._plan.rest
 
     def release(self) -> None:
-        """Let the rows go whose values are bound; the batch must have other arrays by now."""
+        """Release the rows whose values are bound; the batch must refer to other arrays by now."""
         self._bound = None
 
     def _choose(self, schema: pa.Schema) -> None:
-        """Change over to the plan of a schema; the last two are kept, for rows with and without unread columns."""
+        """Switch to the plan of a schema.
+
+        The last two plans are kept: one for rows with unread columns, one for rows without them.
+        """
         known = self._before if schema.equals(self._before.schema) else self._planned(schema)
         self._before, self._plan = self._plan, known
         self.put(arrow.COLUMNS, known.columns)
         self.views[arrow.NUMBERS][arrow.COUNT] = len(known.columns) // 2
 
     def _planned(self, schema: pa.Schema) -> _Plan:
-        """Decide for record batches of a schema which columns are bound."""
+        """Return the plan for record batches of a schema: which columns are bound."""
         last = len(schema) - 1
         if last < 0 or schema.types[last] != pa.int64():
             return _Plan(schema, np.zeros(0, np.int64), None)

@@ -1,9 +1,9 @@
 """Checksum of a view's rows, by which two lanes find out if their states of the view are equal.
 
 The checksum of a multiset of rows is the sum of their hashes, each times its weight, modulo 2^64. It does not depend on
-the order of the rows, and that of a view at a version is that of the version before plus that of the changes: nobody
-has to look at rows that stay. Two multisets that differ in any way have the same checksum with a probability of about
-2^-64; the hash is no protection against somebody who wants them to.
+the order of the rows, and the checksum of a view at a version is the one at the version before plus that of the
+changes: unchanged rows need not be read. Two multisets that differ in any way have the same checksum with a probability
+of about 2^-64; the hash does not protect against deliberate collisions.
 
 A hash is made of values, not of the way in which they are stored: a column that may be NULL hashes like one that may
 not, a dictionary like plain strings, -0.0 like 0.0, and every NaN like any other.
@@ -37,8 +37,8 @@ _NAN: Final = np.uint64(0x7FF8000000000000)
 def changes_checksum(view: View, changes: pa.Table) -> int:
     """Return the checksum of rows of a view; the weights are the last column.
 
-    Doubles that DuckDB computes count by being NULL or not alone: a sum of them depends on the order of its terms, in
-    which two lanes may differ by a bit and are both right.
+    Of a double that DuckDB computes, only whether it is NULL is hashed: a sum of doubles depends on the order of its
+    terms, so two correct lanes may differ in the last bit.
     """
     if not changes.num_rows:
         return 0
@@ -52,7 +52,7 @@ def changes_checksum(view: View, changes: pa.Table) -> int:
 
 
 def _mixed(words: _Hashes) -> _Hashes:
-    """SplitMix64's finaliser: each bit of a result depends on all bits of its word."""
+    """Return SplitMix64's finaliser of each word: every bit of a result depends on all bits of its word."""
     words = (words ^ (words >> np.uint64(30))) * _MIX_1
     words = (words ^ (words >> np.uint64(27))) * _MIX_2
     mixed: _Hashes = words ^ (words >> np.uint64(31))
@@ -61,7 +61,7 @@ def _mixed(words: _Hashes) -> _Hashes:
 
 def _column_hashes(kind: str, column: pa.ChunkedArray, *, ignores_value: bool) -> _Hashes:
     values = column.combine_chunks()
-    if isinstance(values, pa.ChunkedArray):  # what has no chunks, or more bytes than one array takes
+    if isinstance(values, pa.ChunkedArray):  # The array has no chunks, or more bytes than one array can hold.
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     is_null = None if not values.null_count else pc.is_null(values).to_numpy(zero_copy_only=False)
     if ignores_value:

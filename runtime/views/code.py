@@ -1,4 +1,4 @@
-"""Sources of a view's kernels: what can be compiled before there is a row, and what `explain --code` shows."""
+"""Sources of a view's kernels: they can be compiled before there is a row, and `explain --code` shows them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LEGEND: Final = """\
 
 
 def kernel_code(program: Program, name: str) -> str:
-    """Return the source of the kernels that keep a view from the deltas of its relations, in their order.
+    """Return the source of the kernels that update a view from deltas of its relations, in the order in which they run.
 
-    Raises `KeyError` for a view that is not there.
+    Raises `KeyError` if the program has no view of this name.
     """
     alone, _ = only_view(program, name)
     state = ShardState(alone, inputs="relations")
@@ -38,7 +38,7 @@ def kernel_code(program: Program, name: str) -> str:
 
 
 def sources_of(program: Program, inputs: Inputs, shards: int = 1) -> list[str]:
-    """Return the kernel sources of all shards of a program, and of what is given to them, once each."""
+    """Return the kernel sources of all shards of a program and of its preaggregation, without duplicates."""
     sources: dict[str, None] = {}
     layouts = set()
     for shard in range(shards):

@@ -1,13 +1,13 @@
 """The nodes of a graph, run by one call: for a step, or for each row of a batch as an event of its own.
 
 ```
-NodeSequence: kernels and tables of the nodes ──run_nodes──▶ all have run, or one has stopped: make room, go on
-EventLoop: rows of relations, in order ──run_events──▶ a window of one row ▶ run_nodes ▶ count what views changed by
+NodeSequence: kernels and tables of the nodes ──run_nodes──▶ all have run, or one has stopped: make room, resume
+EventLoop: rows of relations, in order ──run_events──▶ a window of one row ▶ run_nodes ▶ count the changed rows of views
 ```
 
-A call from Python costs 0.3 µs, which a graph of five nodes would pay five times. The two kernels here are the same
-for all graphs; they call the kernels of the nodes by their addresses. As long as a node is interpreted, both are
-interpreted too, and call the nodes' kernels in whichever tier those are.
+A call from Python costs 0.3 µs, which a graph of five nodes would pay five times. The two kernels here are the same for
+all graphs; they call the kernels of the nodes by their addresses. As long as a node is interpreted, both are
+interpreted too, and call each node's kernel in its present tier.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["EVENTS_SOURCE", "RUN_SOURCE", "EventLoop", "KernelOf", "NodeSequence
 
 Words = npt.NDArray[np.int64]
 KernelOf = Callable[[str], Callable[[int], int] | None]
-"""Source → its compiled kernel, or None."""
+"""Function that returns the compiled kernel of a source, or None if there is none."""
 
 
 def _source(title: str, function: str) -> str:
@@ -53,12 +53,14 @@ RUN_SOURCE: Final = _source("Runs the nodes of a graph in order", "run_nodes")
 EVENTS_SOURCE: Final = _source("Runs the nodes of a graph in order for each row of a batch", "run_events")
 
 _BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-"""A call that keeps the interpreter lock: where another thread computes, a step of a few microseconds that releases the
-lock waits 5 ms to get it back."""
+"""Type of a call that keeps the interpreter lock.
+
+A step of a few microseconds that releases the lock waits 5 ms to get it back if another thread computes.
+"""
 
 
 def _address(kernel: Any) -> int:
-    """Return the address of a kernel's code; 0: unknown, as it was not compiled by `KernelCache`."""
+    """Return the address of a kernel's code; 0 if it is unknown because `KernelCache` did not compile the kernel."""
     try:
         return ctypes.cast(kernel, ctypes.c_void_p).value or 0
     except ctypes.ArgumentError:
@@ -66,7 +68,7 @@ def _address(kernel: Any) -> int:
 
 
 class NodeSequence(Structure):
-    """The nodes of a graph in their order; see `library.steps`."""
+    """The nodes of a graph in the order in which they run; see `library.steps`."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         super().__init__(6)
@@ -89,7 +91,7 @@ class NodeSequence(Structure):
         self._argument: Any = self.views
 
     def use(self, kernel_of: KernelOf) -> bool:
-        """Run compiled, all nodes being compiled; False: there is no kernel for that yet."""
+        """Run compiled if all nodes are; return False if the kernel for that is not compiled yet."""
         addresses = [_address(node.kernel) for node in self._nodes]
         if not all(addresses):
             return True
@@ -104,18 +106,18 @@ class NodeSequence(Structure):
 
     @property
     def is_compiled(self) -> bool:
-        """True if it runs compiled."""
+        """True if the sequence runs compiled."""
         return self._argument is not self.views
 
     def skip(self, failed: Collection[str]) -> None:
-        """Run no nodes from now on that only these views need."""
+        """Stop running the nodes that only these views need."""
         if self._failed or failed:
             self._failed = frozenset(failed)
             for place, node in enumerate(self._nodes):
                 self._active[place] = not failed or not node.views <= self._failed
 
     def run(self, *, is_brief: bool) -> dict[str, Exception]:
-        """Run all nodes; return view → reason for its failure. ``is_brief``: there are few rows, see `_BRIEF`."""
+        """Run all nodes; return view → reason for its failure. With ``is_brief`` there are few rows: see `_BRIEF`."""
         kernel = self._run_briefly if is_brief else self._run
         errors: dict[str, Exception] = {}
         while kernel(self._argument):
@@ -123,7 +125,7 @@ class NodeSequence(Structure):
         return errors
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that the stopped node has asked for, or note that its views have failed and go past it."""
+        """Make the room that the stopped node needs; if it has failed, record its views in ``errors`` and skip it."""
         numbers = self._numbers
         node = self._nodes[numbers[steps.NODE]]
         try:
@@ -147,8 +149,11 @@ class EventLoop(Structure):
         *,
         pauses: bool,
     ) -> None:
-        """``filled``: all batches that a step fills; ``outputs``: view → those of them that are its; ``pauses``: every
-        event ends a call."""
+        """Prepare the loop over rows of relations.
+
+        ``filled`` are all batches that a step fills, and ``outputs`` maps each view to its batches among them. With
+        ``pauses`` every event ends a call.
+        """
         super().__init__(10)
         self._sequence = sequence
         self._relations, self._outputs = dict(relations), outputs
@@ -171,7 +176,7 @@ class EventLoop(Structure):
         self._argument: Any = self.views
 
     def use(self, kernel_of: KernelOf) -> None:
-        """Run compiled if the sequence is and if there is a kernel for that."""
+        """Run compiled if the sequence runs compiled and the kernels of the loop are compiled."""
         if self._argument is self.views and self._sequence.is_compiled:
             kernel, bind = kernel_of(EVENTS_SOURCE), kernel_of(BIND_SOURCE)
             if kernel is not None and bind is not None:
@@ -186,13 +191,16 @@ class EventLoop(Structure):
 
     @property
     def rows(self) -> int:
-        """Number of rows removed from and added to views, those that are not watched included."""
+        """Number of rows removed from and added to views, including views that are not watched."""
         return int(self._numbers[steps.ROWS])
 
     def begin(
         self, tables: Mapping[str, pa.Table], order: Words | None, watched: Collection[str], strings: Strings
     ) -> None:
-        """Make rows of relations the events. ``order``: the number of each event's relation in ``tables``."""
+        """Take the rows of these relations as the next events.
+
+        ``order`` has for each event the number of its relation in ``tables``. ``watched`` are views, as for `watch`.
+        """
         places = {name: place for place, name in enumerate(self._relations)}
         known = [(number, name) for number, name in enumerate(tables) if name in places]
         counts = np.array([table.num_rows for table in tables.values()], np.int64)
@@ -205,7 +213,7 @@ class EventLoop(Structure):
             relation_of[number] = places[name]
             if tables[name].num_rows:
                 self._sources[name].fill_arrow(tables[name], strings)
-        events = relation_of[order]  # -1: no view reads the relation
+        events = relation_of[order]  # -1 for a relation that no view reads
         self.put(steps.ORDER, np.ascontiguousarray(events, np.int64))
         self.array(steps.NEXT)[:] = 0
         self.watch(watched)
@@ -213,13 +221,16 @@ class EventLoop(Structure):
             self._numbers[place] = value
 
     def watch(self, views: Collection[str]) -> None:
-        """Stop for rows of these views."""
+        """Stop after events that change these views."""
         kinds = {id(batch): steps.WATCH if name in views else steps.UNWATCHED
                  for name, batches in self._outputs.items() for batch in batches}  # fmt: skip
         self.array(steps.WATCHED)[:] = [kinds.get(id(batch), steps.INNER) for batch in self._filled]
 
     def run(self, errors: dict[str, Exception]) -> bool:
-        """Take in events up to one that changes a watched view, whose rows are in its batches; False: there is none."""
+        """Process events up to one that changes a watched view; return False if there is none.
+
+        The changed rows of the watched view are then in its batches.
+        """
         for batch in self._relations.values():
             batch.lend()
         while (status := self._run(self._argument)) == steps.STOPPED:

@@ -12,14 +12,14 @@ class ViewError(RuntimeError):
 
 
 class ViewOverflowError(ViewError, ArithmeticError):
-    """An exact result needs more bits than its column has; never wrapped, never rounded."""
+    """Raised if an exact result needs more bits than its column has; results are never wrapped or rounded."""
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason for a view's failure, in a line; raise again an error that is not a view's: no memory, no disk.
+    """Return the reason for a view's failure in one line; raise again an error of memory or disk.
 
-    A defect that one view meets must not end the others, nor meet them again after every restart: so whatever its
-    computation raises, which the next attempt would raise again, is the view's own failure.
+    A defect that one view encounters must not stop the others, nor recur for them after every restart. So any other
+    error that a view's computation raises, which the next attempt would raise again, fails this view alone.
     """
     if isinstance(error, (MemoryError, OSError)):
         raise error

@@ -13,25 +13,28 @@ Changes = list[tuple[str, tuple[Any, ...], int]]
 
 
 class Events(Iterator[tuple[int, Changes]]):
-    """Iterates over the events that change a watched view: the number of the event, and the changes of watched views.
+    """Iterator over events that change a watched view; yields an event's number and the changes of watched views.
 
-    All other events are taken in without the interpreter, in 0.2 to 1 µs each; the rows by which they change views that
-    are not watched are counted. Between two events of the iteration the owner may take other steps on the shard, but
+    All other events are processed without the interpreter, in 0.2 to 1 µs each; their changes of views that are not
+    watched are only counted. Between two events of the iteration the owner may take other steps on the shard, but
     neither migrate it, nor write a base of it (which may number strings anew), nor begin another iteration.
     """
 
     def __init__(self, loop: EventLoop, advance: Callable[[], Changes | None]) -> None:
-        """``advance``: takes events in up to the next one that changes a watched view; None: there is none left."""
+        """Iterate with ``advance``, which processes events up to the next one that changes a watched view.
+
+        ``advance`` returns the changes of that event, or None if there are no events left.
+        """
         self._loop, self._advance = loop, advance
 
     @property
     def done(self) -> int:
-        """Events taken in so far."""
+        """Number of events processed so far."""
         return self._loop.event
 
     @property
     def rows(self) -> int:
-        """Rows by which views have changed so far, removed and added ones; those of watched views are counted too."""
+        """Number of rows removed from and added to views so far, including those of watched views."""
         return self._loop.rows
 
     def __next__(self) -> tuple[int, Changes]:

@@ -1,7 +1,7 @@
 """Inputs of nodes: the rows that changed in one step, as the kernel of a node reads them (`Rows`).
 
 The deltas of a map (`Feed`) come in one of two forms. In one process they are computed in the kernel, from the changed
-rows of the map's relation (`MapFeed`). On Spark the source has added them up by key (`ColumnFeed`). A node's kernel is
+rows of the map's relation (`MapFeed`). On Spark the source adds them up by key (`ColumnFeed`). A node's kernel is
 written once for both: `Rows.open` writes the loop over the rows, and binds the keys, the weight and the weighted sums
 of each row to variables. Changes of operators are `Rows`, too; see `nodes.flow`.
 """
@@ -38,7 +38,7 @@ Words = npt.NDArray[np.int64]
 class ColumnBatch(Batch):
     """A batch of rows by column: for each field an array of values, and one of NULL flags if the field is nullable.
 
-    Its arrays are its own, to which `append` adds rows, or those of an Arrow table (`fill_arrow`) or another owner.
+    The arrays belong to the batch, so that `append` can add rows, or to an Arrow table (`fill_arrow`) or another owner.
     """
 
     def __init__(self, fields: Sequence[Field], room: int = 64) -> None:
@@ -50,13 +50,13 @@ class ColumnBatch(Batch):
             widths += [field.value_words, *([1] if field.nullable else [])]
         super().__init__(widths, room)
         self.read: set[str] = set()
-        """Fields that some kernel reads."""
+        """Names of fields that some kernel reads."""
         self._own = [self.array(place) for place in range(1, 2 + len(widths))]
         self._is_own = True
         self._write = row_writer(())
         self._written = -1
         self.binding: ColumnBinding | None = None
-        """Binds the columns of Arrow tables to the arrays; None until every node of the graph is compiled."""
+        """Binding of the columns of Arrow tables to the arrays; None until every node of the graph is compiled."""
 
     def place(self, name: str) -> int:
         """Return the number of the array with a field's values; the next one has its NULL flags."""
@@ -69,7 +69,7 @@ class ColumnBatch(Batch):
     def _value_cells(self, k: KernelSource, field: Field, row: str) -> tuple[str, str, str]:
         """Return, as kernel source, a field's cells, the place of a row's value in them, and the cell of its NULL flag.
 
-        The last is empty if the field is not nullable.
+        The cell of the flag is empty if the field is not nullable.
         """
         place = self._places[field.name]
         flag = f"{k.cells(self, place + 1)}[{row}]" if field.nullable else ""
@@ -86,7 +86,7 @@ class ColumnBatch(Batch):
         store_value(k, field, value, self._value_cells(k, field, row))
 
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
-        """Write the lines that check that ``count`` more rows have room; ``stops`` writes those that stop the kernel.
+        """Write the lines that check that there is room for ``count`` more rows; ``stops`` writes those that stop.
 
         ``stops`` is given the status with which the kernel ends; the batch is then grown, and the kernel called again.
         """
@@ -120,7 +120,7 @@ class ColumnBatch(Batch):
         self.views[0][0] = self.views[0][1] = rows.num_rows
 
     def _joined(self, table: pa.Table) -> pa.RecordBatch:
-        """Return a table as one record batch; if it has several chunks, with only those columns that are read."""
+        """Return a table as one record batch; of several chunks, only the columns that some kernel reads."""
         batches = table.to_batches()
         if len(batches) > 1:
             names = [name for name in table.schema.names[:-1] if name in self.read]
@@ -131,11 +131,11 @@ class ColumnBatch(Batch):
         return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
     def read_fields(self) -> dict[Field, int]:
-        """Return the fields that some kernel reads, each with the number of its array."""
+        """Return a dict from each field that some kernel reads to the number of its array."""
         return {field: self._places[field.name] for field in self.fields if field.name in self.read}
 
     def read_columns(self) -> list[tuple[int, int]]:
-        """Return the arrays that some kernel reads, the weights included: number, and words for each row."""
+        """Return the arrays that some kernel reads, including the weights: (number, words of a row)."""
         columns = [(1, 1)]
         for field, place in self.read_fields().items():
             columns += [(place, field.value_words), *([(place + 1, 1)] if field.nullable else [])]
@@ -143,11 +143,11 @@ class ColumnBatch(Batch):
 
     @cached_property
     def reader(self) -> RowReader:
-        """Reader of its rows as tuples of Python values."""
+        """Function that reads the batch's rows as tuples of Python values."""
         return row_reader(columns_of(self.fields))
 
     def lend(self) -> None:
-        """Note that its arrays belong to another owner from now on; `append` first returns to its own, empty ones."""
+        """Mark the arrays as belonging to another owner; `append` first returns to empty arrays of the batch."""
         self._is_own = False
 
     def forget(self) -> None:
@@ -159,7 +159,7 @@ class ColumnBatch(Batch):
             self.binding.release()
 
     def append(self, row: Sequence[Any], weight: int, strings: Strings) -> None:
-        """Add a row of Python values; raise `ViewError` for one that its column cannot hold."""
+        """Append a row of Python values; raise `ViewError` for a value that its column cannot hold."""
         if not self._is_own or self._written != len(self.read):
             self._take_back()
         views = self.views
@@ -176,7 +176,7 @@ class ColumnBatch(Batch):
         meta[0] = at + 1
 
     def reserve(self, room: int) -> None:
-        """Return to own arrays, with room for this many rows, to which another kernel will append."""
+        """Return to the batch's own arrays, with room for this many rows, to which another kernel will append."""
         if not self._is_own:
             self._put_own()
         self.grow(room)
@@ -214,12 +214,12 @@ _MISFITS: Final = (TypeError, ValueError, OverflowError, AttributeError, IndexEr
 
 
 def _first_column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """Return the relation's column of this name: the first one, as that of the weight, the last, may have the same."""
+    """Return the relation's column of this name: the first, as the last one, the weight, may have the same name."""
     return rows.column(rows.schema.get_all_field_indices(name)[0])
 
 
 def words_of_column(field: Field, column: pa.ChunkedArray | pa.Array, strings: Strings) -> list[Words]:
-    """Return a column's words, and its NULL flags if the field is nullable; else raise `ViewError` for a NULL."""
+    """Return a column's words, and its NULL flags if the field is nullable; otherwise raise `ViewError` for a NULL."""
     array = column
     if isinstance(column, pa.ChunkedArray):
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -274,7 +274,7 @@ def _wide_words(array: pa.Array) -> Words:
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Kernel source for one row of `Rows`: the variables that its columns and its weight are bound to."""
+    """Kernel source for one row of `Rows`: the variables to which its columns and its weight are bound."""
 
     values: dict[str, Value]
     """The requested columns by name, each in its field's type."""
@@ -298,7 +298,7 @@ class Rows(ABC):
     def open(
         self, k: KernelSource, names: Collection[str] | None = None, *, stays_at_end: bool = False
     ) -> Iterator[Row]:
-        """Write the loop over the rows; its body is what the caller writes. ``names``: columns to load, by default all.
+        """Write the loop over the rows; the caller writes its body. ``names`` are the columns to load, by default all.
 
         The loop begins at the row of the kernel's cursor ``s[0]``; ``e`` is the number of the current row. After the
         loop the cursor is 0. With ``stays_at_end`` it is the number of rows: a kernel that stops after the loop then
@@ -310,7 +310,8 @@ class Rows(ABC):
         k.put("e = s[0]", f"rows = {rows}")
         with k.block("while e < rows:"):
             with self.row(k, wanted, "e") as row:
-                # All values are loaded here: one that is loaded within a condition of the caller has no value after it.
+                # All values are loaded here: a value that was loaded within a condition of the caller would be
+                # undefined after it.
                 yield Row({name: k.emitter.used(row.values[name]) for name in wanted}, row.weight)
             k.put("e += 1")
         k.put("s[0] = e" if stays_at_end else "s[0] = 0")
@@ -322,21 +323,21 @@ class Rows(ABC):
 
         The lines that the caller writes within the context belong to the row, and are skipped if a condition skips the
         row. The lines that load a value may be written only when the caller looks the value up, so the caller does that
-        before it opens a block of its own. It also marks the values that it uses (`Emitter.used`).
+        before it opens a block of its own. The caller also marks the values that it uses (`Emitter.used`).
         """
 
     def field(self, name: str) -> Field:
-        """Return the field of a name."""
+        """Return the field of this name."""
         return next(field for field in self.fields if field.name == name)
 
     def stored(self, names: Sequence[str]) -> ColumnBatch | None:
-        """Return a batch that contains these columns of all rows; None if they are computed in a kernel alone."""
+        """Return a batch that contains these columns of all rows; None if only a kernel computes them."""
         del names
         return None
 
 
 def stop(k: KernelSource, status: int) -> None:
-    """Write the lines that end the kernel before the current row of `Rows.open`, with which it resumes."""
+    """Write the lines that end the kernel before the current row of `Rows.open`, at which it resumes."""
     k.put("s[0] = e", f"return -1 if bad else {status}")
 
 
@@ -358,14 +359,14 @@ class Feed(Rows):
 
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], batch: ColumnBatch) -> None:
         self.keys = tuple(keys)
-        """The map's keys."""
+        """Keys of the map."""
         self.sums = tuple(sums)
-        """Names of its sums."""
+        """Names of the map's sums."""
         self.sum_fields = _sum_fields(sums)
-        """Its sums as columns, which have other names than all keys."""
+        """Fields of the sums; their names differ from those of all keys."""
         self.fields = (*self.keys, *self.sum_fields)
         self.batch = batch
-        """Rows of the step: of the map's relation, or added up by key."""
+        """Rows of the step: those of the map's relation, or rows added up by key."""
         self.batches = (batch,)
 
     @abstractmethod
@@ -373,16 +374,16 @@ class Feed(Rows):
         """Return the number of the batch's array whose cells are the values of this key; None if there is none."""
 
     def sums_of(self, row: Row) -> list[Value]:
-        """Return the sums of a row in their order."""
+        """Return the sums of a row in the order of the map."""
         return [row.values[field.name] for field in self.sum_fields]
 
     def wanted(self, columns: Collection[str], prefix: str) -> list[str]:
-        """Return the names of the fields whose plan's name, with the prefix before it, is among ``columns``."""
+        """Return the names of the fields whose name in the plan, after the prefix, is among ``columns``."""
         names = zip(self.fields, (*(key.name for key in self.keys), *self.sums), strict=True)
         return [field.name for field, name in names if prefix + name in columns]
 
     def named(self, row: Row, prefix: str = "") -> dict[str, Value]:
-        """Return the columns of a row and the weight, by the names in the plan, each with the prefix before it."""
+        """Return the columns and the weight of a row, by their names in the plan, each after the prefix."""
         names = dict(zip((field.name for field in self.sum_fields), self.sums, strict=True))
         values = {prefix + names.get(name, name): value for name, value in row.values.items()}
         return {**values, f"{prefix}weight": Value(row.weight, "int64")}
@@ -421,7 +422,7 @@ class MapFeed(Feed):
 
 
 def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
-    """Write the lines that multiply a value, 0 where it is NULL, by a weight."""
+    """Write the lines that multiply a value by a weight, with 0 for NULL; return the product."""
     if value.type is None:
         return Value("wide(0)", "int128", None, 1)
     if value.type == "bool":
@@ -463,7 +464,7 @@ class ColumnFeed(Feed):
 
 
 def key_fields(map_: Map, relation: Relation, strings: Strings) -> tuple[Field, ...]:
-    """Return the map's keys as fields; which may be NULL follows from kernel source that is written for trial."""
+    """Return the map's keys as fields; a trial run that writes their kernel source shows which may be NULL."""
     trial = KernelSource("trial", strings)
     trial.begin()
     columns = {

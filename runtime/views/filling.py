@@ -1,6 +1,6 @@
-"""What fills views that are new in a program: the rows that their relations hold, as deliveries for each view alone.
+"""Filling of views that are new in a program: the rows of their relations become deliveries for each view alone.
 
-The rows are added up first, because a row that is gone must not be able to fail a view that comes after it.
+The rows are added up first, so that a row that was removed cannot fail a view that was added later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["columns_to_fill", "fill_of"]
 
 
 def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:
-    """Relation → the columns of it that these views' maps read."""
+    """Return a dict from each relation to the columns of it that these views' maps read."""
     columns: dict[str, set[str]] = {}
     for number in set().union(*(view.body.maps() for view in program.views if view.name in views)):
         map_ = program.maps[number]

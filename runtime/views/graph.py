@@ -2,12 +2,12 @@
 
 ```
 relations, or payloads of maps ──▶ feeds ──▶ for each map in turn:
-    statements of joins that read what the map was ▶ its indexes and totals ▶ statements that read what it is
+    statements of joins that read the map's old state ▶ its indexes and totals ▶ those that read its new state
 ──▶ thresholds, operators, recomputed queries ──▶ show ──▶ one batch of changes per view
 ```
 
-Structures have identities: two views that need the same index over the same map have one, and a program that follows
-another keeps every structure whose identity it has too.
+Structures have identities: two views that need the same index over the same map have one, and a new program keeps every
+structure of the program before it whose identity it needs too.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class Runnable(Protocol):
     """Unit that runs once a step: a node, or a caller of DuckDB."""
 
     views: frozenset[str]
-    """The views that fail with it."""
+    """Views that fail if this unit fails."""
 
     def run(self) -> None:
-        """Take in what the inputs hold."""
+        """Process the rows of the inputs."""
 
 
 class ViewOutput(msgspec.Struct):
     """Changes of a view after a step."""
 
     batches: list[ColumnBatch]
-    """Its changes, in one or more batches."""
+    """Changes of the view, in one or more batches."""
     is_distinct: bool
-    """True if no two rows of them are ever equal."""
+    """True if no two rows of the batches are ever equal."""
 
 
 class _Turn(msgspec.Struct):
@@ -76,13 +76,16 @@ class GraphBuilder:
         part_of: Callable[[View, int], Part],
         from_payloads: bool,
     ) -> None:
-        """``structures``: of a program before this one, by identity."""
+        """Collect nodes for a program.
+
+        ``structures`` are those of the program before this one, by identity; those that are needed again are kept.
+        """
         self.program = program
         self.strings = strings
         self.structures: dict[str, RecordStructure] = {}
-        """By identity."""
+        """Structures by identity."""
         self.relations: dict[str, ColumnBatch] = {}
-        """Relation → the rows that wait."""
+        """Relation → batch of pending rows."""
         self.outputs: dict[str, ViewOutput] = {}
         """View → its changes."""
         self.part_of = part_of
@@ -92,7 +95,7 @@ class GraphBuilder:
         self._turns: dict[Part, _Turn] = {}
         self._updates: dict[str, tuple[Node, set[str]]] = {}
         self.ends: list[Runnable] = []
-        """What runs after all maps have taken in their rows."""
+        """Units that run after all maps have taken in their rows."""
         self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
         self.transient: list[ColumnBatch] = []
         """Batches that are empty again after a step."""
@@ -103,17 +106,17 @@ class GraphBuilder:
 
     @contextmanager
     def of(self, view: View) -> Iterator[None]:
-        """Assign to this view what is added within the context."""
+        """Assign the nodes and structures that are added within the context to this view."""
         self._view = view.name
         yield
 
     def identity(self, part: Part) -> str:
-        """Return the identity of a part across programs."""
+        """Return the identity of a part, which is the same in all programs."""
         digest = map_identity(self.program.maps[part.map])
         return f"{digest.hex()}/{int(part.whole)}/{part.column}"
 
     def feed(self, part: Part) -> Feed:
-        """Return the deltas of a part."""
+        """Return the feed of a part, which has its deltas."""
         if part not in self.feeds:
             map_ = self.program.maps[part.map]
             relation = self._known[map_.relation]
@@ -128,11 +131,11 @@ class GraphBuilder:
         return self.feeds[part]
 
     def turn(self, part: Part) -> _Turn:
-        """Return the nodes of a part: readers of its old state, those of its structures, readers of its new state."""
+        """Return the nodes of a part: readers of its old state, updates of its structures, readers of its new state."""
         return self._turns.setdefault(part, _Turn())
 
     def structure(self, identity: str, make: Callable[[], S]) -> S:
-        """Return the structure of this identity: shared, inherited, or made."""
+        """Return the structure of this identity: a shared one, one of the program before, or a new one."""
         self.users.setdefault(identity, set()).add(self._view)
         if identity not in self.structures:
             inherited = self._inherited.get(identity)
@@ -142,7 +145,7 @@ class GraphBuilder:
     def indexed(
         self, view: View, number: int, spec: str, make: Callable[[Feed], S], node: Callable[[Feed, S], Node]
     ) -> S:
-        """Return a structure over a map that its rows keep up to date, shared by all views with the same ``spec``."""
+        """Return a structure that the rows of a map keep up to date; all views with the same ``spec`` share it."""
         part = self.part_of(view, number)
         identity = f"{self.identity(part)}/{spec}"
         feed = self.feed(part)
@@ -157,7 +160,10 @@ class GraphBuilder:
         return structure
 
     def totals(self, view: View, number: int, on: Sequence[str], *, is_result: bool = False) -> Totals:
-        """Totals of a map by some of its keys (rows in which one of them is NULL count only if ``on`` is all keys)."""
+        """Return the totals of a map by some of its keys.
+
+        Rows in which one of these keys is NULL count only if ``on`` is all keys.
+        """
         every = len(on) == len(self.program.maps[number].keys)
 
         def make(feed: Feed) -> Totals:
@@ -171,7 +177,7 @@ class GraphBuilder:
         )
 
     def show(self, view: View, table: Totals, shape: Shape) -> None:
-        """Let a view show the groups of a table that is kept as a result."""
+        """Show the groups of a table, which is kept as a result, as a view's rows."""
         out = self.out(view, is_distinct=shape.shows_keys(table.keys))
         self.shows.append(
             (
@@ -182,7 +188,7 @@ class GraphBuilder:
         )
 
     def out(self, view: View, *, is_distinct: bool) -> ColumnBatch:
-        """Return one more batch for a view's changes."""
+        """Return a new batch for changes of a view."""
         batch = ColumnBatch(output_fields(view.columns))
         self.transient.append(batch)
         output = self.outputs.setdefault(view.name, ViewOutput([], is_distinct))
@@ -217,20 +223,20 @@ class Graph:
 
     def __init__(self, builder: GraphBuilder, order: Sequence[Runnable]) -> None:
         self.structures = builder.structures
-        """By identity: all that is held."""
+        """Structures by identity: the whole state."""
         self.relations = builder.relations
-        """Relation → the batch that its rows are put into before a step."""
+        """Relation → batch for its rows before a step."""
         self.feeds = builder.feeds
         """Part → its feed."""
         self.outputs = builder.outputs
-        """View → where its changes are after a step."""
+        """View → its changes after a step."""
         self.order = list(order)
         self.users = builder.users
         """Identity of a structure → the views that use it."""
         self._strings = builder.strings
         self._sequence = NodeSequence(self.nodes)
         self._others = [other for other in self.order if not isinstance(other, Node)]
-        """What calls DuckDB: no node reads what it gives."""
+        """Units that call DuckDB; no node reads their results."""
         self._filled = builder.transient
         taken = {id(feed.batch): feed.batch for feed in self.feeds.values()}
         taken |= {id(batch): batch for batch in self.relations.values()}
@@ -243,15 +249,15 @@ class Graph:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes that have kernels, in their order."""
+        """Nodes that have kernels, in the order in which they run."""
         return [node for node in self.order if isinstance(node, Node)]
 
     def sources(self) -> list[str]:
-        """Return the kernel source of every node and of what runs them, once each."""
+        """Return the kernel sources of all nodes and of the loops that run them, without duplicates."""
         return list(dict.fromkeys([*(node.text for node in self.nodes), RUN_SOURCE, EVENTS_SOURCE, BIND_SOURCE]))
 
     def use(self, kernel_of: KernelOf) -> bool:
-        """Run compiled what there is a compiled kernel for; return whether that is all."""
+        """Use the kernels that are compiled; return True if all are."""
         complete = True
         for node in self.nodes:
             if not node.is_compiled:
@@ -272,7 +278,7 @@ class Graph:
 
     @property
     def calls_duckdb(self) -> bool:
-        """True if the graph has views that only DuckDB computes, so that no kernel runs the whole of it."""
+        """True if only DuckDB computes some of the views, so that no kernel runs the whole graph."""
         return bool(self._others)
 
     @property
@@ -281,12 +287,12 @@ class Graph:
         return self._sequence.is_compiled
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that a stopped node has asked for; see `NodeSequence.attend`."""
+        """Make the room that a stopped node needs, or record its failure; see `NodeSequence.attend`."""
         self._sequence.attend(errors)
 
     @property
     def events(self) -> EventLoop:
-        """Takes in rows of relations one by one."""
+        """Loop that processes rows of relations one by one."""
         if self._events is None:
             outputs = {name: output.batches for name, output in self.outputs.items()}
             self._events = EventLoop(self._sequence, self.relations, self._filled, outputs, pauses=bool(self._others))
@@ -295,9 +301,9 @@ class Graph:
         return self._events
 
     def run(self, failed: Collection[str] = (), *, is_brief: bool = False) -> dict[str, Exception]:
-        """Make one step over the pending rows; return view → reason for its failure. Changes stand in views' batches.
+        """Run one step over the pending rows; return view → reason for its failure. Changes are in the views' batches.
 
-        ``is_brief``: the rows are few, and the interpreter lock is kept.
+        With ``is_brief`` the rows are few, and the interpreter lock is kept.
         """
         self._sequence.skip(failed)
         errors = self._sequence.run(is_brief=is_brief)
@@ -306,11 +312,11 @@ class Graph:
         return errors
 
     def skip(self, failed: Collection[str]) -> None:
-        """Run no nodes from now on that only these views need."""
+        """Stop running the nodes that only these views need."""
         self._sequence.skip(failed)
 
     def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
-        """Run what calls DuckDB, after the nodes; ``errors``: of this step, to which its own are added."""
+        """Run the units that call DuckDB, after the nodes; add their errors to ``errors``, those of this step."""
         for other in self._others:
             if other.views <= {*failed, *errors}:
                 continue
@@ -321,7 +327,7 @@ class Graph:
                     errors.setdefault(view, error)
 
     def changes(self, failed: Collection[str]) -> list[tuple[str, tuple[Any, ...], int]]:
-        """Return the changes of a step: view, row, and the number of copies added (+) or removed (-); for few rows."""
+        """Return the changes of a step as (view, row, number of copies added (+) or removed (-)); for few rows."""
         changes: list[tuple[str, tuple[Any, ...], int]] = []
         for name, output, metas in self._results:
             for meta in metas:
@@ -333,12 +339,12 @@ class Graph:
         return changes
 
     def run_nodes(self, failed: Collection[str]) -> dict[str, Exception]:
-        """`run` without calling DuckDB, as a shard does that is restored."""
+        """Do the same as `run` without calling DuckDB, for a shard that is being restored."""
         self._sequence.skip(failed)
         return self._sequence.run(is_brief=False)
 
     def finish(self) -> None:
-        """Forget the rows that were taken in and the changes that were read."""
+        """Drop the rows that were processed and the changes that were read."""
         for meta in self._metas:
             meta[0] = 0
 

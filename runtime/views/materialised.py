@@ -1,4 +1,4 @@
-"""Rows of a view: the full result with its changes applied, and changes that wait to be added up.
+"""Rows of a view: the full result with its changes applied, and pending changes.
 
 The distinct rows of a full result are held with their multiplicities in flat arrays, on which a kernel works.
 """
@@ -35,12 +35,15 @@ _NONE: Final = np.zeros(0, np.int64)
 class ResultRows:
     """Rows of ``width`` words → multiplicity, which is never 0. Not thread-safe: one owner at a time.
 
-    A checkpoint is a run, see `runtime.state.columnar.table.KeyedTable`, whose layout this has: the rows that changed
-    with their multiplicities, and the rows that are gone.
+    A checkpoint is a run, with the layout of `runtime.state.columnar.table.KeyedTable`: the rows that changed with
+    their multiplicities, and the rows that were removed.
     """
 
     def __init__(self, width: int, *, is_saved: bool = False, kernels: Kernels | None = None) -> None:
-        """``is_saved``: track what changed since the last save; without ``kernels`` the kernel is interpreted."""
+        """Begin with no rows of ``width`` words.
+
+        With ``is_saved`` changes since the last save are tracked. Without ``kernels`` the kernel is interpreted.
+        """
         self._width, self._kernels = width, kernels
         self._compiled: MachineKernel | None = None
         self._table = HashTable(width, 1, is_result=True)
@@ -60,12 +63,12 @@ class ResultRows:
             kernels.request([RESULT_KERNEL_SOURCE])
 
     def __len__(self) -> int:
-        """Distinct rows, those with a multiplicity below 0 included."""
+        """Return the number of distinct rows, including those with a multiplicity below 0."""
         return len(self._table)
 
     @property
     def shown(self) -> int:
-        """Distinct rows with a multiplicity above 0."""
+        """Number of distinct rows with a multiplicity above 0."""
         return int(self._numbers[kernel.SHOWN])
 
     @property
@@ -76,7 +79,7 @@ class ResultRows:
     def add(self, words: Words, weights: Words) -> tuple[Words, Words]:
         """Add changes, shapes (n, width) and (n,), whose rows may repeat.
 
-        Returns the net changes: words and weights of each row whose multiplicity is another than before, once.
+        Returns the net changes: words and weights of each row whose multiplicity has changed, without duplicates.
         """
         self._step(words, weights, sets=False)
         count = int(self._numbers[kernel.NET_COUNT])
@@ -91,12 +94,12 @@ class ResultRows:
 
     @property
     def dirty(self) -> bool:
-        """True if anything changed since the last save."""
+        """True if rows changed since the last save."""
         return bool(self._counts.any())
 
     @property
     def held_bytes(self) -> int:
-        """About what `save_all` takes up."""
+        """Approximate size of the result of `save_all`, in bytes."""
         return 8 * (self._width + 1) * len(self)
 
     def save(self) -> pa.RecordBatch:
@@ -116,7 +119,7 @@ class ResultRows:
         return self._run(self._table.dump(), np.zeros((0, self._width), np.int64))
 
     def apply_run(self, run: pa.RecordBatch) -> None:
-        """Take over a run that `save` or `save_all` gave; leaves nothing dirty. Raises `CorruptStateError`."""
+        """Apply a run of `save` or `save_all`; no row is dirty afterwards. Raises `CorruptStateError`."""
         expected = self._schema()
         if not run.schema.equals(expected):
             raise CorruptStateError(f"expected a run of {expected.names}, was {run.schema.names}")
@@ -124,7 +127,10 @@ class ResultRows:
         records = np.stack(columns, axis=1) if run.num_rows else np.zeros((0, self._width + 1), np.int64)
         is_held = run.column(self._width).to_numpy(zero_copy_only=False)
         for part, weights in (
-            (records[~is_held], np.zeros(int((~is_held).sum()), np.int64)),  # a row may be gone and come back
+            (
+                records[~is_held],
+                np.zeros(int((~is_held).sum()), np.int64),
+            ),  # a row may have been removed and added again
             (records[is_held], np.ascontiguousarray(records[is_held, self._width])),
         ):
             self._step(np.ascontiguousarray(part[:, : self._width]), weights, sets=True)
@@ -150,7 +156,7 @@ class ResultRows:
         self._root.put(kernel.WEIGHTS, _NONE)
 
     def _reserve(self, count: int) -> None:
-        """Make room for so many rows, edits and net changes."""
+        """Make room for this many rows, edits and net changes."""
         self._table.make_room(count)
         room = len(self._table.records())
         if self._numbers[kernel.IS_SAVED]:
@@ -193,7 +199,7 @@ class ResultRows:
 
 
 MOST_PIECES = 256
-"""Number of pieces at which an owner joins them, or adds them up."""
+"""Number of pieces at which an owner joins pending changes, or adds them to the rows."""
 
 T = TypeVar("T", bound=Sized)
 
@@ -201,8 +207,8 @@ T = TypeVar("T", bound=Sized)
 class MaterialisedView:
     """The rows of one view, with their multiplicities. One owner at a time.
 
-    A multiplicity is below 0 while a row has been removed that is yet to come, as of relations whose deletions may
-    come first; such a row is kept, not shown. Changes wait until the rows are read or `settle` is called.
+    A multiplicity is below 0 while a row has been removed before it was added, as in relations whose deletions may
+    arrive first; such a row is kept but not shown. Changes are pending until the rows are read or `settle` is called.
     """
 
     def __init__(
@@ -213,14 +219,18 @@ class MaterialisedView:
         is_saved: bool = False,
         kernels: Kernels | None = None,
     ) -> None:
-        """``pool``: where the strings of the rows are kept, its own one if it is None; the rest as of `ResultRows`."""
+        """Begin with no rows of these columns.
+
+        ``pool`` is where the strings of the rows are kept, by default a new pool. For the other arguments see
+        `ResultRows`.
+        """
         self.columns = tuple(columns)
         self._schema = change_schema(columns)
         self._keys = tuple(KeyColumn(c.name, c.type, nullable=True) for c in columns)
         self._pool = StringPool() if pool is None else pool
         self._waiting = PendingChanges(self._schema)
         self.table = ResultRows(width_of(self._keys), is_saved=is_saved, kernels=kernels)
-        """Row → multiplicity, without what waits."""
+        """Row → multiplicity, without pending changes."""
         self.changes = 0
 
     @property
@@ -229,23 +239,23 @@ class MaterialisedView:
         return self._waiting
 
     def __len__(self) -> int:
-        """Distinct rows that are shown."""
+        """Return the number of distinct rows that are shown."""
         self.settle()
         return self.table.shown
 
     def total(self) -> int:
-        """Return rows that are shown, repeated ones counted."""
+        """Return the number of rows that are shown, counting repeated rows."""
         self.settle()
         return self.table.total
 
     def apply(self, changes: pa.Table | None) -> None:
-        """Take a version's changes (None: there were none); they are applied when the rows are read."""
+        """Take a version's changes, or None if there were none; they are applied when the rows are read."""
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
             self._waiting.add(changes)
 
     def settle(self) -> None:
-        """Add the changes that wait."""
+        """Apply the pending changes."""
         if self._waiting:
             self.add(self._waiting.take())
 
@@ -256,7 +266,7 @@ class MaterialisedView:
         return self._decoded(words, weights)
 
     def rows(self) -> pa.Table:
-        """Return columns and ``weight``, unordered; with rows that are not shown, as changes are added to them."""
+        """Return columns and ``weight``, unordered, with rows that are not shown but count in later changes."""
         self.settle()
         return self._decoded(*self.table.dump())
 
@@ -271,50 +281,53 @@ class MaterialisedView:
 
 
 class PendingChanges:
-    """Changes of a view that wait to be added to its rows; equal rows may still be apart."""
+    """Changes of a view that are not added to its rows yet; equal rows may be in several pieces."""
 
     __slots__ = ("_joined", "_pieces", "_schema")
 
     def __init__(self, schema: pa.Schema) -> None:
-        """``schema``: the columns and the weights behind them."""
+        """Begin with no changes. ``schema`` has the columns and then the weights."""
         self._schema = schema
         self._joined: list[pa.Table] = []
         self._pieces: list[pa.Table] = []
 
     def __len__(self) -> int:
-        """Pieces that are not joined."""
+        """Return the number of pieces that are not joined."""
         return len(self._pieces)
 
     def __bool__(self) -> bool:
         return bool(self._joined or self._pieces)
 
     def add(self, changes: pa.Table) -> None:
-        """Keep changes; the table is not copied."""
+        """Add changes; the table is not copied."""
         self._pieces.append(changes)
 
     def join(self) -> None:
-        """Add the pieces up into one: most rows of a step are undone by the next, and the end of an epoch, which would
-        have to go through all of them, competes with the steps that subscribers wait for."""
+        """Add up the pieces into one.
+
+        The next step undoes most rows of a step. Without joining, the end of an epoch would have to read all of them,
+        and delay the steps for which subscribers wait.
+        """
         if self._pieces:
             self._joined.append(consolidate(pa.concat_tables(self._pieces)))
             self._pieces = []
 
     def rows(self) -> pa.Table:
-        """Return all changes, whose sum counts; they stay."""
+        """Return all changes, of which only the sum is meaningful, and keep them."""
         return pa.concat_tables([self._schema.empty_table(), *self._joined, *self._pieces])
 
     def take(self) -> pa.Table:
-        """Return all changes and forget them."""
+        """Return all changes and drop them."""
         rows = self.rows()
         self._joined, self._pieces = [], []
         return rows
 
 
 def overdue(changed: Collection[T], views: int) -> list[T]:
-    """Return those that have `MOST_PIECES` or more, the longest first; called after each version with what it changed.
+    """Return the longest of the changed collections that have `MOST_PIECES` pieces or more; called after each version.
 
-    Views change together, and joining takes a part of a millisecond. So only one is returned where there are up to 254
-    ``views`` in all; of more, so many that none gets longer than 2 × `MOST_PIECES`.
+    Views change together, and joining takes a fraction of a millisecond. So only one collection is returned if there
+    are up to 254 ``views``; with more, as many that none grows beyond 2 × `MOST_PIECES`.
     """
     long = [each for each in changed if len(each) >= MOST_PIECES]
     if len(long) > 1:

@@ -1,13 +1,13 @@
-"""Adds up the deltas of a relation by each map's keys, before anything else sees them.
+"""Adds up the deltas of a relation by each map's keys, before any other stage reads them.
 
-This is where the volume is taken out: what leaves is one row per key that changed, whatever the number of events.
+This stage reduces the volume: its output is one row per changed key, whatever the number of events.
 
 ```
 deltas of a relation ──▶ one batch of columns ──▶ one kernel for all maps with the same keys ──▶ totals ──▶ payloads
 ```
 
-The kernel is that of the totals in a graph that is given relations, so a sum has one meaning and one limit wherever it
-is made. While it is not compiled it is interpreted, a few microseconds a row.
+The kernel is the one that keeps totals in a graph over relations, so sums have the same meaning and limit in both.
+While it is not compiled it is interpreted, a few microseconds a row.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from runtime.views.strings import Strings
 __all__ = ["Preaggregation"]
 
 _KEPT_RECORDS: Final = 1 << 15
-"""Number of records for which a table keeps its room between two batches."""
+"""Number of records up to which a table keeps its room between two batches."""
 _KEPT_STRINGS: Final = 1 << 16
-"""Number of strings above which all are dropped between two batches."""
+"""Number of strings above which all strings are dropped between two batches."""
 
 Words = npt.NDArray[np.int64]
 
@@ -44,8 +44,8 @@ Words = npt.NDArray[np.int64]
 class Preaggregation:
     """Adds up the deltas of one relation for its maps. Not thread-safe.
 
-    Maps with the same condition and keys have one table. If one of them fails, they have one each from then on, so that
-    the others go on.
+    Maps with the same condition and keys have one table. If one of them fails, each map has a table of its own from
+    then on, so that the others continue.
     """
 
     def __init__(self, relation: Relation, maps: Sequence[Map]) -> None:
@@ -53,7 +53,7 @@ class Preaggregation:
         self._strings = Strings()
         self._batch = ColumnBatch([Field(column.name, column.type, column.nullable) for column in relation.columns])
         self._refused: dict[int, str] = {}
-        """Map → why there is no kernel for it."""
+        """Map → reason why there is no kernel for it."""
         alike: dict[object, list[Map]] = {}
         for map_ in maps:
             alike.setdefault((map_.where, tuple((key.expr, key.type) for key in map_.keys)), []).append(map_)
@@ -74,10 +74,11 @@ class Preaggregation:
         return [*(table.node.text for table in self._tables), BIND_SOURCE]
 
     def payloads(self, deltas: pa.Table, kernels: Kernels | None = None) -> dict[int, pa.Table | str]:
-        """Map → its deltas, from those of the relation (columns and ``weight``); or why there are none.
+        """Return each map's deltas, from those of the relation (columns and ``weight``), or the reason for a failure.
 
-        The deltas have one row per key, none without effect, in an order that follows from that of the relation's: see
-        `rows.payload_schema`. A map that they do not change has no rows. Without ``kernels`` all are interpreted.
+        The deltas have one row per key and no row without effect, in an order that follows from that of the relation:
+        see `rows.payload_schema`. A map that does not change has no rows. Without ``kernels`` all kernels are
+        interpreted.
         """
         if kernels is not None:
             self._look_for_kernels(kernels, deltas.num_rows)
@@ -110,7 +111,7 @@ class Preaggregation:
         self._tables.remove(table)
         apart = [single for map_ in table.maps for single in self._tables_of([map_])]
         self._tables += apart
-        self._batch.binding = None  # their kernels are interpreted for now, and see arrays and not addresses
+        self._batch.binding = None  # their kernels are interpreted for now, and read arrays, not addresses
         self._fill(deltas)
         results: dict[int, pa.Table | str] = {}
         for single in apart:
@@ -118,7 +119,7 @@ class Preaggregation:
         return results
 
     def _look_for_kernels(self, kernels: Kernels, rows: int) -> None:
-        """Use what is compiled by now; with many rows, wait for the rest."""
+        """Use the kernels that are compiled by now; with many rows, wait for the others."""
         if self._batch.binding is not None:
             return
         missing = [table.node for table in self._tables if not table.node.is_compiled]
@@ -134,7 +135,7 @@ class Preaggregation:
 
 
 class _KeyTotals:
-    """The totals of maps that differ in their sums alone, over one batch of rows."""
+    """Totals of maps that differ only in their sums, over one batch of rows."""
 
     def __init__(self, maps: Sequence[Map], relation: Relation, batch: ColumnBatch, strings: Strings) -> None:
         self.maps = tuple(maps)
@@ -149,7 +150,7 @@ class _KeyTotals:
         self._table.clear(_KEPT_RECORDS)
 
     def payloads(self) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the deltas of each map; raise `ViewOverflowError` for a key that does not fit, a sum past 126 bits."""
+        """Yield each map with its deltas; raise `ViewOverflowError` if a key does not fit, or a sum passes 126 bits."""
         table = self._table
         try:
             self.node.run()
@@ -172,7 +173,7 @@ class _KeyTotals:
 
 
 def _effective(payload: pa.Table, words: Words, places: Sequence[int]) -> pa.Table:
-    """Return the rows of a payload that have a weight or one of the sums at these places."""
+    """Return the rows of a payload whose weight, or one of whose sums at these places, is not 0."""
     stays = words[0] != 0
     for place in places:
         if stays.all():

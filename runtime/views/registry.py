@@ -13,7 +13,7 @@ __all__ = ["LOWERING"]
 
 
 def _lower_linear(view: View, body: Linear, builder: GraphBuilder) -> None:
-    """Put a linear view into the graph: totals for each branch, of which `show` makes the rows."""
+    """Add a linear view to the graph: totals for each branch, which `show` turns into rows."""
     for branch in body.branches:
         keys = [key.name for key in builder.program.maps[branch.map].keys]
         table = builder.totals(view, branch.map, keys, is_result=True)
@@ -27,4 +27,4 @@ LOWERING: Final[dict[type, Any]] = {
     Reevaluated: recompute.lower,
     Selected: threshold.lower,
 }
-"""Body of a view → ``lower(view, body, builder)``."""
+"""Type of a view's body → ``lower(view, body, builder)``."""

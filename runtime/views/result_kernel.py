@@ -16,24 +16,27 @@ from runtime.native.library.hashing import CELLS, CHANGED, KEY, META, OLD, TOUCH
 from runtime.native.plain import array, copy_words, jit, jit_inline, root, table
 
 NUMBERS, WORDS, WEIGHTS, ROWS, EDITS, NET, NET_WEIGHTS = 0, 1, 2, 3, 4, 5, 6
-"""Places: numbers; words and weights of the changes; the result; what changed since its last save; words and weights of
-the net changes."""
+"""Places: numbers; words and weights of the changes; the result; edits since the last save; words and weights of the
+net changes.
+"""
 
 COUNT, NET_COUNT, SHOWN, TOTAL, IS_SAVED, IS_SET = 0, 1, 2, 3, 4, 5
-"""Numbers: changes; net changes; distinct rows with a multiplicity above 0, and the sum of these multiplicities; 1 if
-the result is saved by its edits; 1 if the weights are multiplicities to be set, 0 to be added."""
+"""Numbers: changes; net changes; distinct rows with a multiplicity above 0; the sum of these multiplicities; 1 if
+the result is saved by its edits; 1 if the weights are multiplicities to be set, 0 if they are to be added.
+"""
 
 MARKS, EDITED, GONE, COUNTS = 0, 1, 2, 3
-"""Places of the edits: marks by slot; slots that changed; words of rows that were saved and are gone; how many there
-are of both."""
+"""Places of the edits: marks by slot; slots that changed; words of saved rows that were removed; the lengths of both
+lists.
+"""
 LISTED, STORED = 1, 2
-"""Marks: the slot is among those that changed; what was saved has its row, or may have it."""
+"""Marks: the slot is in the list of changed slots; the saved state contains the row, or may contain it."""
 EDITED_COUNT, GONE_COUNT = 0, 1
 
 
 @jit_inline
 def note_edit(p: Any, slot: int) -> None:
-    """Note for the next save that a row has changed, and that it is gone if it was saved."""
+    """Record for the next save that a row has changed, or that it was removed if it was saved."""
     edits, rows = table(p, EDITS), table(p, ROWS)
     marks, counts, cells, width = (
         array(edits, MARKS),
@@ -65,7 +68,7 @@ def append_net(p: Any, place: int, width: int, weight: int) -> None:
 
 @jit
 def append_changes(p: Any) -> None:
-    """Write the net changes, count what is shown, and note what is to be saved."""
+    """Write the net changes, count the shown rows, and record the edits for the next save."""
     numbers, rows = array(p, NUMBERS), table(p, ROWS)
     cells, touched, old, width = array(rows, CELLS), array(rows, TOUCHED), array(rows, OLD), array(rows, META)[WIDTH]
     for number in range(array(rows, META)[CHANGED]):
@@ -86,7 +89,7 @@ def append_changes(p: Any) -> None:
 
 @jit
 def step(address: Any) -> int:
-    """Add the changes. There is room for as many rows and net changes as changes."""
+    """Add the changes; there must be room for as many rows and net changes as there are changes."""
     p = root(address)
     numbers, words, weights, rows = array(p, NUMBERS), array(p, WORDS), array(p, WEIGHTS), table(p, ROWS)
     key, width = array(rows, KEY), array(rows, META)[WIDTH]

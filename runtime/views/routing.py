@@ -1,8 +1,8 @@
 """Placement of the parts of a view program in shards, and routing of segments of deltas to the shards that need them.
 
-A view is spread over all shards if every map of it carries a key by which its rows meet: all keys of its maps for a
-linear view, one key of each map for a join whose sides are equal in it or a graph of operators that all keep to it. Any
-other view lives in one shard, with all of the maps that it reads.
+A view is spread over all shards if each of its maps has a key by which matching rows are in one shard: all keys of its
+maps for a linear view; one key of each map for a join whose sides are equal in it, or for a graph of operators that all
+preserve it. Any other view lives in one shard, with all of the maps that it reads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ R = TypeVar("R")
 class Memo(Generic[T, R]):
     """Memo of a function of immutable objects, computed once for each; it keeps the last objects alive.
 
-    Objects are looked up by identity, as to hash a map or a program takes longer.
+    Objects are looked up by identity, because hashing a map or a program takes longer.
     """
 
     _MOST: Final = 16
@@ -69,18 +69,18 @@ class Part(msgspec.Struct, frozen=True, order=True):
     map: int
     """Map id."""
     whole: bool
-    """True for all of its keys; False for those of the shard."""
+    """True if the shard keeps all keys of the map; False if it keeps only its own."""
     column: int = -1
-    """Number of the key that determines the shard of a row; -1 for all of them together."""
+    """Number of the key that determines the shard of a row; -1 if all keys together do."""
 
     @property
     def code(self) -> int:
-        """The part as one integer, for the wire."""
+        """The part as one integer, as it is sent."""
         return (2 * self.map + self.whole) * _COLUMNS + self.column + 1
 
     @classmethod
     def of_code(cls, code: int) -> Part:
-        """Return the part of `code`."""
+        """Return the part that has this `code`."""
         number, column = divmod(code, _COLUMNS)
         return cls(number // 2, bool(number % 2), column - 1)
 
@@ -105,7 +105,7 @@ def is_spread(program: Program, view: View) -> bool:
 
 
 def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
-    """Return map → number of the key that determines its shard (see `Body.shard_keys`); None if all is in one shard."""
+    """Return map → number of the key that determines its shard (see `Body.shard_keys`), or None for one shard."""
     keys = _shard_keys(program)[view.name]
     if keys is None:
         return None
@@ -114,12 +114,15 @@ def _keys(program: Program, view: View) -> Mapping[int, int | None] | None:
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
-    """Return the views that a shard keeps, wholly or in part; a view that lives in one shard never changes it."""
+    """Return the views that a shard keeps, wholly or in part; the shard of a view that lives in one never changes."""
     return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
-    """Map → its parts, each with the shards that keep it (one that is not whole: each shard its own keys)."""
+    """Return for each map its parts, each with the shards that keep it.
+
+    If a part is not whole, each of these shards keeps its own keys.
+    """
     homes_of: dict[Part, set[int]] = {}
     for view in program.views:
         homes = range(shards) if is_spread(program, view) else (view.home % shards,)
@@ -137,31 +140,33 @@ class Delivery(msgspec.Struct, frozen=True):
     shard: int
     """Number of the shard."""
     part: Part
-    """The map, and if the shard keeps all of it."""
+    """The map, and whether the shard keeps all of it."""
     deltas: pa.Table | str
     """One row per key, see `rows.payload_schema`; or the reason why the views over the part fail."""
     view: str | None = None
-    """Name of a new view, for which the rows are all of the part before the version; None for those of the version."""
+    """Name of a new view that gets the rows of the part before the version; None if the rows are those of the
+    version.
+    """
 
 
 def deliveries(
     program: Program, segments: Sequence[Segment], shards: int, kernels: Kernels | None = None
 ) -> Iterator[Delivery]:
-    """Return the deliveries of these segments together to each shard; none for maps that they do not change."""
+    """Return the deliveries of these segments together to each shard, without maps that do not change."""
     tables: dict[str, pa.Table] = {}
     for relation in program.relations:
         parts = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
         if parts:
-            tables[relation.name] = pa.concat_tables(parts)  # of chunks: nothing is copied
+            tables[relation.name] = pa.concat_tables(parts)  # the table has chunks: nothing is copied
     return iter(deliveries_of(program, tables, shards, kernels))
 
 
 def deliveries_of(
     program: Program, tables: Mapping[str, pa.Table], shards: int, kernels: Kernels | None = None
 ) -> list[Delivery]:
-    """Return the deliveries of these deltas, by relation, to each shard; none for maps that they do not change.
+    """Return the deliveries of these deltas, by relation, to each shard, without maps that do not change.
 
-    ``kernels``: without them the kernels of maps are interpreted.
+    Without ``kernels`` the kernels of maps are interpreted.
     """
     routes = _routes(program)
     parts = routes.parts(shards)
@@ -175,9 +180,9 @@ def deliveries_of(
 
 
 def payload_sources(program: Program) -> list[str]:
-    """Return the kernel sources that add up the deltas of a program's maps, and those of each view as a new one.
+    """Return the kernel sources that add up the deltas of a program's maps, and those that fill each view as a new one.
 
-    What fills a view is added up for it alone (`filling`), where maps may share tables with fewer others.
+    The rows that fill a view are added up for it alone (`filling`), where maps may share tables with fewer others.
     """
     routes = [_routes(program)]
     if len(program.views) > 1:
@@ -197,7 +202,7 @@ class _Routes:
             maps.setdefault(map_.relation, []).append(map_)
         relations = {relation.name: relation for relation in program.relations}
         self.preaggregations = {name: Preaggregation(relations[name], each) for name, each in maps.items()}
-        """Relation → what adds up its deltas for its maps."""
+        """Relation → preaggregation of its deltas for its maps."""
 
     def parts(self, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
         """Return the parts of each map and the shards that keep them."""
@@ -223,7 +228,7 @@ def _of_map(
 
 def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[Delivery]:
     of_row = shard_of(map_, deltas, shards, None if part.column < 0 else [map_.keys[part.column].name])
-    # Sorted once and cut, as a look at all rows for each of many shards would cost rows × shards.
+    # The rows are sorted once and cut: searching all rows for each shard would cost rows × shards.
     order = np.argsort(of_row, kind="stable")
     of_row, together = of_row[order], deltas.take(pa.array(order))
     begins = np.flatnonzero(np.diff(of_row, prepend=-1))
@@ -232,7 +237,7 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """Return the shard of each row by its key, or by these of its columns: the same in every process and at every time.
+    """Return the shard of each row by its key, or by some of its columns; the same in every process and at every time.
 
     Checkpoints depend on it: a change here changes the format in `runtime.spark.beginning` as well.
     """

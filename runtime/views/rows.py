@@ -32,7 +32,7 @@ Words = npt.NDArray[np.int64]
 WEIGHT: Final = "weight"
 _SET: Final = b"\1"
 _FEW_ROWS: Final = 512
-"""Number of rows of a view up to which they are added up as words, as Arrow's aggregation takes that long anyway."""
+"""Number of rows of a view up to which they are added up as words, as Arrow's aggregation is no faster for so few."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
 _INT64: Final = pa.int64()
 _COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float64", "timestamp")}
@@ -40,7 +40,7 @@ _COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float
 
 
 def change_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Return a view's columns and ``weight``."""
+    """Return the schema of a view's changes: its columns and ``weight``."""
     fields = [
         pa.field(c.name, ARROW_TYPES[c.type], metadata={"scale": str(c.scale)} if c.scale else None) for c in columns
     ]
@@ -58,7 +58,7 @@ def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
 
 
 def arrow_of(field: Field, words: Words, flags: Words | None, strings: Strings) -> pa.Array:
-    """Return a column's words as Arrow; they are copied."""
+    """Return a column's words as an Arrow array; they are copied."""
     count = len(words) // field.value_words
     valid = None if flags is None or not flags.any() else flags == 0
     kind = _COPIED.get(field.type)
@@ -68,12 +68,12 @@ def arrow_of(field: Field, words: Words, flags: Words | None, strings: Strings) 
 
 
 def _bits(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
-    """Arrow's bitmap of which values there are."""
+    """Return Arrow's validity bitmap."""
     return _buffer(np.packbits(valid, bitorder="little").tobytes())
 
 
 def record_arrays(fields: Sequence[Field], records: Words, strings: Strings) -> list[pa.Array]:
-    """Return the fields with which records begin, as Arrow; they are copied."""
+    """Return the fields at the beginning of records as Arrow arrays; they are copied."""
     arrays = []
     for field, place in zip(fields, places_of(fields), strict=True):
         flags = np.ascontiguousarray(records[:, place]) if field.nullable else None
@@ -84,7 +84,7 @@ def record_arrays(fields: Sequence[Field], records: Words, strings: Strings) -> 
 
 
 def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, strings: Strings) -> pa.Array:
-    """Return a column whose values stand otherwise in Arrow than in cells."""
+    """Return a column whose values have another representation in Arrow than in cells."""
     if field.type == "string":
         return strings.decode(words, valid)
     mask = None if valid is None else ~valid
@@ -94,7 +94,7 @@ def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, 
 
 
 def _arrays(fields: Sequence[Field], views: Sequence[memoryview], count: int, strings: Strings) -> list[pa.Array]:
-    """Return the columns of a batch's table as Arrow, and the weights, copied; quick for few rows."""
+    """Return the columns and then the weights of a batch as Arrow arrays, copied; fast for few rows."""
     arrays, place = [], 2
     for field in fields:
         valid = None
@@ -115,7 +115,7 @@ def _arrays(fields: Sequence[Field], views: Sequence[memoryview], count: int, st
 def changes_of(
     batches: Sequence[ColumnBatch], schema: pa.Schema, strings: Strings, *, is_distinct: bool
 ) -> pa.Table | None:
-    """Return the rows of a view's batches as one table with its schema, consolidated; None if there are none."""
+    """Return the consolidated rows of a view's batches as one table of this schema; None if there are none."""
     filled = [batch for batch in batches if batch.views[0][0]]
     if not filled:
         return None
@@ -136,7 +136,7 @@ def changes_of(
 
 
 def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memoryview], int]:
-    """Return the table of some batches with equal rows as one, as `consolidate` has them, and the number of rows.
+    """Return the arrays of some batches with equal rows added up, as by `consolidate`, and the number of rows.
 
     For few rows. Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and
     one zero.
@@ -173,7 +173,7 @@ def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memo
 
 
 def _words_of(batches: Sequence[Sequence[memoryview]], place: int, width: int) -> list[int]:
-    """Return the words of a column of some batches."""
+    """Return the words of a column of some batches, one after the other."""
     if len(batches) == 1:
         return batches[0][place][: batches[0][0][0] * width].tolist()
     return [word for views in batches for word in views[place][: views[0][0] * width].tolist()]
@@ -182,10 +182,7 @@ def _words_of(batches: Sequence[Sequence[memoryview]], place: int, width: int) -
 def changes_as_tuples(
     view: str, batches: Sequence[ColumnBatch], strings: Strings, *, is_distinct: bool
 ) -> list[tuple[str, tuple[Any, ...], int]]:
-    """Return the rows of a view's batches as tuples of Python values, with its name and their weights, consolidated.
-
-    For few rows.
-    """
+    """Return the consolidated rows of a view's batches as (its name, tuple of Python values, weight); for few rows."""
     changes: list[tuple[str, tuple[Any, ...], int]] = []
     for batch in batches:
         if batch.views[0][0]:

@@ -1,11 +1,11 @@
 """A shard of a view program: its graph, its strings, and one step per version.
 
-The same object serves every host: Spark's state workers give it payloads, what was added up by key for the shard; the
-express lane, a script's run and a backtest give it the deltas of relations. It is deterministic: the same rows within a
-version give the same changes, whatever their order and whichever tier its kernels run in.
+The same object serves every host: Spark's state workers give it payloads, which are deltas added up by key for the
+shard; the express lane, a script's run and a backtest give it the deltas of relations. It is deterministic: the same
+rows within a version give the same changes, whatever their order and whichever tier its kernels run in.
 
-A checkpoint is what was taken in since the last one, and a base is what is held: a shard that is restored from a base
-and the checkpoints behind it takes the same rows in again.
+A checkpoint has the rows that were taken in since the last one, and a base has the whole state: a shard that is
+restored from a base and the later checkpoints takes in the same rows again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Words = npt.NDArray[np.int64]
 _Delivered = Iterable[tuple[Part, pa.Table | str]]
 
 _SPARE_STRINGS: Final = 4096
-"""Strings beyond twice those in use, above which they are renumbered with a base."""
+"""Number of strings beyond twice those in use above which they are renumbered with a base."""
 _WORD_BYTES: Final = 8
 
 
@@ -55,11 +55,11 @@ class Step(msgspec.Struct, frozen=True):
     changes: dict[str, pa.Table]
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: dict[str, str]
-    """View → reason for its failure; it emits nothing from now on."""
+    """View → reason for its failure; a failed view emits nothing from now on."""
 
 
 class DrivenGraph:
-    """A shard's graph as a kernel of another package drives it; valid until the shard's program changes."""
+    """A shard's graph for a kernel of another package that runs it; valid until the shard's program changes."""
 
     def __init__(
         self,
@@ -69,15 +69,17 @@ class DrivenGraph:
         finish: Callable[[Mapping[str, Exception]], list[Change]],
     ) -> None:
         self.loop: EventLoop = graph.events
-        """The table that `library.steps.results` and `run_nodes` read."""
+        """Table that `library.steps.results` and `run_nodes` read."""
         self.relations: Mapping[str, ColumnBatch] = graph.relations
-        """Relation → the batch to append its rows to, for the relations that views read."""
+        """Relation → batch to which its rows are appended, for the relations that views read."""
         self.number = strings.number
-        """Gives the number of a string."""
+        """Function that returns the number of a string."""
         self.refresh = strings.refresh
-        """Hands new strings to the kernels; called before the first step that may read them."""
+        """Function that adds new strings to the arrays of kernels; must be called before the first step that may
+        read them.
+        """
         self.finish = finish
-        """Returns the changes of a step, given its errors by view, and empties all batches."""
+        """Function that returns the changes of a step, given its errors by view, and empties all batches."""
         self._graph, self._look_for_kernels = graph, look_for_kernels
 
     def sources(self) -> list[str]:
@@ -85,7 +87,7 @@ class DrivenGraph:
         return self._graph.sources()
 
     def complete(self) -> bool:
-        """Use the kernels that are compiled by now; return True if those are all."""
+        """Use the kernels that are compiled by now; return True if all are."""
         self._look_for_kernels()
         return self._graph.is_compiled
 
@@ -95,7 +97,7 @@ class DrivenGraph:
         return self._graph.is_compiled
 
     def attend(self, errors: dict[str, Exception]) -> None:
-        """Make the room that a stopped node has asked for, or add the views that fail with it to ``errors``."""
+        """Make the room that a stopped node needs; if it has failed, add its views to ``errors``."""
         self._graph.attend(errors)
 
 
@@ -112,8 +114,11 @@ class ShardState:
         kernels: Kernels | None = None,
         strings: Strings | None = None,
     ) -> None:
-        """``inputs``: what it is given, payloads of maps or deltas of relations (then it is the only shard);
-        ``kernels``: without them every kernel is interpreted."""
+        """Begin with no rows.
+
+        ``inputs`` is the kind of input: payloads of maps, or deltas of relations (then this is the only shard). Without
+        ``kernels`` every kernel is interpreted.
+        """
         assert inputs == "payloads" or shards == 1
         self._shard, self._shards, self._inputs, self._kernels = shard, shards, inputs, kernels
         self._strings = Strings() if strings is None else strings
@@ -121,16 +126,16 @@ class ShardState:
         self._begun: set[str] = set()
         self._taken: list[tuple[str, pa.Table | pa.RecordBatch]] = []
         self.taken_bytes = 0
-        """About how much was taken in since the last save; see `keeps_taken`."""
+        """Approximate size of the input since the last save, in bytes; see `keeps_taken`."""
         self._results: dict[str, list[pa.Table]] = {}
         self.keeps_taken = True
-        """True if what is taken in is remembered for `save`; an owner that never saves switches it off."""
+        """True if input is remembered for `save`; an owner that never saves sets it to False."""
         self._assemble(program, {}, {})
 
     # --- parts
 
     def _assemble(self, program: Program, kept: Mapping[str, RecordStructure], results: Mapping[str, pa.Table]) -> None:
-        """Make the graph of a program, with the structures in `kept` and else empty ones."""
+        """Make the graph of a program, with the structures in `kept` and new ones for the rest."""
         self.program = program
         self._views = views_of_shard(program, self._shard, self._shards)
         builder = GraphBuilder(
@@ -167,7 +172,7 @@ class ShardState:
 
     @property
     def _standing(self) -> set[str]:
-        """The views that have had a version and have not failed."""
+        """Views that have had a version and have not failed."""
         return self._begun - self._failed.keys()
 
     def _part_of(self, view: View, number: int) -> Part:
@@ -178,7 +183,7 @@ class ShardState:
             self._is_complete = self._graph.use(self._kernels.get)
 
     def _await_kernels(self) -> None:
-        """Use what is compiled by now; with many rows, wait for the rest."""
+        """Use the kernels that are compiled by now; with many rows, wait for the others."""
         self._look_for_kernels()
         if not self._is_complete and self._kernels is not None:
             missing = [node.text for node in self._graph.nodes if not node.is_compiled]
@@ -188,7 +193,7 @@ class ShardState:
 
     @property
     def has_failed(self) -> bool:
-        """True if a view cannot go on."""
+        """True if a view has failed."""
         return bool(self._failed)
 
     @property
@@ -202,25 +207,25 @@ class ShardState:
         return all(node.is_compiled for node in self._graph.nodes)
 
     def sources(self) -> list[str]:
-        """Return the kernel source of every node, once each."""
+        """Return the kernel sources of all nodes, without duplicates."""
         return self._graph.sources()
 
     def records(self) -> dict[str, int]:
-        """Live records of every structure, by its identity."""
+        """Return the number of live records of every structure, by its identity."""
         return {name: len(structure.dump()) for name, structure in self._graph.structures.items()}
 
     def nbytes(self) -> int:
-        """Return bytes of all structures."""
+        """Return the size of all structures in bytes."""
         return sum(structure.nbytes() for structure in self._graph.structures.values())
 
     # --- steps
 
     def step(self, delivered: _Delivered, backfill: Mapping[str, _Delivered] | None = None) -> Step:
-        """Take in what was delivered for one version: payloads of parts, or in their place why there are none.
+        """Process the deliveries of one version: payloads of parts, or in place of one the reason for a failure.
 
         Between two saves there is one version.
 
-        ``backfill``, after `migrate`: for each view that is new everything that its maps hold before the version.
+        ``backfill``, after `migrate`, has for each new view everything that its maps contained before the version.
         """
         earlier, failed = self._fill(backfill or {})
         by_part: dict[Part, list[pa.Table]] = {}
@@ -236,9 +241,9 @@ class ShardState:
         return self._stepped(earlier, failed | errors)
 
     def step_tables(self, tables: Mapping[str, pa.Table | Sequence[pa.RecordBatch]]) -> Step:
-        """Take in deltas of relations (their columns, then ``weight``) as one version.
+        """Process deltas of relations (their columns, then ``weight``) as one version.
 
-        Raises `ViewError` for rows that their columns cannot hold; then nothing of them is taken in.
+        Raises `ViewError` for values that their columns cannot hold; then no row is processed.
         """
         taken, taken_bytes = len(self._taken), self.taken_bytes
         try:
@@ -251,10 +256,10 @@ class ShardState:
         return self._stepped({}, {})
 
     def step_rows(self, rows: Sequence[tuple[str, tuple[Any, ...], int]]) -> list[Change]:
-        """Step over a few rows (relation, row, weight); return their changes as tuples of Python values.
+        """Process a few rows (relation, row, weight) as one version; return the changes as tuples of Python values.
 
-        Integers are Python's own, dates and times as `datetime` has them, NULL is None. Rows are not remembered for
-        `save`. Raises `ViewError` for a value that its column cannot hold.
+        Integers are `int`, dates and times are those of `datetime`, NULL is None. Rows are not remembered for `save`.
+        Raises `ViewError` for a value that its column cannot hold.
         """
         graph, strings = self._graph, self._strings
         relations = graph.relations
@@ -280,11 +285,11 @@ class ShardState:
     def events(
         self, tables: Mapping[str, pa.Table], order: Words | None = None, *, watched: Collection[str] = ()
     ) -> Events:
-        """Take in rows of relations one by one, each as a version of its own, with one call for many of them.
+        """Process rows of relations one by one, each as a version of its own, with one call for many rows.
 
-        ``tables``: their columns, then ``weight``; ``order``: for each event the number of its table, whose next row it
-        is (None: all rows of the first table, then those of the next one); ``watched``: views whose changes are wanted.
-        Rows are not remembered for `save`.
+        ``tables`` have the columns of the relations, then ``weight``. ``order`` has for each event the number of the
+        table whose next row it is; by default all rows of the first table come first, then those of the next.
+        ``watched`` are the views whose changes are returned. Rows are not remembered for `save`.
         """
         if not self._is_complete:
             self._look_for_kernels()
@@ -293,7 +298,7 @@ class ShardState:
         return Events(graph.events, lambda: self._next_changes(graph, names))
 
     def _next_changes(self, graph: Graph, watched: Collection[str]) -> list[Change] | None:
-        """Return the changes of the next event that changes a watched view; None: there is none among the rows."""
+        """Return the changes of the next event that changes a watched view; None if there is no such event."""
         assert graph is self._graph, "expected no migration between events"
         while True:
             self._strings.refresh()
@@ -319,7 +324,7 @@ class ShardState:
         return DrivenGraph(self._graph, self._strings, self._look_for_kernels, self._finish_driven)
 
     def _finish_driven(self, errors: Mapping[str, Exception]) -> list[Change]:
-        """Return what a step has changed that another kernel has run, and empty all batches."""
+        """Return the changes of a step that another kernel has run, and empty all batches."""
         if errors:
             self._note(errors)
         changes = self._graph.changes(self._failed)
@@ -328,7 +333,7 @@ class ShardState:
         return changes
 
     def _note(self, errors: Mapping[str, Exception]) -> None:
-        """Remember which views have failed; the next step that gives tables names them."""
+        """Record which views have failed; the next step that returns tables reports them."""
         for name, error in errors.items():
             if name not in self._failed:
                 self._failed[name] = self._unpublished[name] = reason_of(error)
@@ -368,7 +373,7 @@ class ShardState:
     def _keep_taken(self, name: str, tables: Sequence[pa.Table | pa.RecordBatch]) -> None:
         for table in tables:
             self._taken.append((name, table))
-            self.taken_bytes += table.num_rows * table.num_columns * _WORD_BYTES  # to ask Arrow takes longer
+            self.taken_bytes += table.num_rows * table.num_columns * _WORD_BYTES  # asking Arrow takes longer
 
     def _stepped(self, earlier: Mapping[str, pa.Table], failed: dict[str, str]) -> Step:
         if not self._is_complete:
@@ -396,13 +401,13 @@ class ShardState:
         self._begun = self._names
         return Step(changes, failed)
 
-    # --- views that come and go
+    # --- added and dropped views
 
     def migrate(self, program: Program) -> None:
-        """Change over to another program, before its first version; a base must be saved after that version.
+        """Switch to another program, before its first version; a base must be saved after that version.
 
-        What stays keeps its state. A structure is kept only if a view that has not failed uses it: a failure may have
-        left it without some of its rows, which does not matter to those that have failed with it.
+        Views that stay keep their state. A structure is kept only if a view that has not failed uses it: a failure may
+        have left the structure without some of its rows, which matters only to other views.
         """
         stays = {
             view.name
@@ -417,16 +422,16 @@ class ShardState:
         self._assemble(program, sound, results)
 
     def _is_same(self, program: Program, name: str) -> bool:
-        """Return True if a view of this name is kept in another program as it is kept here."""
+        """Return True if a view of this name has the same maps and body in another program as here."""
         before, after = (only_view(each, name)[0] for each in (self.program, program))
         return (before.maps, before.views[0].body) == (after.maps, after.views[0].body)
 
     def fill(self, tables: Mapping[str, Mapping[str, pa.Table]]) -> Step:
-        """Fill new views, after `migrate`, with the rows that relations hold, by view: what they hold then."""
+        """Fill new views, after `migrate`, with the present rows of relations, given by view; return their rows."""
         return self._filled({name: (lambda s, given=given: s._put_tables(given)) for name, given in tables.items()})
 
     def _fill(self, backfill: Mapping[str, _Delivered]) -> tuple[dict[str, pa.Table], dict[str, str]]:
-        """Bring new views to where they would be before the version; what they hold by then, and which have failed."""
+        """Bring new views to their state before the version; return their rows, and the failed views with reasons."""
         fillers = {}
         for name, delivered in backfill.items():
             given = list(delivered)
@@ -470,15 +475,15 @@ class ShardState:
     # --- checkpoints
 
     def save(self) -> bytes:
-        """Return the run of `capture`, as bytes."""
+        """Return the encoded run of `capture`."""
         return self.capture().encode()
 
     def save_all(self) -> bytes:
-        """Return the run of `capture_all`, as bytes."""
+        """Return the encoded run of `capture_all`."""
         return self.capture_all().encode()
 
     def forget_taken(self) -> None:
-        """Remember nothing of what is taken in: the next capture has to be one of everything."""
+        """Stop remembering input; the next run must be one of `capture_all`."""
         self._taken, self._results, self.keeps_taken = [], {}, False
 
     def capture(self) -> Run:
@@ -493,7 +498,7 @@ class ShardState:
         return Run(nbytes + sum(table.nbytes for tables in results.values() for table in tables), run.encode)
 
     def capture_all(self) -> Run:
-        """Everything held, as a run that stands alone; the same bytes for the same content, however it came about."""
+        """Return the whole state as a run that stands alone; equal content has equal bytes, whatever its history."""
         users = self._graph.users
         words = {name: dumped for name, dumped in self._dump().items() if users[name] - self._failed.keys()}
         strings, numbers = self._in_order(self._strings_of(words))
@@ -509,7 +514,10 @@ class ShardState:
         return Run(sum(dumped.nbytes for dumped in words.values()), encode)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ShardState:
-        """Return a state that shares nothing with this one; tables hold addresses and cannot be copied by parts."""
+        """Return a state that shares nothing with this one.
+
+        Structures contain addresses and cannot be copied part by part.
+        """
         taken, taken_bytes, results = self._taken, self.taken_bytes, self._results
         copied = ShardState(self.program, self._shard, self._shards, inputs=self._inputs, kernels=self._kernels)
         copied.apply_run(self.save_all())
@@ -520,14 +528,14 @@ class ShardState:
         return copied
 
     def _strings_of(self, words: Mapping[str, Words]) -> Words:
-        """Return the numbers of all strings in dumped records of structures, ascending."""
+        """Return the numbers of all strings in dumped records of structures, in ascending order."""
         is_used = np.zeros(len(self._strings), np.bool_)
         for name, records in words.items():
             self._graph.structures[name].mark_strings(records, is_used)
         return np.flatnonzero(is_used)
 
     def _in_order(self, chosen: Words) -> tuple[list[str], Words]:
-        """Return the strings with these numbers in ascending order, and old number → place among them."""
+        """Return the strings with these numbers, ascending, and an array from old number to place among them."""
         texts = [self._strings.text(number) for number in chosen.tolist()]
         order = sorted(range(len(texts)), key=texts.__getitem__)
         numbers = np.zeros(max(1, len(self._strings)), np.int64)
@@ -535,21 +543,24 @@ class ShardState:
         return [texts[place] for place in order], numbers
 
     def _dump(self) -> dict[str, Words]:
-        """Return the words of the structures; number the strings in use again first if most are in no row any more."""
+        """Return the words of the structures; first renumber the strings if most of them are in no row any more."""
         structures = self._graph.structures
         words = {name: structure.dump() for name, structure in structures.items()}
         used = self._strings_of(words)
         if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
             return words
         numbers = self._strings.keep(used)
-        for name, structure in structures.items():  # all of them: what one holds of another are places, which change
+        for (
+            name,
+            structure,
+        ) in structures.items():  # all structures are loaded: records of one contain places in another, which change
             words[name] = structure.renumbered(words[name], numbers)
             structure.load(words[name])
         self._graph.renumber()
         return words
 
     def apply_run(self, data: bytes) -> None:
-        """Take over a run written by `save` or `save_all`; raise `CorruptStateError`."""
+        """Apply a run of `save` or `save_all`; raise `CorruptStateError`."""
         run = decode_shard_run(data)
         if run.is_base:
             self._restore(run)
@@ -588,7 +599,7 @@ class ShardState:
             self._graph.relations[name].fill_arrow(table, self._strings)
 
     def _replay(self, failed: Collection[str]) -> None:
-        """Take in what waits; views that failed of it back then may fail again, no others."""
+        """Process the pending rows; only views that failed at these rows before may fail again."""
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()

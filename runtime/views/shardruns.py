@@ -1,6 +1,6 @@
-"""Runs of a shard in a checkpoint: its whole state, or its input since the run before; and their encoding.
+"""Runs of a shard in a checkpoint: its whole state, or its input since the previous run; and their encoding.
 
-The content of a run is taken off at once and encoded later, on any thread, while the shard continues. Tables and words
+The content of a run is captured at once and encoded later, on any thread, while the shard continues. Tables and words
 become bytes in Arrow's IPC format with LZ4, between Spark's stages too: a large batch takes a third of its size there,
 and is written and read several times, by the source, by Spark's shuffle, into the store of states, and again by a
 worker that has to catch up with a shard.
@@ -37,11 +37,11 @@ _PLAIN: Final = pa.ipc.IpcWriteOptions(use_threads=False)
 _PACKED: Final = pa.ipc.IpcWriteOptions(use_threads=False, compression=_CODEC)
 _READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 _SMALL_BYTES: Final = 16 * 1024
-"""Less is not compressed: it would take longer to write and hardly less room."""
+"""Size in bytes below which data is not compressed: it would take longer to write and save little space."""
 
 
 def encode_table(table: pa.Table) -> bytes:
-    """Return a table as bytes, the same for equal tables."""
+    """Encode a table as bytes; equal tables have the same bytes."""
     sink = pa.BufferOutputStream()
     options = _PLAIN if table.nbytes < _SMALL_BYTES else _PACKED
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
@@ -51,7 +51,7 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def decode_table(data: bytes) -> pa.Table:
-    """Return the table that `encode_table` was given; raise `CorruptStateError`."""
+    """Decode a table of `encode_table`; raise `CorruptStateError`."""
     try:
         return pa.ipc.open_stream(data, options=_READING).read_all()
     except (pa.ArrowException, OSError) as error:
@@ -59,7 +59,7 @@ def decode_table(data: bytes) -> pa.Table:
 
 
 def encode_words(words: Words) -> bytes:
-    """Return words as bytes; fewer than eight a word if they are compressed."""
+    """Encode words as bytes; compressed words take fewer than eight bytes each."""
     plain = np.ascontiguousarray(words)
     if plain.nbytes >= _SMALL_BYTES:
         packed: bytes = pa.compress(plain, codec=_CODEC, asbytes=True)
@@ -69,7 +69,7 @@ def encode_words(words: Words) -> bytes:
 
 
 def decode_words(data: bytes, count: int) -> Words:
-    """Return the words that `encode_words` was given, so many; raise `CorruptStateError`."""
+    """Decode ``count`` words of `encode_words`; raise `CorruptStateError`."""
     try:
         plain = pa.decompress(data, 8 * count, codec=_CODEC, asbytes=True) if len(data) < 8 * count else data
         return np.frombuffer(plain, np.int64, count)
@@ -82,7 +82,7 @@ RUN_FORMAT: Final = 4
 
 
 class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a structure."""
+    """Records of a structure."""
 
     width: int
     count: int
@@ -90,7 +90,7 @@ class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ShardRun(msgspec.Struct, frozen=True, array_like=True):
-    """A base (with records), or the rows that were added since the run before."""
+    """A base (with records), or the rows that were added since the previous run."""
 
     format: int
     is_base: bool
@@ -99,23 +99,23 @@ class ShardRun(msgspec.Struct, frozen=True, array_like=True):
     results: dict[str, bytes]
     """Recomputed view → its rows, or their changes."""
     taken: list[tuple[str, bytes]]
-    """Relation or code of a part, each with its rows, in order."""
+    """Relation or code of a part, with its rows, in the order of arrival."""
     failed: dict[str, str]
     begun: list[str]
 
 
 class TakenIn(msgspec.Struct, frozen=True):
-    """Rows that were added since the run before."""
+    """Rows that were added since the previous run."""
 
     failed: Mapping[str, str]
     begun: set[str]
     taken: Sequence[tuple[str, pa.Table | pa.RecordBatch]]
     columns: Mapping[str, frozenset[str]] | None
-    """Relation → the columns that are read, of which equal rows are added up; None if these are payloads of maps."""
+    """Relation → columns that are read, in which equal rows are added up; None if the rows are payloads of maps."""
     results: Mapping[str, Sequence[pa.Table]]
 
     def encode(self) -> bytes:
-        """Return the run as bytes, for `decode_shard_run`."""
+        """Encode the run as bytes for `decode_shard_run`."""
         taken = [(name, encode_table(table)) for name, table in self._added_up()]
         results = {name: encode_table(_ordered(pa.concat_tables(tables))) for name, tables in self.results.items()}
         return _encoded(self.failed, self.begun, results=results, taken=taken)
@@ -143,12 +143,12 @@ class Base(msgspec.Struct, frozen=True):
     failed: Mapping[str, str]
     begun: set[str]
     strings: list[str]
-    """In ascending order; records have their places."""
+    """Strings in ascending order; records contain their places."""
     records: Mapping[str, Words]
     results: Mapping[str, pa.Table]
 
     def encode(self) -> bytes:
-        """Return the state as bytes, for `decode_shard_run`."""
+        """Encode the state as bytes for `decode_shard_run`."""
         encoded = {}
         for name, records in self.records.items():
             ordered = records[np.lexsort(records.T[::-1])]
@@ -158,7 +158,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 def decode_shard_run(data: bytes) -> ShardRun:
-    """Return the run of these bytes; raise `CorruptStateError` for bytes that are none."""
+    """Decode a run; raise `CorruptStateError` if the bytes are not a run."""
     try:
         run = msgspec.msgpack.decode(data, type=ShardRun)
     except msgspec.DecodeError as error:
@@ -177,7 +177,7 @@ def _encoded(
     results: Mapping[str, bytes],
     taken: list[tuple[str, bytes]] | None = None,
 ) -> bytes:
-    """Return a run as bytes; with structures, of which there may be none, it is a base."""
+    """Encode a run as bytes; it is a base if structures are given, even if there are none of them."""
     run = ShardRun(
         RUN_FORMAT,
         structures is not None,

@@ -1,8 +1,8 @@
 """Strings as numbers, with arrays for kernels: the order of strings, and the results of tests.
 
-Kernels only ever see numbers. Equal strings are equal numbers; for order a kernel reads ranks, labels that grow with
-the string; for LIKE it reads one array per pattern, for IN one per list. The arrays follow the pool as it grows.
-Strings that no row has any more are dropped when a base is written.
+Kernels read only numbers. Equal strings have equal numbers. To compare strings a kernel reads ranks, which are ordered
+like the strings; for LIKE it reads one array per pattern, for IN one per list. The arrays grow with the pool. Strings
+that no row has any more are dropped when a base is written.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ Words = npt.NDArray[np.int64]
 _LEAST: Final = 64
 _GAP: Final = 1 << 32
 _FEW: Final = 64
-"""Number of values up to which they are converted one by one: calls of Arrow may release the interpreter lock."""
+"""Number of values up to which they are converted one by one, because calls of Arrow may release the interpreter
+lock.
+"""
 _STRING: Final = pa.string()
 _MANY: Final = 8
-"""Number of strings per new one, below which all are ranked again instead of each new one by itself."""
+"""Number of strings per new string below which all strings are ranked again instead of each new one by itself."""
 
 
 class _PerString(Structure):
@@ -45,17 +47,17 @@ class _Tested(_PerString):
     """Array of flags of the strings that pass a test: those LIKE a pattern, or those of a list."""
 
     def __init__(self, test: str | frozenset[str]) -> None:
-        """``test``: a pattern of LIKE, or the strings of a list."""
+        """Prepare a test: a pattern of LIKE, or the strings of a list."""
         super().__init__()
         self._passes: Callable[[str], object] = test.__contains__
         if isinstance(test, str):
             parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in test)
             self._passes = re.compile("".join(parts), re.DOTALL).fullmatch
         self.known = 0
-        """Strings that were looked at."""
+        """Number of strings that were tested."""
 
     def follow(self, strings: Sequence[str]) -> None:
-        """Look at the strings that are new."""
+        """Test the new strings."""
         if self.known < len(strings):
             _reserve(self, len(strings))
             self.array(0)[self.known : len(strings)] = [bool(self._passes(text)) for text in strings[self.known :]]
@@ -73,10 +75,10 @@ class Strings:
         self._sorted: list[str] = []
         self._labels: list[int] = []
         self._ranked = 0
-        # A test is forgotten with the last kernel that reads its array.
+        # A test is dropped with the last kernel that reads its array.
         self._tested: WeakValueDictionary[str | frozenset[str], _Tested] = WeakValueDictionary()
         self._refreshed = 0
-        """Strings that every array knows; -1 if one of them is new."""
+        """Number of strings in all arrays; -1 if there is a new array."""
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -94,11 +96,11 @@ class Strings:
         return number
 
     def text(self, number: int) -> str:
-        """Return the string of a number."""
+        """Return the string that has this number."""
         return self._strings[number]
 
     def replace(self, strings: Iterable[str]) -> None:
-        """Make these the strings; every kernel's constants have to be resolved afterwards."""
+        """Replace all strings; the constants of every kernel must be resolved afterwards."""
         self._strings = list(strings)
         self._numbers = {text: number for number, text in enumerate(self._strings)}
         self._array = pa.array([], pa.string())
@@ -109,14 +111,17 @@ class Strings:
         self.refresh()
 
     def keep(self, used: Words) -> Words:
-        """Forget all strings but these numbers; return the new number of each old one."""
+        """Drop all strings but those with these numbers; return an array from old to new number."""
         numbers = np.zeros(max(1, len(self._strings)), np.int64)
         numbers[used] = np.arange(len(used))
         self.replace([self._strings[number] for number in used.tolist()])
         return numbers
 
     def encode(self, column: pa.Array) -> Words:
-        """Return the numbers of a string column's values (NULL: 0); a loop over distinct values, or over few."""
+        """Return the numbers of a string column's values, with 0 for NULL.
+
+        Loops over distinct values only, unless there are few.
+        """
         if len(column) <= _FEW and column.type == _STRING:
             known = self._numbers
             texts = column.to_pylist()
@@ -129,7 +134,7 @@ class Strings:
         return np.asarray(numbers.take(codes.to_numpy()))
 
     def decode(self, numbers: Words, valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-        """Return the strings of these numbers; NULL where they are not ``valid``."""
+        """Return the strings with these numbers, and NULL where ``valid`` is False."""
         if len(numbers) <= _FEW:
             known, places = self._strings, numbers.tolist()
             if valid is None:
@@ -142,9 +147,9 @@ class Strings:
         return self._array.take(pa.array(numbers, mask=None if valid is None else ~valid))
 
     def ranks(self) -> Structure:
-        """Return the array of ranks, ascending like the strings; place 1 has the number of relabellings.
+        """Return the structure of ranks, ordered like the strings; its place 1 has the number of relabellings.
 
-        A string keeps its rank, and the order of two strings never changes, until the ranks of all are replaced.
+        A string keeps its rank until the ranks of all strings are replaced.
         """
         if self._ranks is None:
             self._ranks = _PerString()
@@ -153,7 +158,7 @@ class Strings:
         return self._ranks
 
     def tested(self, test: str | frozenset[str]) -> Structure:
-        """Return the array with 1 for strings that are LIKE a pattern (case-sensitive, no escape), or in a list."""
+        """Return the array that is 1 for strings LIKE a pattern (case-sensitive, without escape), or in a list."""
         tested = self._tested.get(test)
         if tested is None:
             tested = self._tested[test] = _Tested(test)
@@ -188,7 +193,7 @@ class Strings:
         ranks.views[1][0] += 1
 
     def _insert(self, ranks: Structure, text: str) -> bool:
-        """Give a string a label between its neighbours'; False where there is none."""
+        """Insert a string with a label between its neighbours' labels; return False if none is left there."""
         place = bisect_left(self._sorted, text)
         low = self._labels[place - 1] if place else self._labels[0] - 2 * _GAP
         high = self._labels[place] if place < len(self._labels) else low + 2 * _GAP

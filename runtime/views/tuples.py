@@ -18,8 +18,9 @@ from runtime.views.emission.values import Field
 __all__ = ["Column", "RowReader", "RowWriter", "columns_of", "row_reader", "row_writer"]
 
 Column = tuple[str, bool, int, int]
-"""A column of a batch: type, whether it may be NULL, its number in a row, the place of its values (that of its NULL
-flags follows)."""
+"""A column of a batch: type, whether it may be NULL, its number in a row, and the place of its values, after which
+its NULL flags follow.
+"""
 RowWriter = Callable[[Any, int, Sequence[Any], Callable[[str], int]], None]
 RowReader = Callable[[str, Any, Callable[[int], str]], list[tuple[str, tuple[Any, ...], int]]]
 
@@ -28,7 +29,7 @@ _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def columns_of(fields: Sequence[Field]) -> tuple[Column, ...]:
-    """Return the columns of a batch of these fields."""
+    """Return the columns of a batch with these fields."""
     columns, place = [], 2
     for number, field in enumerate(fields):
         columns.append((field.type, field.nullable, number, place))
@@ -55,7 +56,7 @@ def _days(day: date) -> int:
 
 def _float(word: int) -> float:
     value = float_of(word)
-    return nan if isnan(value) else value  # one object, so that equal rows are equal keys
+    return nan if isnan(value) else value  # one object for all NaN, so that equal rows are equal keys
 
 
 _NAMES: Final[dict[str, Any]] = {

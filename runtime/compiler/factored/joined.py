@@ -22,7 +22,7 @@ _COPIES = 2
 
 
 def joined_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """Return the query as a `Joined` body, its maps added; raise `NotIncremental` with the reason if it is none."""
+    """Return the query as a `Joined` body, and add its maps; raise `NotIncremental` with the reason if impossible."""
     tables = Tables(tree, relations)
     if len(tables.relations) == 1:
         raise NotIncremental("one relation alone")

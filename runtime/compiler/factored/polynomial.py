@@ -43,7 +43,7 @@ _ONE = [Monomial(1, ())]
 
 
 def column_of(table: str, column: str) -> Col:
-    """A column of one of several relations."""
+    """Return a column of one of several relations."""
     return Col(f"{table}.{column}")
 
 
@@ -150,7 +150,7 @@ class Summands:
     """Expansion of the summands of aggregates."""
 
     def __init__(self, is_nullable: Callable[[Expr], bool]) -> None:
-        """``is_nullable`` returns True if an expression over one relation may be NULL."""
+        """Prepare the expansion. ``is_nullable`` returns True if an expression over one relation may be NULL."""
         self._is_nullable = is_nullable
 
     def value(self, expr: Expr) -> tuple[Monomial, ...]:

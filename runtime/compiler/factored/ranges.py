@@ -31,9 +31,9 @@ _Product = tuple[str, ...]
 def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     """Return True if both sides' difference only grows or only falls with the key.
 
-    ``directions`` has for each column which way it goes as the key grows: 1 up, -1 down; any other is the same for all
-    keys. A product of one moving column with fixed ones goes one way, whatever their sign; a sum of several moving
-    terms only if it is known that they go the same way.
+    ``directions`` has for each moving column its direction as the key grows: 1 up, -1 down; any other column is the
+    same for all keys. A product of one moving column with fixed ones is monotone, whatever their sign; a sum of several
+    moving terms is monotone only if they are known to have the same direction.
     """
     if directions.keys().isdisjoint(columns_read(condition)):
         return True
@@ -59,7 +59,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
 
 
 def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
-    """Return 1 or -1 if the expression never turns along the key, 0 if it stays; None if that is not known."""
+    """Return 1 or -1 if the expression is monotone along the key, 0 if it is constant; None if that is not known."""
     if directions.keys().isdisjoint(columns_read(expr)):
         return 0
     if isinstance(expr, Col):

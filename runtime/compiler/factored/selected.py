@@ -31,7 +31,7 @@ class _Restricted:
 
 
 def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """Return the query as a `Selected` body, its maps added; raise `NotIncremental` with the reason if it is none."""
+    """Return the query as a `Selected` body, and add its maps; raise `NotIncremental` with the reason if impossible."""
     tables = Tables(tree, relations)
     if not any(part.find(exp.Query) for part in tables.conditions):
         raise NotIncremental("no condition on aggregates")

@@ -31,7 +31,10 @@ class Tables:
     """Relations of a FROM clause, by names that are unique in the view and have no dot."""
 
     def __init__(self, tree: exp.Query, relations: Mapping[str, Relation], *, name: str = "") -> None:
-        """Raises `NotIncremental` for anything but inner joins of relations; one relation gets this name, if any."""
+        """Read the FROM clause.
+
+        Raises `NotIncremental` for anything but inner joins of relations. A single relation gets this ``name``, if any.
+        """
         select = tree.unnest()
         if not isinstance(select, exp.Select):
             raise NotIncremental(select.key.upper())
@@ -172,7 +175,7 @@ class Totals(Sums):
 
     @property
     def empty(self) -> tuple[Constant, ...] | None:
-        """Return the row while there is nothing to sum; None if there is none then."""
+        """Row that is shown while there is nothing to sum; None if there is none."""
         return empty_row(self.outputs, self.having, self.sums, zero=self._zero) if self.may_be_empty else None
 
     def require(self, drafts: Mapping[str, Draft]) -> None:

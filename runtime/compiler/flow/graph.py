@@ -140,7 +140,7 @@ class Graph:
         return self._project(rows, where, outputs)
 
     def _select_scan(self, rows: Rows, node: _Scan, where: Expr | None, outputs: Outputs) -> Rows:
-        """The map computes expressions; names alone are changed after it, so that it can be shared."""
+        """Return a scan whose map computes expressions; names alone are changed after it, so that it can be shared."""
         inner = {key.name: key.expr for key in node.keys}
         both = all_of([node.where, None if where is None else renamed(where, inner)])
         if any(not isinstance(value.expr, Col) for _, value in outputs):
@@ -311,7 +311,7 @@ class Graph:
     # --- the end
 
     def finish(self, rows: Rows, maps: MapSet) -> Flow:
-        """Return the flow whose last node outputs these rows, its maps added."""
+        """Return the flow whose last node outputs these rows, and add its maps."""
         needed = {rows.node}
         for number in range(rows.node, -1, -1):
             node = self._nodes[number]

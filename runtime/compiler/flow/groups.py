@@ -108,7 +108,7 @@ class _Aggregates(Accumulator):
     """Accumulator of aggregates as those of a group node."""
 
     def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
-        """``outputs`` is the projection under the node, to which the arguments are added."""
+        """Begin with no aggregates. ``outputs`` is the projection under the node, to which the arguments are added."""
         super().__init__(may_be_empty=may_be_empty, zero=zero)
         self.outputs = outputs
         self.made: list[tuple[Aggregate, Type]] = []

@@ -42,7 +42,7 @@ __all__ = ["Queries", "Result", "flow_view"]
 
 
 def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """Return the query as a `Flow` body, its maps added; raise `NotIncremental` with the reason if it is none."""
+    """Return the query as a `Flow` body, and add its maps; raise `NotIncremental` with the reason if impossible."""
     queries = Queries(relations, zero=zero)
     result = queries.query(tree, None, None)
     outputs = [(f"column_{number}", value) for number, (_, value) in enumerate(result.outputs, 1)]

@@ -307,7 +307,7 @@ def _conditions(select: exp.Select) -> list[Condition]:
 
 
 def _tie(condition: Condition, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return both sides of an equality of something inside and something outside, in this order."""
+    """Return both sides of an equality of an inner and an outer expression, in this order; else None."""
     if not isinstance(condition.node, exp.EQ) or condition.late or condition.of_outer:
         return None
     return sides_of(condition.node, own)
@@ -317,7 +317,7 @@ class _Sources:
     """Sources of one SELECT while they are joined."""
 
     def __init__(self, queries: Queries, conditions: list[Condition], kept: list[exp.Expr]) -> None:
-        """``kept`` is the rest of the SELECT, which determines the columns to keep."""
+        """Prepare the sources. ``kept`` is the rest of the SELECT, which determines the columns to keep."""
         self._queries = queries
         self._graph = queries.graph
         self.names = Names()

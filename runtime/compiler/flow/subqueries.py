@@ -342,7 +342,7 @@ def _never_null(test: exp.Expr) -> exp.Expr:
 
 
 def _extreme_test(node: exp.Expr) -> exp.Binary | None:
-    """Return ``(SELECT MIN(x) …) < y`` for EXISTS (rows with x < y), y from around, NULL without a row; else None."""
+    """Return ``(SELECT MIN(x) …) < y`` for EXISTS (rows with x < y), where y is an outer column; else None."""
     select = node.unnest()
     if not isinstance(select, exp.Select) or any(select.args.get(name) for name in _SHAPES):
         return None
@@ -363,7 +363,7 @@ def _extreme_test(node: exp.Expr) -> exp.Binary | None:
 
 
 def _bound(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
-    """Return the kind of an inequality of something inside and something outside, and both sides."""
+    """Return the kind of an inequality of an inner and an outer expression, and both sides; else None."""
     if type(node) not in _TURNED or outermost_queries(node):
         return None
     assert isinstance(node, exp.Binary)

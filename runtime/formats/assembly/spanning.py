@@ -103,7 +103,7 @@ class SpanningTuples:
         self._limit = limit
         self._open: dict[int, _Open] = {0: _Open(-1, 0)}
         self._middles: dict[int, tuple[int, Sequence[Piece], int]] = {}  # by first position: last, pieces, length
-        self._heads: dict[int, tuple[Sequence[Piece], int, int]] = {}  # by last position: pieces, length, ends in
+        self._heads: dict[int, tuple[Sequence[Piece], int, int]] = {}  # by last position: pieces, length, end position
 
     def start_at(self, offset: int) -> None:
         """Set the offset at which the stream starts."""

@@ -217,7 +217,7 @@ class Stream:
         return self._spanning.last(span), self._settling.end_state(span.last)
 
     def rest(self) -> list[Unit]:
-        """Return what the decoder still has at the end of the stream; raise `CodecError` for a cut stream."""
+        """Return the units that the decoder still has at the end of the stream; raise `CodecError` for a cut stream."""
         self._check_sound()
         with self.lock:
             units, self._ready = self._ready, []
@@ -233,7 +233,7 @@ class Stream:
                 self._ready += units
 
     def counters(self) -> FormatCounters:
-        """Return what is kept at the moment."""
+        """Return the present counters of the stream."""
         return FormatCounters(self.shredder.slots, self.held_bytes())
 
     def held_bytes(self) -> int:

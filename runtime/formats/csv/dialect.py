@@ -24,7 +24,7 @@ class CsvFormat(msgspec.Struct, frozen=True):
     """Fields between delimiters. Raises `SchemaError` for a dialect that cannot be read unambiguously."""
 
     tuple_delimiter: bytes = b"\n"
-    """One to eight bytes; behind ``\\n`` a ``\\r`` before it belongs to the delimiter."""
+    """One to eight bytes; if it is ``\\n``, a ``\\r`` before it belongs to the delimiter."""
     field_delimiter: bytes = b","
     """One ASCII byte."""
     header: bool = False

@@ -1,6 +1,6 @@
 """Comma-separated text: cuts runs at tuples, and parses whole tuples to columns by one call of Arrow's reader.
 
-A block may be parsed differently from what it is: in parts, or without a byte order mark.
+A block may be parsed in parts, or without its byte order mark.
 """
 
 from __future__ import annotations

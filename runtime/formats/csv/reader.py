@@ -37,7 +37,7 @@ class FewTuples:
     """Reader of int64 and string columns as Arrow's reader does it; immutable."""
 
     def __init__(self, schema: Schema, field_delimiter: bytes, fields: Sequence[Field]) -> None:
-        """``fields`` are the wanted ones."""
+        """Prepare the reader for the wanted ``fields``."""
         self._delimiter = field_delimiter
         self._width = len(schema.fields)
         names = schema.names

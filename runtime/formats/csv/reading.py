@@ -186,7 +186,7 @@ class TextReader:
         self._columns = [ColumnReader(f, schema.null_values, trim=dialect.trim) for f in fields]
         self._trim = dialect.trim
         self._nulls = pa.array(schema.null_values, pa.string())
-        # Arrow trims numbers and dates itself; texts are trimmed and arrays and structs are parsed behind it.
+        # Arrow trims numbers and dates itself; texts are trimmed, and arrays and structs are parsed, after its call.
         self._always_bytes = frozenset(
             i
             for i, f in enumerate(fields)

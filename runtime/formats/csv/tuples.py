@@ -37,7 +37,7 @@ class Tuples:
 
     @property
     def lengths(self) -> Any:
-        """Length of each in bytes, delimiter included."""
+        """Length of each tuple in bytes, including its delimiter."""
         return self.ends - self.starts
 
     def __len__(self) -> int:

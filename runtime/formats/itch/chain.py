@@ -121,9 +121,9 @@ class Chain(msgspec.Struct, frozen=True, eq=False):
     """Tuples that follow each other from a start on."""
 
     starts: Integers
-    """Offset of each, packets that are no tuples included."""
+    """Offset of each tuple, and of each packet that is no tuple."""
     bad: Integers
-    """Offsets of the malformed ones."""
+    """Offsets of the malformed tuples."""
     stop: int
     """Offset at which the last one ends and an unfinished one begins."""
 

@@ -118,7 +118,10 @@ class ItchColumns:
     """Reader of columns of messages at given places; immutable, except for a cache that any thread may fill."""
 
     def __init__(self, fields: tuple[Field, ...], header: int, midnight_ns: int) -> None:
-        """``header`` is the number of bytes before a message's type byte; ``midnight_ns`` is added to timestamps."""
+        """Prepare the reader.
+
+        ``header`` is the number of bytes before a message's type byte; ``midnight_ns`` is added to timestamps.
+        """
         self._columns = [_Column(field, header) for field in fields]
         self._header = header
         self._midnight_ns = midnight_ns

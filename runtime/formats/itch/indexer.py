@@ -47,7 +47,7 @@ class ItchFormat(msgspec.Struct, frozen=True):
     """``file``: a length in two bytes and the message, as in NASDAQ's daily files; ``soupbin``: SoupBinTCP packets as a
     server sends them."""
     midnight_ns: int = 0
-    """Added to timestamps: midnight of the day, in nanoseconds of the UTC epoch."""
+    """Midnight of the day, in nanoseconds of the UTC epoch, which is added to timestamps."""
 
     def __post_init__(self) -> None:
         if self.framing not in _FRAMINGS:
@@ -77,7 +77,7 @@ def itch_schema(framing: Literal["file", "soupbin"] = "file", midnight_ns: int =
 
 
 class ItchIndexer(InputFormatIndexer):
-    """See `ItchFormat`; a schema may name any of the wide relation's fields, in any order."""
+    """Indexer of `ItchFormat`; a schema may name any of the wide relation's fields, in any order."""
 
     def __init__(self, format_: ItchFormat, schema: Schema, pushdown: Pushdown) -> None:
         self._framing = _FRAMINGS[format_.framing]
@@ -86,7 +86,7 @@ class ItchIndexer(InputFormatIndexer):
         self._limit = schema.limits.tuple_bytes
         self._described = schema.limits.described
         self._keeps_wrong = schema.malformed_nullable == Malformed.NULL
-        ItchColumns(schema.fields, self._framing.header, 0)  # columns that nobody asks for must make sense too
+        ItchColumns(schema.fields, self._framing.header, 0)  # columns that are not requested must be valid too
         self._columns = ItchColumns(schema.select(pushdown.parsed_columns), self._framing.header, format_.midnight_ns)
         self._parsed = schema.arrow_schema(pushdown.parsed_columns)
         self._wanted = schema.arrow_schema(pushdown.columns)
@@ -106,7 +106,7 @@ class ItchIndexer(InputFormatIndexer):
         return ItchRunIndex(run.array, self._framing, self._limit)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """Return None, as a message that is cut off stays so."""
+        """Return None, as a message that is cut off cannot be completed."""
         del tail, state
         return None
 

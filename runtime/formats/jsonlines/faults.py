@@ -144,7 +144,7 @@ class _Search:
         return self._joined()
 
     def _dealt(self, part: _Part, reading: Reading | Refusal) -> list[_Part]:
-        """Store what was read of a part, or return the parts to read instead."""
+        """Store the rows of a part that was read, or return the parts to read instead."""
         if isinstance(reading, Reading):
             self._take(part, reading)
             return []
@@ -190,7 +190,7 @@ class _Search:
         self._settle(index, nulled, faults or [Fault(None, refusal.reason, certain=True)])
 
     def _settle(self, index: int, nulled: Nulled, faults: list[Fault]) -> None:
-        """Note that a line is bad, or to be read again without the malformed values."""
+        """Record that a line is bad, or must be read again without the malformed values."""
         for fault in faults:
             if not self._owner.can_be_null(fault.field):
                 name, expected = (fault.field.name, fault.field.type) if fault.field else ("", "a JSON object")

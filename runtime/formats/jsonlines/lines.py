@@ -25,8 +25,8 @@ _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
 class Lines:
     """Lines of a block that are not blank, as offsets; `wrong` has the reasons of those that cannot be a tuple.
 
-    `JsonReader` relies on these properties: a line that is not wrong begins with ``{`` and ends with ``}``, so
-    that no object spans lines, and is UTF-8, which Arrow's reader does not make sure of.
+    `JsonReader` relies on these properties: a line that is not wrong begins with ``{`` and ends with ``}``, so that no
+    object spans lines, and is UTF-8, which Arrow's reader does not check.
     """
 
     def __init__(self, text: bytes, limits: Limits) -> None:
@@ -78,7 +78,7 @@ class Lines:
         if not are_objects:
             self._note(self._bytes[first] != _OPENING, "a JSON object", "the line does not begin with {")
             self._note(self._bytes[last] != _CLOSING, "a JSON object", "the line does not end with }")
-        if self._bytes.max() >= _ASCII and not self._is_utf8():  # quicker than isascii, and without the lock
+        if self._bytes.max() >= _ASCII and not self._is_utf8():  # faster than isascii, and outside the interpreter lock
             self._note(self._undecodable(), "UTF-8 text", "bytes that are not UTF-8")
         self._examine_nesting()
 

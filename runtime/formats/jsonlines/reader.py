@@ -69,7 +69,7 @@ class JsonReader:
     """
 
     def __init__(self, fields: Iterable[Field], *, unexpected: str = "ignore") -> None:
-        """``unexpected`` is the policy for keys of no field, ``ignore`` or ``error``."""
+        """Prepare the reader. ``unexpected`` is the policy for keys of no field, ``ignore`` or ``error``."""
         self.fields = tuple(fields)
         self._schema = pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.fields])
         types = [field.parser.arrow_type for field in self.fields]

@@ -1,9 +1,9 @@
-"""Looking ahead in a batch: what later rows will read of a large ordered index is fetched from memory meanwhile.
+"""Looking ahead in a batch: cells of a large ordered index that later rows will read are fetched from memory early.
 
 The search of a row waits for memory twice: for the keys of the leaf, then for the entry and its octet; the inner nodes
-are few and stay in the caches. So the leaf of a row is searched for some rows before its turn, and the entry half way.
-With 2 M entries a row took 540 ns without that and 340 ns with it; with 20,000, which fit into the caches, 20 % more.
-Twice as far ahead it took 4 % more.
+are few and stay in the caches. So the leaf of a row is searched some rows before its turn, and its entry is fetched
+half way. With 2 M entries a row took 540 ns without that and 340 ns with it; with 20,000, which fit into the caches, 20
+% more. Twice as far ahead it took 4 % more.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from runtime.native.library.entries import DEPTH, IS_TREE, META, NEXT, ROOT, ROW
 from runtime.native.plain import array, jit, prefetch, rank
 
 LEAF_AHEAD, ENTRY_AHEAD = 8, 4
-"""How many rows ahead a leaf and an entry are fetched."""
+"""Number of rows ahead at which a leaf and an entry are fetched."""
 RING = 32
-"""Rows that are remembered: their leaf (0: none), then their keys."""
+"""Number of rows that are remembered: first their leaves (0: none), then their keys."""
 LAST, LAST_GROUP, LAST_KEY, RING_WORDS = 64, 65, 66, 67
-"""Words behind them: the leaf that was fetched last, its group, and the greatest key that it may hold."""
+"""Places after the ring: the last fetched leaf, its group, the greatest key that it may contain; and all words of
+the ring.
+"""
 LARGE_WORDS = 1 << 19
-"""Trees with more words, 4 MB, are worth it."""
+"""Size of a tree in words, 4 MB, above which looking ahead saves time."""
 LINE = 8
-"""Words of a line of a cache."""
+"""Words of a cache line."""
 
 
 @jit
 def begin_ahead(t: Any, ring: Any, rows: int) -> bool:
-    """Forget the rows before a batch of so many; gives whether looking ahead is worth it."""
+    """Drop the rows before a batch of ``rows`` rows; return whether looking ahead saves time."""
     for place in range(RING):
         ring[place] = 0
     ring[LAST], ring[LAST_GROUP] = 0, -1
@@ -48,7 +50,7 @@ def begin_ahead(t: Any, ring: Any, rows: int) -> bool:
 
 @jit
 def fetch_leaf(t: Any, ring: Any, number: int, group: int, key: int) -> None:
-    """Have the leaf of a row, which has a number in the batch, fetched unless it is that of the row before."""
+    """Prefetch the leaf of the row with a number in the batch, unless it is the leaf of the row before."""
     meta, rows, place = array(t, META), array(t, ROWS), number & (RING - 1)
     ring[place], ring[RING + place] = ring[LAST], key
     if group == ring[LAST_GROUP] and key <= ring[LAST_KEY]:
@@ -71,9 +73,9 @@ def fetch_leaf(t: Any, ring: Any, number: int, group: int, key: int) -> None:
 
 @jit
 def fetch_entry(t: Any, ring: Any, number: int) -> None:
-    """Have the entry of a row fetched, and those of its octet, whose leaf has come meanwhile.
+    """Prefetch the entry of a row, and its octet, from the leaf that was fetched before.
 
-    The leaf may have been freed since; then what is fetched is of no use.
+    The leaf may have been freed since; then the prefetch is useless but harmless.
     """
     leaf, key = ring[number & (RING - 1)], ring[RING + (number & (RING - 1))]
     if leaf == 0:

@@ -8,14 +8,14 @@ from typing import Any
 from runtime.native.plain import divide_wide, fits, jit, jit_inline, mul_wide, narrow, wide
 
 DAY = 86400000000
-"""Microseconds."""
+"""Microseconds of a day."""
 
 
 @jit
 def weighted(value: int, weight: int) -> tuple[int, bool]:
-    """A wide value times a weight, and whether that is out of range; quick where the value has 64 bits.
+    """Return a wide value times a weight, and whether the product is out of range; fast if the value has 64 bits.
 
-    A test for weights of 1 and -1, which nearly all are, costs more: which one comes next cannot be guessed.
+    A test for the weights 1 and -1, which nearly all are, costs more: the processor cannot predict which comes next.
     """
     if fits(value):
         return wide(narrow(value)) * wide(weight), False
@@ -24,7 +24,7 @@ def weighted(value: int, weight: int) -> tuple[int, bool]:
 
 @jit
 def product(left: int, right: int) -> tuple[int, bool]:
-    """The product of two wide values, and whether it is out of range; quick where both have 64 bits."""
+    """Return the product of two wide values, and whether it is out of range; fast if both have 64 bits."""
     if fits(left) and fits(right):
         return wide(narrow(left)) * wide(narrow(right)), False
     return mul_wide(left, right)
@@ -32,7 +32,7 @@ def product(left: int, right: int) -> tuple[int, bool]:
 
 @jit
 def quotient(left: int, right: int) -> int:
-    """SQL's ``//`` on wide values: rounded towards zero; the divisor is not 0."""
+    """Return SQL's ``//`` on wide values, rounded towards zero; the divisor must not be 0."""
     zero = wide(0)
     a = -left if left < zero else left
     b = -right if right < zero else right
@@ -42,7 +42,7 @@ def quotient(left: int, right: int) -> int:
 
 @jit
 def remainder(left: int, right: int) -> int:
-    """SQL's ``%`` on wide values: of the dividend's sign; the divisor is not 0."""
+    """Return SQL's ``%`` on wide values, with the dividend's sign; the divisor must not be 0."""
     zero = wide(0)
     a = -left if left < zero else left
     b = -right if right < zero else right
@@ -52,7 +52,7 @@ def remainder(left: int, right: int) -> int:
 
 @jit
 def is_member(cells: Any, count: int, key: int) -> bool:
-    """Whether a key is one of the first cells, which ascend."""
+    """Return whether a key is among the first ``count`` cells, which ascend."""
     low = 0
     high = count
     while low < high:
@@ -68,31 +68,31 @@ def is_member(cells: Any, count: int, key: int) -> bool:
 
 @jit_inline
 def float_equal(left: float, right: float) -> bool:
-    """SQL's ``=`` on floats: NaN is equal to itself."""
+    """Return SQL's ``=`` on floats, where NaN is equal to itself."""
     return left == right or (left != left and right != right)  # noqa: PLR0124  # as NaN alone
 
 
 @jit_inline
 def float_less(left: float, right: float) -> bool:
-    """SQL's ``<`` on floats: NaN is greater than everything else."""
+    """Return SQL's ``<`` on floats, where NaN is greater than all other values."""
     return left < right or (left == left and right != right)  # noqa: PLR0124  # as NaN alone
 
 
 @jit
 def square_root(value: float) -> float:
-    """The square root; of a negative number NaN."""
+    """Return the square root; NaN for a negative number."""
     return sqrt(value) if value >= 0.0 else nan
 
 
 @jit
 def day_of(moment: int) -> int:
-    """The day, since 1970, of microseconds since 1970."""
+    """Return the number of the day since 1970 of a time in microseconds since 1970."""
     return moment // DAY
 
 
 @jit
 def civil(day: int, part: int) -> int:
-    """Year (0), month (1) or day of the month (2) of a day since 1970, by the proleptic Gregorian calendar."""
+    """Return year (0), month (1) or day of the month (2) of a day since 1970, in the proleptic Gregorian calendar."""
     shifted = day + 719468
     era = shifted // 146097
     of_era = shifted - era * 146097
@@ -109,5 +109,5 @@ def civil(day: int, part: int) -> int:
 
 @jit
 def clock(moment: int, unit: int, count: int) -> int:
-    """A part of the time of day of microseconds since 1970: how many ``unit`` of them, modulo ``count``."""
+    """Return a part of the time of day of microseconds since 1970: the number of ``unit``, modulo ``count``."""
     return (moment // unit) % count

@@ -10,16 +10,16 @@ from typing import Any
 from runtime.native.plain import array, call, jit, root, table
 
 NUMBERS, COLUMNS, BATCH = 0, 1, 2
-"""Places: its numbers; for each column its number in the record batch and its place in the batch; the batch."""
+"""Places: numbers; for each column its number in the record batch and its place in the batch; the batch."""
 EXPORTED, COUNT = 0, 1
-"""Numbers: address of the `ArrowArray` of a record batch; how many columns to bind."""
+"""Numbers: address of the `ArrowArray` of a record batch; number of columns to bind."""
 ARRAY_NULLS, ARRAY_OFFSET, ARRAY_BUFFERS, ARRAY_CHILDREN, ARRAY_RELEASE = 1, 2, 5, 6, 8
 """Fields of an `ArrowArray`, each of which is as large as a cell."""
 
 
 @jit
 def bind_columns(p: Any) -> int:
-    """Make the values of columns of 64 bits those of a batch, and release the export; 1: a column may hold a NULL.
+    """Bind columns of 64 bits to a batch, and release the export; return 1 if a column may contain a NULL.
 
     The owner of the record batch keeps it until the rows of the batch are forgotten.
     """

@@ -1,7 +1,7 @@
-"""Rows on one side of a bound that moves; see `runtime.views.nodes.bound`.
+"""Rows on one side of a moving bound; see `runtime.views.nodes.bound`.
 
 The rows stand in `sorted_rows` by one order word, their value. The values that pass are a range without an end on one
-side, so that a bound which moves lets the values of one range come or go.
+side, so a move of the bound adds or removes the values of one range.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -26,8 +26,9 @@ from runtime.native.library.sorted_rows import (
 from runtime.native.plain import array, jit, jit_inline, narrow, rank, wide
 
 LOW, HIGH, FROM, TO, SIGN = 0, 1, 2, 3, 4
-"""Numbers: the values that pass, from ``LOW`` to ``HIGH`` (none if that is less); the values that a move lets come
-(``SIGN`` 1) or go (-1)."""
+"""Numbers: the passing values, from ``LOW`` to ``HIGH`` (none if ``HIGH`` is less); the values that a move adds
+(``SIGN`` 1) or removes (-1).
+"""
 LENGTH = 5
 LEAST = -(1 << 63)
 GREATEST = (1 << 63) - 1
@@ -35,15 +36,15 @@ GREATEST = (1 << 63) - 1
 
 @jit_inline
 def passes(s: Any, value: int) -> bool:
-    """Return whether a value is among those that pass."""
+    """Return whether a value passes."""
     return s[LOW] <= value <= s[HIGH]
 
 
 @jit
 def move_bound(s: Any, is_lower: bool, there: bool, step: int, bound: int) -> None:
-    """Let the values from ``step`` behind a bound of 128 bits on pass, up or down, and note the move.
+    """Set the passing values, from ``step`` after a bound of 128 bits on, up or down, and record the move.
 
-    None passes if the bound is not ``there``.
+    No value passes if the bound is not ``there``.
     """
     was, old_low, old_high = s[LOW] <= s[HIGH], s[LOW], s[HIGH]
     low, high, edge = LEAST, GREATEST, bound + wide(step)
@@ -72,7 +73,7 @@ def move_bound(s: Any, is_lower: bool, there: bool, step: int, bound: int) -> No
 
 @jit
 def leaf_of(t: Any, value: int) -> int:
-    """Return the leaf in which, or behind which, the first record stands whose first order word is not less."""
+    """Return the leaf that contains, or precedes, the first record whose first order word is not less than a value."""
     meta, inners = array(t, META), array(t, INNERS)
     node = meta[ROOT]
     for _ in range(meta[HEIGHT]):
@@ -84,6 +85,6 @@ def leaf_of(t: Any, value: int) -> int:
 
 @jit
 def place_of(t: Any, leaf: int, value: int) -> int:
-    """Return the number of records of a leaf whose first order word is less."""
+    """Return the number of records of a leaf whose first order word is less than a value."""
     leaves = array(t, LEAVES)
     return rank(leaves, leaf * LEAF + FIRST, leaves[leaf * LEAF + SIZE], value)

@@ -1,4 +1,4 @@
-"""Bounds of ranges, which may be integers of 128 bits, as keys of an ordered index, which are of 64."""
+"""Bounds of ranges, which may have 128 bits, as keys of an ordered index, which have 64."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GREATEST = (1 << 63) - 1
 
 @jit
 def bound_key(bound: int) -> int:
-    """The key nearest to a bound."""
+    """Return the key nearest to a bound."""
     if fits(bound):
         return narrow(bound)
     return LEAST if bound < wide(0) else GREATEST
@@ -18,7 +18,7 @@ def bound_key(bound: int) -> int:
 
 @jit
 def bound_inclusive(bound: int, inclusive: bool) -> bool:
-    """Whether `bound_key` is to be counted among the keys below a bound (``inclusive``: or equal to it)."""
+    """Return whether `bound_key` counts among the keys below a bound; if ``inclusive``, or equal to it."""
     if fits(bound):
         return inclusive
     return bound > wide(0)

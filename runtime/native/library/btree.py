@@ -185,7 +185,7 @@ def squeeze(t: Any, leaf: int) -> None:
 
 @jit_apart
 def make_octets(t: Any, node: int, is_leaf: bool) -> None:
-    """Sum up the octets of a node."""
+    """Compute the octets of a node."""
     meta, cells, at = array(t, META), chunk_of(t, node), node & CHUNK_MASK
     width, capacity, count = 1 + 2 * meta[SUMS], cells[at + CAPACITY], cells[at + COUNT]
     first = entries_of(at, capacity) if is_leaf else at + CHILD_SUMS
@@ -355,7 +355,7 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
         is_last = is_last and child == count - 1
         level -= 1
     if level < 0:
-        # If dead entries were removed, the leaf has room now, and a new root would keep a single child.
+        # If dead entries were removed, the leaf has room now, and a new root would have a single child.
         return cells[at + COUNT] < FAN or grow_root(t, row)
     if level == rows[row + DEPTH] - 2:
         return split_leaf(t, parent, child, leaf, key)
@@ -367,7 +367,7 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
 
 @jit_apart
 def merge(t: Any, parent: int, child: int, is_leaf: bool) -> bool:
-    """Merge a child with the next one of the same parent if both are small enough; return whether it was done."""
+    """Merge a child with the next one of the same parent if both are small enough; return whether they were merged."""
     cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
     if child < 0 or child + 1 >= cells[at + COUNT]:
         return False
@@ -469,7 +469,7 @@ def shrink_inner(t: Any, group: int, row: int) -> None:
 
 @jit_apart
 def drop_root(t: Any, group: int, row: int) -> None:
-    """Note that a group has no tree any more."""
+    """Mark a group as having no tree."""
     rows = array(t, ROWS)
     rows[row + ROOT] = 0
     rows[row + DEPTH] = 0

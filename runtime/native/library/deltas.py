@@ -1,8 +1,8 @@
 """Deltas of an ordered index: the rows of a batch sorted by group and key, and added up where both are equal.
 
 Deltas that are near in the index follow one another, so that the search finds the nodes of a tree in the nearest cache,
-and those of one leaf are added with one search (`add_deltas`). The order changes no answer: where the rows are few, or
-the words that are sorted do not have enough bits, it is the order of the batch.
+and those of one leaf are added with one search (`add_deltas`). The order does not affect results: if there are few
+rows, or the sorted words do not have enough bits, the order of the batch is kept.
 
 A word is group, key less the least key, and the row's number, from the highest bits down. The words are sorted by their
 digits from the lowest one up (Knuth, *The Art of Computer Programming*, volume 3, section 5.2.5).
@@ -59,25 +59,27 @@ from runtime.native.plain import array, constant, copy_words, fits, jit, jit_apa
 
 NUMBERS, ROW_GROUP, ROW_KEY, WORDS, SPARE, COUNTS, KEY, VALUE = 0, 1, 2, 3, 4, 5, 6, 7
 FOUND, SCRATCH, RECENT, PLACES = 8, 9, 10, 11
-"""Places of the table: numbers, group and key of each row, the words, room for them, counts of digits; of each delta
-its key, the words of an entry, and those of the three sums around it; room for three entries, and the ring of `ahead`.
-The group of a delta stands in ``SPARE``."""
+"""Places of the table: numbers, group and key of each row, the words, room for sorting them, counts of digits; for
+each delta its key, the words of its entry, and the words of the three sums around it; room for three entries, and
+the ring of `ahead`. ``SPARE`` also has the group of each delta.
+"""
 GROUP = SPARE
 LENGTH, SHIFT, MASK, CURSOR = 0, 1, 2, 3
-"""Numbers: words, or deltas; bits of a row's number (0: rows are not sorted); the bits of a word that are the row's
-number; and the delta to go on with + 1, 0 if there are none yet."""
+"""Numbers: number of words, or of deltas; bits of a row's number (0: rows are not sorted); mask of the row's number
+in a word; and the delta at which to resume + 1, or 0 if there are none yet.
+"""
 ROOM = 1 << 16
-"""Rows that there is room for."""
+"""Number of rows for which there is room."""
 DIGIT = 11
-"""Bits of a digit, at most."""
+"""Greatest number of bits of a digit."""
 _LEAST = 64
-"""Rows that are worth sorting."""
+"""Number of rows from which sorting saves time."""
 _WORD_BITS = 62
 
 
 @jit
 def bits_of_span(value: int) -> int:
-    """How many bits a number from 0 on has."""
+    """Return the number of bits of a number, which must not be negative."""
     bits = 0
     while value >> bits != 0:
         bits += 1
@@ -86,7 +88,7 @@ def bits_of_span(value: int) -> int:
 
 @jit_apart
 def sort_rows(d: Any, rows: int, is_worth_it: bool) -> None:
-    """Order rows whose numbers are in ``WORDS``, ascending, and whose groups and keys are known."""
+    """Sort rows by group and key; ``WORDS`` has their numbers, ascending."""
     numbers, group, key, words = array(d, NUMBERS), array(d, ROW_GROUP), array(d, ROW_KEY), array(d, WORDS)
     numbers[LENGTH], numbers[SHIFT], numbers[MASK] = rows, 0, -1
     if rows < _LEAST or not is_worth_it:
@@ -110,7 +112,7 @@ def sort_rows(d: Any, rows: int, is_worth_it: bool) -> None:
 
 @jit_apart
 def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
-    """Sort the words by so many bits above the lowest ones."""
+    """Sort the words by ``bits`` bits, after the lowest ``shift`` ones."""
     counts = array(d, COUNTS)
     source, target = array(d, WORDS), array(d, SPARE)
     passes = max(1, (bits + DIGIT - 1) // DIGIT)
@@ -139,9 +141,9 @@ def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
 
 @jit
 def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
-    """Add the deltas from the cursor on to an index; 0: all are added, -1: there is no room.
+    """Add the deltas from the cursor on to an index; return 0 if all are added, -1 if there is no room.
 
-    ``is_found``: the sums around each delta, before it is added, are written to ``FOUND``, see `around`.
+    With ``is_found`` the sums around each delta, before it is added, are written to ``FOUND``; see `around`.
     """
     sums = constant(sums)
     numbers, meta, ring = array(d, NUMBERS), array(t, META), array(d, RECENT)
@@ -174,7 +176,7 @@ def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
 
 @jit
 def around(t: Any, group: int, key: int, results: Any, to: int, sums: int) -> None:
-    """Write the sums of a group's entries below a key, the entry of the key, and the sums of all to a place."""
+    """Write to a place the sums of a group's entries below a key, the entry of the key, and the sums of all entries."""
     sums = constant(sums)
     prefix, width = array(t, PREFIX), 1 + 2 * sums
     ordered.below(t, group, key, False, sums)
@@ -190,11 +192,11 @@ def around(t: Any, group: int, key: int, results: Any, to: int, sums: int) -> No
 
 @jit_apart
 def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
-    """Add a delta and those after it that belong to its leaf and have room there; gives the place of the next one.
+    """Add a delta and the next ones that have room in its leaf; return the place of the delta after them.
 
-    Where deltas are not sorted, a lesser key than that of the first one ends the run: it may belong to a leaf before.
-    What is above the leaf is searched once, and its sums are added to once. Dead entries and large ones end the run:
-    see `btree.add`.
+    If deltas are not sorted, a key less than the first one ends the run, as it may belong to an earlier leaf. The path
+    to the leaf is searched once, and the sums on it are updated once. Dead and large entries end the run; see
+    `btree.add`.
     """
     sums = constant(sums)
     meta, rows, values, total = array(t, META), array(t, ROWS), array(t, VALUES), array(t, PREFIX)
@@ -257,9 +259,9 @@ def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
 
 @jit
 def descend(t: Any, below: Any, group: int, key: int, is_found: bool, sums: int) -> tuple[int, int]:
-    """The leaf of a key, to which ``PATH`` leads from now on, and the greatest key that it may hold.
+    """Return the leaf of a key, and the greatest key that it may contain; ``PATH`` then leads to the leaf.
 
-    ``is_found``: the sums of the leaves before it are written to the second entry of ``below``.
+    With ``is_found`` the sums of the leaves before it are written to the second entry of ``below``.
     """
     sums = constant(sums)
     meta, rows, path, row = array(t, META), array(t, ROWS), array(t, PATH), row_of(group, sums)

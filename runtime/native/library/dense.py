@@ -58,20 +58,20 @@ from runtime.native.plain import (
 
 BLOCK_SHIFT = 6
 BLOCK = 64
-"""Cells of a block."""
+"""Number of cells of a block."""
 LAZY_BLOCKS = 2
 """Value of ``IS_LAZY`` that leaves blocks and tops to `finish`; 1 leaves only tops to it."""
 TOP_SHIFT_MOST = 12
-"""log2 of the most cells of a top."""
+"""Greatest log2 of the number of cells of a top."""
 
 
 @jit_inline
 def add(t: Any, group: int, key: int, sums: int) -> int:
-    """Add the scratch values to the entry of a key; -1: the key is outside the window."""
+    """Add the scratch values to the entry of a key; return -1 if the key is outside the window."""
     meta, values, cells, blocks = array(t, META), array(t, VALUES), array(t, CELLS), array(t, BLOCKS)
     width = 1 + 2 * sums
     offset = key - meta[BASE]
-    # The window is a power of 2, and the base so far from 2^63 that a difference that wraps is outside it too.
+    # The window is a power of 2, and the base is far enough from 2^63 that a wrapped difference is outside it too.
     if offset & meta[BEYOND]:
         meta[WANTED], meta[WANTED_KEY] = WANTED_WINDOW, key
         return -1
@@ -105,7 +105,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
 
 @jit_apart
 def note_added(t: Any, cell: int) -> None:
-    """Do what `add` does after an addition to a cell that has or had a negative or a large number."""
+    """Complete `add` for a cell that has or had a negative or a large number."""
     meta, cells = array(t, META), array(t, CELLS)
     place = cell * (1 + 2 * meta[SUMS])
     count_signs(t, cells, place)
@@ -115,7 +115,7 @@ def note_added(t: Any, cell: int) -> None:
 
 @jit_apart
 def check_added(t: Any, cell: int) -> None:
-    """Look at the limits after an addition to a cell."""
+    """Check the limits after an addition to a cell."""
     meta = array(t, META)
     width = 1 + 2 * meta[SUMS]
     check_limits(meta, array(t, CELLS), cell * width)
@@ -166,9 +166,9 @@ def below(t: Any, group: int, key: int, inclusive: bool, sums: int) -> None:
 
 @jit
 def between(t: Any, group: int, low: int, high: int, sums: int) -> None:
-    """Write the sums of a group's entries from a key to another, both included, to ``PREFIX``; no entry is large.
+    """Write the sums of a group's entries between two keys, both included, to ``PREFIX``; no entry may be large.
 
-    It takes half the time of two prefix sums where the window has one top.
+    The function takes half the time of two prefix sums if the window has one top.
     """
     sums = constant(sums)
     meta, prefix, cells, blocks = array(t, META), array(t, PREFIX), array(t, CELLS), array(t, BLOCKS)
@@ -182,7 +182,8 @@ def between(t: Any, group: int, low: int, high: int, sums: int) -> None:
     if first == last:
         accumulate(meta, prefix, 0, cells, start * width, end - start, sums)
         return
-    # Reads, in the two blocks that the interval cuts, the cells inside or those outside it, whichever are fewer.
+    # Reads, in the two blocks that the ends of the interval cut, the cells inside or those outside, whichever are
+    # fewer.
     before, behind = start & (BLOCK - 1), end & (BLOCK - 1)
     if before < BLOCK >> 1:
         deduct(prefix, cells, (start - before) * width, before, sums)
@@ -199,7 +200,7 @@ def between(t: Any, group: int, low: int, high: int, sums: int) -> None:
 
 @jit_inline
 def deduct(target: Any, cells: Any, place: int, count: int, sums: int) -> None:
-    """Subtract entries that follow one another from the first one of ``target``; none of them is large."""
+    """Subtract ``count`` consecutive entries from the first entry of ``target``; none of them may be large."""
     width = 1 + 2 * sums
     weight = target[0]
     for entry in range(count):
@@ -224,7 +225,7 @@ def total(t: Any, group: int, sums: int) -> None:
 
 @jit
 def begin(t: Any, rows: int) -> None:
-    """Leave the tops, or the blocks too, to `finish` if that is less work for a batch of so many rows."""
+    """Leave the tops, or also the blocks, to `finish` if that is less work for a batch of ``rows`` rows."""
     meta = array(t, META)
     cells = array(table(t, GROUPS), hashing.META)[hashing.USED] * meta[WINDOW]
     meta[IS_LAZY] = int(rows > cells >> BLOCK_SHIFT) + int(rows > cells >> 1)
@@ -232,7 +233,7 @@ def begin(t: Any, rows: int) -> None:
 
 @jit_apart
 def finish(t: Any) -> None:
-    """Make the tops, and the blocks, anew if `add` left them."""
+    """Recompute the tops, and the blocks, that `add` has left to this function."""
     meta, blocks, tops = array(t, META), array(t, BLOCKS), array(t, TOPS)
     if meta[IS_LAZY] == 0:
         return
@@ -251,7 +252,7 @@ def finish(t: Any) -> None:
 
 @jit_apart
 def is_empty(t: Any, group: int) -> bool:
-    """Whether a group has no entry."""
+    """Return whether a group has no entry."""
     meta, blocks, cells = array(t, META), array(t, BLOCKS), array(t, CELLS)
     words = meta[WINDOW] * (1 + 2 * meta[SUMS])
     sums = words >> BLOCK_SHIFT
@@ -260,7 +261,7 @@ def is_empty(t: Any, group: int) -> bool:
 
 @jit_apart
 def drop_if_empty(t: Any, group: int) -> None:
-    """Take a group out that has no entry."""
+    """Remove a group if it has no entry."""
     if is_empty(t, group):
         remove_group(t, group)
 
@@ -270,7 +271,7 @@ def drop_if_empty(t: Any, group: int) -> None:
 
 @jit
 def place_of(t: Any, group: int, key: int) -> int:
-    """The first position whose key is not less; -1: there is none."""
+    """Return the first position whose key is not less than a key; -1 if there is none."""
     meta = array(t, META)
     if key <= meta[BASE]:
         return 0
@@ -281,13 +282,13 @@ def place_of(t: Any, group: int, key: int) -> int:
 
 @jit_inline
 def next_position(t: Any, group: int, position: int) -> int:
-    """The next position; -1: there is none."""
+    """Return the next position; -1 if there is none."""
     return position + 1 if position + 1 < array(t, META)[WINDOW] else -1
 
 
 @jit_inline
 def key_at(t: Any, group: int, position: int) -> int:
-    """The key of a position."""
+    """Return the key of a position."""
     return array(t, META)[BASE] + position
 
 

@@ -1,11 +1,11 @@
-"""Entries of an ordered index: their words, how they are added and summed, and the table that they stand in.
+"""Entries of an ordered index: their words, how they are added and summed, and the table that contains them.
 
-An entry has 1 + 2 × sums words: a weight, then sums of 128 bits, low word first. An entry whose words are all 0 holds
-nothing. Sums over entries have the same words.
+An entry has 1 + 2 × sums words: a weight, then sums of 128 bits, low word first. An entry whose words are all 0 is
+empty. Sums over entries have the same words.
 
 Exactness: an entry, a kept sum or a prefix sum outside ±2^126 (a weight: ±2^62) sets ``BAD``. As long as no sum of an
 entry is outside ±2^96, and no weight outside ±2^32, no sum over 2^30 entries is outside those limits, and none is
-looked at. The first entry that is sets ``LARGE``: from then on every addition to a sum is checked.
+checked. The first entry outside ±2^96 or ±2^32 sets ``LARGE``: from then on every addition to a sum is checked.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from runtime.native.library import hashing
 from runtime.native.plain import array, jit, jit_apart, jit_inline, load_wide, narrow, outside, store_wide, table, wide
 
 META, GROUPS, VALUES, PREFIX, ROWS, EMPTY, SIGNS = 0, 1, 2, 3, 4, 5, 6
-"""Places of the table: numbers, directory of groups (a `hashing` table), the entry to add, the sums asked for, a row
-for each group, groups that may have become empty, how many entries have a negative weight and a negative one of each
-sum."""
+"""Places of the table: numbers, directory of groups (a `hashing` table), the entry to add, the requested sums, a row
+for each group, groups that may have become empty, and the numbers of entries with a negative weight and with a
+negative value of each sum.
+"""
 CELLS, BLOCKS, TOPS = 7, 8, 9
 """Places of the dense layout."""
 CHUNKS, PATH = 10, 11
@@ -26,30 +27,35 @@ CHUNKS, PATH = 10, 11
 PLACES = 12
 
 IS_TREE, SUMS, BAD, LARGE, NEGATIVE, ROOM, EMPTIES, WANTED, WANTED_KEY = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Numbers in ``META``: layout, sums of an entry, whether a sum passed the limit, whether sums have to be checked,
-entries with a negative weight or sum, rows for groups, groups in ``EMPTY``, what there was no room for, and its key."""
+"""Numbers in ``META``: layout, sums of an entry, whether a sum passed the limit, whether sums must be checked,
+entries with a negative weight or sum, capacity of group rows, groups in ``EMPTY``, the kind of room that was
+lacking, and its key.
+"""
 BASE, WINDOW, BEYOND, TOP_SHIFT, IS_LAZY = 9, 10, 11, 12, 13
-"""Numbers of the dense layout: least key, keys a group, minus that, log2 of the cells in a top, whether the tops are
-left to `ordered.finish`."""
+"""Numbers of the dense layout: least key, keys of a group, minus that, log2 of the cells in a top, whether the tops
+are left to `ordered.finish`.
+"""
 NEXT, END, FREE, SIZE = 14, 15, 16, 20
-"""Numbers of the tree layout: first word never used, end of the words; for each of the four kinds of node the first
-free node + 1, and its words."""
+"""Numbers of the tree layout: first unused word, end of the words; for each of the four kinds of node the first free
+node + 1, and the words of a node.
+"""
 NUMBERS = 24
 
 WANTED_NOTHING, WANTED_GROUP, WANTED_WINDOW, WANTED_NODE = 0, 1, 2, 3
 
 IS_QUEUED, ROOT, DEPTH, LIVE, TOTAL = 0, 1, 2, 3, 4
-"""Words of a group's row: whether it stands in ``EMPTY``; of the tree layout the root node, levels, entries that hold
-something, and from ``TOTAL`` on the sums of the group."""
+"""Words of a group's row: whether the group is in ``EMPTY``; for the tree layout the root node, number of levels,
+number of entries that are not empty, and from ``TOTAL`` on the sums of the group.
+"""
 
 LARGE_SHIFT = 32
-"""Bits of a weight and of the high word of a sum that are not large."""
+"""Number of bits that a weight, and the high word of a sum, may have without being large."""
 WEIGHT_LIMIT = 1 << 62
 
 
 @jit_inline
 def row_of(group: int, sums: int) -> int:
-    """Where the row of a group begins."""
+    """Return the place where the row of a group begins."""
     return group * (TOTAL + 1 + 2 * sums)
 
 
@@ -90,7 +96,7 @@ def clear(cells: Any, place: int, sums: int) -> None:
 
 @jit_inline
 def bits(cells: Any, place: int, sums: int) -> int:
-    """A word that is 0 if the entry holds nothing."""
+    """Return a word that is 0 if the entry is empty."""
     union = 0
     for word in range(place, place + 1 + 2 * sums):
         union |= cells[word]
@@ -99,7 +105,7 @@ def bits(cells: Any, place: int, sums: int) -> int:
 
 @jit_inline
 def signs(cells: Any, place: int, sums: int) -> int:
-    """A word that is negative if the weight or a sum of the entry is."""
+    """Return a word that is negative if the weight or a sum of the entry is."""
     union = cells[place]
     for number in range(sums):
         union |= cells[place + 2 + 2 * number]
@@ -108,7 +114,7 @@ def signs(cells: Any, place: int, sums: int) -> int:
 
 @jit_inline
 def magnitude(cells: Any, place: int, sums: int) -> int:
-    """A word with as many bits as the longest among the weight and the high words of the sums."""
+    """Return a word with as many bits as the longest of the weight and the high words of the sums."""
     union = cells[place] ^ (cells[place] >> 63)
     for number in range(sums):
         high = cells[place + 2 + 2 * number]
@@ -118,7 +124,7 @@ def magnitude(cells: Any, place: int, sums: int) -> int:
 
 @jit_apart
 def count_signs(t: Any, cells: Any, place: int) -> None:
-    """Count anew the negative numbers of the entry at a place, to which the scratch values have been added."""
+    """Update the counts of negative numbers for the entry at a place, to which the scratch values have been added."""
     meta, values, signs = array(t, META), array(t, VALUES), array(t, SIGNS)
     was = now = 0
     for number in range(1 + meta[SUMS]):
@@ -136,7 +142,7 @@ def count_signs(t: Any, cells: Any, place: int) -> None:
 
 @jit_apart
 def check_limits(meta: Any, cells: Any, place: int) -> None:
-    """Note that there are large entries, and whether the sums at a place are outside the limits."""
+    """Record that there are large entries, and whether the sums at a place are outside the limits."""
     meta[LARGE] = 1
     weight = cells[place]
     if weight < -WEIGHT_LIMIT or weight >= WEIGHT_LIMIT:
@@ -148,7 +154,7 @@ def check_limits(meta: Any, cells: Any, place: int) -> None:
 
 @jit_apart
 def accumulate_checked(meta: Any, target: Any, to: int, cells: Any, place: int, count: int) -> None:
-    """Add entries that follow one another to the one at ``to``, and check the sum after every one of them."""
+    """Add ``count`` consecutive entries to the entry at ``to``, and check the sum after each of them."""
     sums = meta[SUMS]
     for entry in range(count):
         add_values_at(target, to, cells, place + entry * (1 + 2 * sums), sums)
@@ -157,14 +163,14 @@ def accumulate_checked(meta: Any, target: Any, to: int, cells: Any, place: int, 
 
 @jit_inline
 def accumulate(meta: Any, target: Any, to: int, cells: Any, place: int, count: int, sums: int) -> None:
-    """Add entries that follow one another to the one at ``to``."""
+    """Add ``count`` consecutive entries to the entry at ``to``."""
     if meta[LARGE]:
         accumulate_checked(meta, target, to, cells, place, count)
         return
     width = 1 + 2 * sums
     weight = target[to]
     if sums == 1:
-        # One loop for all words: its end is what the processor guesses wrong.
+        # One loop for all words: its end is the branch that the processor mispredicts.
         total = load_wide(target, to + 1)
         for entry in range(count):
             weight += cells[place + entry * 3]
@@ -191,10 +197,11 @@ def accumulate(meta: Any, target: Any, to: int, cells: Any, place: int, count: i
 
 @jit_inline
 def accumulate_few(meta: Any, target: Any, cells: Any, first: int, capacity: int, count: int, sums: int) -> None:
-    """Add so many entries, at most 64, of a node to the first one of ``target``.
+    """Add the first ``count`` entries of a node, at most 64, to the first entry of ``target``.
 
-    The entries of the node are followed by its octets and an entry that is 0. What is not to be added is read there, so
-    that nothing branches on the count: in a tree of 3 levels a prefix sum takes three quarters of the time.
+    The entries of the node are followed by its octets and an entry that is 0. That entry is read in place of entries
+    beyond the count, so that nothing branches on the count: in a tree of 3 levels a prefix sum takes three quarters of
+    the time.
     """
     width, octets = 1 + 2 * sums, first + capacity * (1 + 2 * sums)
     nothing = octets + max(1, capacity >> 3) * width
@@ -234,27 +241,27 @@ def accumulate_few(meta: Any, target: Any, cells: Any, first: int, capacity: int
 
 @jit_apart
 def accumulate_any(meta: Any, target: Any, to: int, cells: Any, place: int, count: int) -> None:
-    """Do `accumulate`, apart from its callers."""
+    """Do the same as `accumulate`, but not inlined into callers."""
     accumulate(meta, target, to, cells, place, count, meta[SUMS])
 
 
 @jit_apart
 def sum_up(meta: Any, target: Any, to: int, cells: Any, place: int, count: int) -> None:
-    """Write the sum of entries that follow one another to ``to``."""
+    """Write the sum of ``count`` consecutive entries to ``to``."""
     fill(target, to, 1 + 2 * meta[SUMS], 0)
     accumulate_any(meta, target, to, cells, place, count)
 
 
 @jit
 def fill(cells: Any, place: int, count: int, value: int) -> None:
-    """Set cells that follow one another to a value."""
+    """Set ``count`` consecutive cells to a value."""
     for at in range(place, place + count):
         cells[at] = value
 
 
 @jit
 def is_zero(cells: Any, place: int, count: int) -> bool:
-    """Whether cells that follow one another are all 0."""
+    """Return whether ``count`` consecutive cells are all 0."""
     for at in range(place, place + count):
         if cells[at] != 0:
             return False
@@ -263,7 +270,7 @@ def is_zero(cells: Any, place: int, count: int) -> bool:
 
 @jit_apart
 def queue_empty(t: Any, group: int) -> None:
-    """Have `ordered.finish` look at whether a group is empty."""
+    """Let `ordered.finish` check whether a group is empty."""
     meta, rows = array(t, META), array(t, ROWS)
     row = row_of(group, meta[SUMS])
     if rows[row + IS_QUEUED] == 0:
@@ -274,7 +281,7 @@ def queue_empty(t: Any, group: int) -> None:
 
 @jit
 def is_in_use(t: Any, group: int) -> bool:
-    """Whether a group number stands for a group."""
+    """Return whether a group number is in use."""
     groups = table(t, GROUPS)
     numbers = array(groups, hashing.META)
     if numbers[hashing.WIDTH] == 0:
@@ -284,7 +291,7 @@ def is_in_use(t: Any, group: int) -> bool:
 
 @jit_apart
 def remove_group(t: Any, group: int) -> None:
-    """Take a group without entries out of the directory (the one group of an index without group words stays)."""
+    """Remove a group without entries from the directory; the only group of an index without group words stays."""
     groups = table(t, GROUPS)
     numbers = array(groups, hashing.META)
     if numbers[hashing.WIDTH] > 0:

@@ -1,7 +1,7 @@
 """Values with counts, and the first and the last value of each group; see `runtime.views.nodes.aggregate`.
 
-A value is there while its count is positive. The values that are there stand in `sorted_rows`; the first order word of
-a value is the slot of its group, so that its neighbours tell whether it is the first or the last of the group.
+A value is present while its count is positive. The present values are in `sorted_rows`; the first order word of a value
+is the slot of its group, so that its neighbours show whether it is the first or the last of the group.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -16,12 +16,12 @@ from runtime.native.library.sorted_rows import AFTER, BEFORE, META, is_first_of_
 from runtime.native.plain import array, jit
 
 NONE, SAME = -1, -2
-"""In place of the slot of an extreme: there is none any more; it is the same as before."""
+"""Values in place of the slot of an extreme: there is none any more; it is the same as before."""
 
 
 @jit
 def count_value(values: Any, slot: int, weight: int) -> int:
-    """Add to the first value word of a record; return 1 if it has become positive, -1 if it no longer is, else 0."""
+    """Add to the count of a value; return 1 if the count has become positive, -1 if it no longer is, otherwise 0."""
     meta, cells = array(values, META), array(values, CELLS)
     place = slot * meta[STRIDE] + meta[WIDTH]
     before = cells[place]
@@ -34,7 +34,7 @@ def count_value(values: Any, slot: int, weight: int) -> int:
 
 @jit
 def new_first(rows: Any, slot: int, moved: int) -> int:
-    """Return which value is the first of its group since a value was inserted (``moved`` is 1) or removed (-1)."""
+    """Return the first value of a group after one was inserted (``moved`` 1) or removed (-1); `SAME` if unchanged."""
     if not is_first_of_group(rows, slot):
         return SAME
     if moved > 0:
@@ -44,7 +44,7 @@ def new_first(rows: Any, slot: int, moved: int) -> int:
 
 @jit
 def new_last(rows: Any, slot: int, moved: int) -> int:
-    """Return which value is the last of its group since a value was inserted (``moved`` is 1) or removed (-1)."""
+    """Return the last value of a group after one was inserted (``moved`` 1) or removed (-1); `SAME` if unchanged."""
     if not is_last_of_group(rows, slot):
         return SAME
     if moved > 0:
@@ -54,7 +54,7 @@ def new_last(rows: Any, slot: int, moved: int) -> int:
 
 @jit
 def copy_value(values: Any, slot: int, words: int, cells: Any, place: int) -> None:
-    """Copy the last key words of a record to a place; zeros if there is `NONE`; nothing if it is the `SAME`."""
+    """Copy the last key words of a record to a place; write zeros for `NONE`, and nothing for `SAME`."""
     if slot == SAME:
         return
     meta, source = array(values, META), array(values, CELLS)

@@ -1,10 +1,10 @@
 """Hash table of records: key words, then value words, addressed by slot; the kernel side of `structures.HashTable`.
 
 Open addressing with linear probing over an index of slot numbers, at most half full; removal shifts the cluster back,
-so that no table ever has to be cleaned up. A table whose key is one word in a narrow window is indexed by the key
-itself (``DIRECT``). A record whose value words are all 0 is not live.
+so no table needs a clean-up. A table whose key is one word in a narrow window is indexed by the key itself
+(``DIRECT``). A record whose value words are all 0 is not live.
 
-Results keep what a record was before the present step: `touch` copies the values of a record on its first change.
+Results keep the values that a record had before the current step: `touch` copies them on its first change.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ META, CELLS, INDEX, KEY, STAMPS, TOUCHED, OLD = 0, 1, 2, 3, 4, 5, 6
 """Places of a table's arrays."""
 USED, ROOM, FREE, LIVE, MASK, WIDTH, STRIDE, DIRECT, BASE, STEP, CHANGED, DROPS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 """Numbers in ``META``: slots ever used, capacity in slots, first free slot + 1, live records, size of the index - 1,
-key words, words of a record, whether the index is direct, its least key, number of the step, records touched in it,
-whether a record that holds nothing is removed at once."""
+key words, words of a record, whether the index is direct, its least key, number of the step, records touched in
+it, whether an empty record is removed at once.
+"""
 
 
 @jit
 def hash_of(cells: Any, place: int, width: int) -> int:
-    """The hash of the key words that begin at a place."""
+    """Return the hash of the key words that begin at a place."""
     state = 0
     for word in range(width):
         state = mix(state, cells[place + word])
@@ -32,7 +33,7 @@ def hash_of(cells: Any, place: int, width: int) -> int:
 
 @jit
 def same_key(cells: Any, place: int, key: Any, width: int) -> bool:
-    """Whether the key words at a place are those of the scratch key."""
+    """Return whether the key words at a place are those of the scratch key."""
     for word in range(width):
         if cells[place + word] != key[word]:
             return False
@@ -41,7 +42,10 @@ def same_key(cells: Any, place: int, key: Any, width: int) -> bool:
 
 @jit_inline
 def probe(t: Any) -> tuple[int, int]:
-    """The place of the scratch key in the index, or where it belongs there (-1: outside it), and its slot, or -1."""
+    """Return the place of the scratch key in the index, or where it belongs, and its slot.
+
+    The place is -1 if the key is outside of a direct index; the slot is -1 if the key is missing.
+    """
     meta, index, key = array(t, META), array(t, INDEX), array(t, KEY)
     if meta[DIRECT]:
         at = key[0] - meta[BASE]
@@ -57,14 +61,14 @@ def probe(t: Any) -> tuple[int, int]:
 
 @jit
 def find(t: Any) -> int:
-    """The slot of the scratch key, or -1."""
+    """Return the slot of the scratch key, or -1."""
     _, slot = probe(t)
     return slot
 
 
 @jit
 def locate(t: Any) -> int:
-    """The slot of the scratch key, which is added if it is not there; -1: the table has no room for it."""
+    """Return the slot of the scratch key, which is added if it is missing; -1 if the table has no room for it."""
     at, slot = probe(t)
     if slot >= 0 or at < 0:
         return slot
@@ -87,7 +91,7 @@ def locate(t: Any) -> int:
 
 @jit
 def remove(t: Any, slot: int) -> None:
-    """Take a record out whose values are all 0."""
+    """Remove a record whose values are all 0."""
     meta, index, cells = array(t, META), array(t, INDEX), array(t, CELLS)
     width, stride, mask = meta[WIDTH], meta[STRIDE], meta[MASK]
     place = slot * stride
@@ -105,7 +109,7 @@ def remove(t: Any, slot: int) -> None:
                 at = after
             after = (after + 1) & mask
         index[at] = 0
-    # Width 0 is the one record of a table without keys, which is never removed.
+    # Width 0 is a table without keys, whose one record is never removed.
     cells[place] = meta[FREE]
     meta[FREE] = slot + 1
     meta[LIVE] -= 1
@@ -113,7 +117,7 @@ def remove(t: Any, slot: int) -> None:
 
 @jit
 def is_zero(t: Any, slot: int) -> bool:
-    """Whether all values of a record are 0."""
+    """Return whether all values of a record are 0."""
     meta, cells = array(t, META), array(t, CELLS)
     for place in range(slot * meta[STRIDE] + meta[WIDTH], (slot + 1) * meta[STRIDE]):
         if cells[place] != 0:
@@ -123,14 +127,14 @@ def is_zero(t: Any, slot: int) -> bool:
 
 @jit
 def drop_if_zero(t: Any, slot: int) -> None:
-    """Take a record out if all of its values are 0 (a table without keys keeps its one record)."""
+    """Remove a record if all of its values are 0; a table without keys keeps its one record."""
     if array(t, META)[WIDTH] > 0 and is_zero(t, slot):
         remove(t, slot)
 
 
 @jit
 def touch(t: Any, slot: int) -> None:
-    """Remember the values of a record before its first change in this step."""
+    """Save the values of a record before its first change in this step."""
     meta, stamps = array(t, META), array(t, STAMPS)
     if stamps[slot] == meta[STEP]:
         return
@@ -146,7 +150,7 @@ def touch(t: Any, slot: int) -> None:
 
 @jit
 def settle(t: Any) -> None:
-    """End a step: records that were touched and hold nothing go; nothing is touched any more."""
+    """End a step: remove touched records that are empty; no record is touched afterwards."""
     meta, touched = array(t, META), array(t, TOUCHED)
     for number in range(meta[CHANGED]):
         drop_if_zero(t, touched[number])

@@ -1,9 +1,9 @@
 """Totals by group and key, and the least key of each group: the kernel side of `levels.Levels`.
 
 A key whose total is not 0 is a record of a `hashing` table. The records of a group are the nodes of a pairing heap as
-well, linked by their slots, whose root has the least key. A new key is compared with the root alone; one whose total
-becomes 0 leaves the heap at once, wherever it stands, in amortised time logarithmic in the keys of its group. Keys that
-come and go near the least one, as prices do in an order book, have few children or none.
+well, linked by their slots, whose root has the least key. A new key is compared only with the root; a key whose total
+becomes 0 leaves the heap at once, from any place, in amortised time logarithmic in the keys of its group. Keys that are
+added and removed near the least one, like prices in an order book, have few children or none.
 
 See Fredman, Sedgewick, Sleator and Tarjan, "The Pairing Heap: A New Form of Self-Adjusting Heap", Algorithmica 1,
 1986.
@@ -26,24 +26,24 @@ GROUP, KEY, TOTAL, CHILD, AFTER, BEFORE = 0, 1, 2, 4, 5, 6
 """Words of a record: its group and key; its total, of two words; the first of its children, the next child of its
 parent, and the child before it, or the parent of the first child."""
 WORDS = 8
-"""Words of a record: one more than it needs, so that it is as long as a line of the processor's cache."""
+"""Words of a record: one more than needed, so that a record is as long as a line of the processor's cache."""
 
 
 @jit_inline
 def place_of(node: int) -> int:
-    """Where the words of a node begin."""
+    """Return the place where the words of a node begin."""
     return (node - 1) * WORDS
 
 
 @jit_inline
 def least(t: Any, group: int) -> int:
-    """The node of the least key of a group; 0: the group has no keys."""
+    """Return the node of the least key of a group; 0 if the group has no keys."""
     return array(t, ROOTS)[group]
 
 
 @jit_inline
 def join(cells: Any, left: int, right: int) -> int:
-    """Make the root with the greater key the first child of the other one, which is returned."""
+    """Make the root with the greater key the first child of the other root; return the latter."""
     if cells[place_of(right) + KEY] < cells[place_of(left) + KEY]:
         left, right = right, left
     parent, child = place_of(left), place_of(right)
@@ -57,7 +57,7 @@ def join(cells: Any, left: int, right: int) -> int:
 
 @jit
 def join_all(cells: Any, first: int) -> int:
-    """Join the heaps of siblings, from the first one on: in pairs, then the pairs from the last to the first."""
+    """Join the heaps of siblings, from the first on: in pairs, then the pairs from last to first; return the root."""
     pairs = 0
     while first > 0:
         root, other = first, cells[place_of(first) + AFTER]
@@ -79,7 +79,7 @@ def join_all(cells: Any, first: int) -> int:
 
 @jit
 def remove_node(t: Any, group: int, node: int) -> None:
-    """Take a node whose total is 0 out of its heap, and its record out of the table."""
+    """Remove a node whose total is 0 from its heap, and its record from the table."""
     records, roots = table(t, RECORDS), array(t, ROOTS)
     cells, place, root = array(records, hashing.CELLS), place_of(node), roots[group]
     rest = join_all(cells, cells[place + CHILD])
@@ -102,7 +102,7 @@ def remove_node(t: Any, group: int, node: int) -> None:
 
 @jit_inline
 def add(t: Any, group: int, key: int, amount: int) -> None:
-    """Add an amount that is not 0 to the total of a key. There is room for one more key."""
+    """Add an amount that is not 0 to the total of a key; there must be room for one more key."""
     records, roots = table(t, RECORDS), array(t, ROOTS)
     scratch = array(records, hashing.KEY)
     scratch[GROUP], scratch[KEY] = group, key

@@ -1,14 +1,14 @@
-"""Price-time matching of plain limit orders over flat arrays, with the steps of a graph behind each record.
+"""Price-time matching of plain limit orders over flat arrays, with a step of a graph after each record.
 
 The kernel side of `deltabook.backtest.native_loop`. `play` applies recorded orders to the books, appends the rows that
 each one changes in BIDS, ASKS and TRADES to the batches of a graph, and runs the graph's nodes. It returns to Python
-when a record is due after the next timer, when an order of a strategy was executed, when a watched view has changed,
-and when an array is full.
+when a record is due after the next timer, when an order of a strategy was executed, when a watched view has changed, or
+when an array is full.
 
-An order is a record of `STRIDE` cells, addressed by slot. A price level is a doubly linked list of orders, first come
-first. A side of a book is an array of (rank, level) pairs, ascending: the best price is the last pair. A rank is the
-price of a bid and the negative price of an ask, so that one comparison serves both sides. Side ``2 * locate`` is the
-bids of an instrument and ``2 * locate + 1`` its asks.
+An order is a record of `STRIDE` cells, addressed by slot. A price level is a doubly linked list of orders in the order
+of their arrival. A side of a book is an array of (rank, level) pairs, ascending: the best price is the last pair. A
+rank is the price of a bid and the negative price of an ask, so that one comparison serves both sides. Side ``2 *
+locate`` is the bids of an instrument and ``2 * locate + 1`` its asks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from runtime.native.library.steps import GRAPH, results, run_nodes
 from runtime.native.plain import array, copy_words, jit, jit_inline, mix, table
 
 NUMBERS, ORDERS, LEVELS, SIDES, COUNTS, INDEX, TRADES, MATCHES, PLACES, BATCHES, BOOKS, COLUMNS, LOOP = range(13)
-"""Places: numbers (below); orders; price levels; the sides' arrays of (rank, level); levels and capacity of each side;
-index of recorded ids; ring of retained trades; matches to report; where each column of a relation stands in its batch;
-the batches of the three relations; numbers of each book; columns of the records; the loop of `steps`."""
+"""Places: numbers (below); orders; price levels; the sides' arrays of (rank, level); levels and capacity of each
+side; index of recorded ids; ring of retained trades; matches to report; the place of each column of a relation in
+its batch; the batches of the three relations; numbers of each book; columns of the records; the loop of `steps`.
+"""
 
 OP, RECORD, LAST, NEXT_NS, TIME, NEXT_ORDER, NEXT_MATCH, OTHER_IDS, MESSAGES, TRADED = range(10)
 """Numbers: the operation; next record and number of records; time of the next timer; time of the last input; the next
@@ -30,22 +31,26 @@ ORDER_USED, ORDER_ROOM, ORDER_FREE, LIVE, LEVEL_USED, LEVEL_ROOM, LEVEL_FREE, MA
 """Numbers of the arrays: slots used, capacity, first free slot + 1, live orders; the same of levels; size of the index
 - 1, recorded ids in it."""
 FIRST_TRADE, KEPT, TRADE_MASK, KEEP_ROWS, KEEP_NS, MATCHED, MATCH_ROOM, NEED = range(19, 27)
-"""Numbers of the ring: its first trade, trades, capacity - 1, and retention in rows and nanoseconds; matches to report
-and their capacity; matches that the stopped operation may make."""
+"""Numbers of the ring: its first trade, number of trades, capacity - 1, and retention in rows and nanoseconds;
+matches to report and their capacity; number of matches that the stopped operation may make.
+"""
 FACTOR, MID_LIMIT, BUY, SELL, POSITION, EPOCH, PENDING = range(27, 34)
-"""Numbers: the outlier factor, and the price from which on its product leaves 64 bits; the strings of a trade's side;
-position of the last record; the time in `EPOCH_TIME` (-1: no row); whether relations have changed since the graph
-ran."""
+"""Numbers: the outlier factor, and the price from which on its product exceeds 64 bits; the strings of a trade's
+side; position of the last record; the time in `EPOCH_TIME` (-1: no row); whether relations have changed since the
+graph ran.
+"""
 SIDE, PRICE, VOLUME, BROKER, OWNER, BOUND, RESTS, SLOT = range(34, 42)
-"""Arguments and result of the other operations: side, price, volume, broker and handle of an order, the least rank that
-it executes at, whether it rests, and its slot; the volume is replaced by what was not executed."""
+"""Arguments and result of the other operations: side, price, volume, broker and handle of an order, the least rank
+at which it executes, whether it rests, and its slot; the volume is replaced by the volume that was not executed.
+"""
 GONE, IGNORED, REFUSED, EMPTY, WITHOUT_EFFECT, DROPPED = range(42, 48)
 """Counters of records without effect, by reason."""
 NUMBERS_SIZE = 48
 
 PLAY, VIEWS, ENTER, REDUCE, DELETE, UNLINK, WITHDRAW = range(7)
-"""Operations: play records; run the graph over the rows that wait; match and rest an order; take volume off one; end
-one; take one out of its queue alone; end one that was taken out of its queue."""
+"""Operations: play records; run the graph over the pending rows; match and rest an order; reduce the volume of an
+order; end an order; only remove an order from its queue; end an order that was removed from its queue.
+"""
 DONE, STOPPED, CHANGED, DUE, MATCHED_OWN, ROOM = 0, 1, 2, 3, 4, 5
 """Statuses: all records are played, or the operation is done; a node has stopped; a watched view has changed; a timer
 is due before the next record; orders with a handle were executed and the graph has not run; an array is full and
@@ -54,9 +59,11 @@ nothing was changed."""
 O_VOLUME, O_PRICE, O_PREVIOUS, O_NEXT, O_LEVEL, O_ID, O_BROKER, O_TIME, O_SIDE, O_OWNER = range(10)
 O_EXECUTED, O_RECORDED, O_FILE, O_REMAINS = range(10, 14)
 STRIDE = 14
-"""Cells of an order. ``O_OWNER`` is the handle of a strategy's order, 0 for a recorded one. ``O_FILE`` and
-``O_RECORDED`` are the recorded id, -1 where there is none; ``O_REMAINS`` is the volume that the recording says is left
-of it."""
+"""Cells of an order. ``O_OWNER`` is the handle of a strategy's order, 0 for a recorded one.
+
+``O_FILE`` and ``O_RECORDED`` are the recorded id, -1 where there is none; ``O_REMAINS`` is its remaining volume
+according to the recording.
+"""
 L_PRICE, L_HEAD, L_TAIL, L_COUNT, L_STRIDE = range(5)
 """Cells of a level: price, first and last order, number of orders."""
 T_TIME, T_NUMBER, T_LOCATE, T_PRICE, T_VOLUME, T_SIDE, T_RESTING, T_BROKER, T_STRIDE = range(9)
@@ -69,12 +76,13 @@ B_SYMBOL, B_LAST, B_STRIDE = range(3)
 C_TIME, C_POSITION, C_FILE, C_ORDER, C_BROKER, C_ACTION, C_VOLUME, C_PRICE, C_LOCATE, C_NEW_FILE, C_NEW = range(11)
 """Columns of the records."""
 ADD_BUY, ADD_SELL, EXECUTE, FILL, DROP, TAKE_OFF, REPLACE, REMAIN, OTHER = range(9)
-"""Actions of records: B S E F D X U V, and those that change nothing."""
+"""Actions of records: B S E F D X U V, and all others, which change nothing."""
 
 BIDS_ROWS, ASKS_ROWS, TRADES_ROWS, TIME_ROWS = range(4)
 PLACES_STRIDE = 16
-"""Cells of a relation in `PLACES`: whether the graph reads it, then for each column the place of its values or -1, then
-at 10 for the nullable columns of trades the places of their NULL flags or -1."""
+"""Cells of a relation in `PLACES`: whether the graph reads it, then for each column the place of its values or -1,
+and from 10 on the places of the NULL flags of the nullable columns of trades, or -1.
+"""
 FLAGS = 10
 NO_PLACE = -1
 
@@ -84,7 +92,7 @@ NO_PLACE = -1
 
 @jit_inline
 def put_cell(batch: Any, place: int, row: int, value: int) -> None:
-    """Write a value of a row into a column; a column without a place is read by nobody."""
+    """Write a value of a row into a column; no kernel reads a column without a place."""
     if place >= 0:
         array(batch, place)[row] = value
 
@@ -142,7 +150,7 @@ def put_trade(p: Any, place: int, weight: int) -> None:
 
 @jit
 def retain_trade(p: Any, slot: int, volume: int, price: int) -> None:
-    """Add a trade with a resting order, and retire those that retention lets go."""
+    """Add a trade with a resting order, and retire trades that are beyond the retention."""
     n, trades, orders = array(p, NUMBERS), array(p, TRADES), array(p, ORDERS)
     n[TRADED] += 1
     place, order = n[FIRST_TRADE] + n[KEPT], slot * STRIDE
@@ -166,7 +174,7 @@ def retain_trade(p: Any, slot: int, volume: int, price: int) -> None:
 
 @jit
 def find_recorded(p: Any, file: int, number: int) -> int:
-    """The slot of the live order with a recorded id, or -1."""
+    """Return the slot of the live order with a recorded id, or -1."""
     index, orders, mask = array(p, INDEX), array(p, ORDERS), array(p, NUMBERS)[MASK]
     at = mix(mix(0, number), file) & mask
     while index[at] != 0:
@@ -179,7 +187,7 @@ def find_recorded(p: Any, file: int, number: int) -> int:
 
 @jit
 def map_recorded(p: Any, slot: int, file: int, number: int) -> None:
-    """Make an order that of a recorded id, which no order has."""
+    """Enter an order into the index under a recorded id that no order has."""
     n, index, orders = array(p, NUMBERS), array(p, INDEX), array(p, ORDERS)
     at = mix(mix(0, number), file) & n[MASK]
     while index[at] != 0:
@@ -191,7 +199,7 @@ def map_recorded(p: Any, slot: int, file: int, number: int) -> None:
 
 @jit
 def unmap_recorded(p: Any, slot: int) -> None:
-    """Take the recorded id of an order out of the index."""
+    """Remove the recorded id of an order from the index."""
     n, index, orders = array(p, NUMBERS), array(p, INDEX), array(p, ORDERS)
     order, mask = slot * STRIDE, n[MASK]
     at = mix(mix(0, orders[order + O_RECORDED]), orders[order + O_FILE]) & mask
@@ -215,13 +223,13 @@ def unmap_recorded(p: Any, slot: int) -> None:
 
 @jit
 def rank_of(side: int, price: int) -> int:
-    """The rank of a price on a side."""
+    """Return the rank of a price on a side."""
     return price if side & 1 == 0 else -price
 
 
 @jit
 def place_of_rank(p: Any, side: int, rank: int) -> int:
-    """Where a rank stands, or belongs, among the levels of a side."""
+    """Return the place of a rank among the levels of a side, or the place where it belongs."""
     cells, low, high = array(table(p, SIDES), side), 0, array(p, COUNTS)[2 * side]
     # Most orders are near the touch.
     if high > 8 and cells[2 * (high - 8)] < rank:
@@ -237,7 +245,7 @@ def place_of_rank(p: Any, side: int, rank: int) -> int:
 
 @jit
 def append_order(p: Any, slot: int) -> None:
-    """Queue an order behind all others of its price."""
+    """Append an order to the queue of its price."""
     n, orders, levels, counts = array(p, NUMBERS), array(p, ORDERS), array(p, LEVELS), array(p, COUNTS)
     order = slot * STRIDE
     side = orders[order + O_SIDE]
@@ -268,7 +276,7 @@ def append_order(p: Any, slot: int) -> None:
 
 @jit
 def unlink_order(p: Any, slot: int) -> None:
-    """Take an order out of its queue, and its price out of the book if it was the last one there."""
+    """Remove an order from its queue, and its price from the book if no order is left there."""
     n, orders, levels, counts = array(p, NUMBERS), array(p, ORDERS), array(p, LEVELS), array(p, COUNTS)
     order = slot * STRIDE
     level = orders[order + O_LEVEL] * L_STRIDE
@@ -294,7 +302,7 @@ def unlink_order(p: Any, slot: int) -> None:
 
 @jit
 def free_order(p: Any, slot: int) -> None:
-    """Give the slot of an order back that is in no queue."""
+    """Free the slot of an order that is in no queue."""
     n, orders = array(p, NUMBERS), array(p, ORDERS)
     if orders[slot * STRIDE + O_FILE] >= 0:
         unmap_recorded(p, slot)
@@ -306,7 +314,7 @@ def free_order(p: Any, slot: int) -> None:
 
 @jit
 def rest_order(p: Any, side: int, price: int, volume: int, broker: int, number: int, owner: int) -> int:
-    """Put an order into the book, and give its slot."""
+    """Put an order into the book; return its slot."""
     n, orders = array(p, NUMBERS), array(p, ORDERS)
     slot = n[ORDER_FREE] - 1
     if slot >= 0:
@@ -327,7 +335,7 @@ def rest_order(p: Any, side: int, price: int, volume: int, broker: int, number: 
 
 @jit
 def reduce_order(p: Any, slot: int, volume: int) -> None:
-    """Take some lots, fewer than it has, off an order."""
+    """Reduce an order by some lots, fewer than it has."""
     put_order(p, slot, -1)
     array(p, ORDERS)[slot * STRIDE + O_VOLUME] -= volume
     array(p, NUMBERS)[MESSAGES] += 1
@@ -336,7 +344,7 @@ def reduce_order(p: Any, slot: int, volume: int) -> None:
 
 @jit
 def withdraw_order(p: Any, slot: int) -> None:
-    """End an order that is in no queue any more."""
+    """End an order that was removed from its queue."""
     array(p, NUMBERS)[MESSAGES] += 1
     put_order(p, slot, -1)
     free_order(p, slot)
@@ -351,7 +359,7 @@ def delete_order(p: Any, slot: int) -> None:
 
 @jit
 def matches_within(p: Any, side: int, bound: int, volume: int) -> int:
-    """How many orders of a side an order of this volume would execute against, down to a rank."""
+    """Return the number of orders of a side with which an order of this volume would execute, down to a rank."""
     orders, levels, cells = array(p, ORDERS), array(p, LEVELS), array(table(p, SIDES), side)
     place, count = array(p, COUNTS)[2 * side] - 1, 0
     while volume > 0 and place >= 0 and cells[2 * place] >= bound:
@@ -366,7 +374,7 @@ def matches_within(p: Any, side: int, bound: int, volume: int) -> int:
 
 @jit
 def execute(p: Any, side: int, bound: int, volume: int, is_own: int) -> int:
-    """Execute against the orders of a side down to a rank, and give the volume that is left."""
+    """Execute against the orders of a side down to a rank; return the remaining volume."""
     n, orders, levels, counts = array(p, NUMBERS), array(p, ORDERS), array(p, LEVELS), array(p, COUNTS)
     cells, matches = array(table(p, SIDES), side), array(p, MATCHES)
     while volume > 0 and counts[2 * side] > 0 and cells[2 * (counts[2 * side] - 1)] >= bound:
@@ -397,7 +405,7 @@ def execute(p: Any, side: int, bound: int, volume: int, is_own: int) -> int:
 
 @jit
 def best_rank(p: Any, side: int) -> int:
-    """The best rank of a side that has orders."""
+    """Return the best rank of a side that has orders."""
     return array(table(p, SIDES), side)[2 * (array(p, COUNTS)[2 * side] - 1)]
 
 
@@ -406,7 +414,7 @@ def best_rank(p: Any, side: int) -> int:
 
 @jit
 def has_room(p: Any, side: int, matches: int) -> bool:
-    """Whether there is room for an order on a side and for so many matches; else `NEED` says for how many."""
+    """Return whether there is room for an order on a side and for this many matches; if not, set `NEED` to them."""
     n, counts = array(p, NUMBERS), array(p, COUNTS)
     n[NEED] = matches
     if (n[ORDER_FREE] == 0 and n[ORDER_USED] == n[ORDER_ROOM]) or 2 * (n[MAPPED] + 1) > n[MASK]:
@@ -429,7 +437,7 @@ def has_room(p: Any, side: int, matches: int) -> bool:
 
 @jit
 def is_sane(p: Any, locate: int, price: int) -> bool:
-    """Whether a recorded price is not so far above the middle that it must be an error."""
+    """Return whether a recorded price is plausible: not so far above the middle that it must be an error."""
     n, counts = array(p, NUMBERS), array(p, COUNTS)
     if n[FACTOR] == 0:
         return True
@@ -448,7 +456,7 @@ def is_sane(p: Any, locate: int, price: int) -> bool:
 
 @jit
 def live_recorded(p: Any, locate: int, file: int, number: int) -> int:
-    """The slot of a recorded id's order in a book, or -1; an order of it in another book is not its order any more."""
+    """Return the slot of a recorded id's order in a book, or -1; an order in another book loses the id."""
     slot = find_recorded(p, file, number)
     if slot >= 0 and array(p, ORDERS)[slot * STRIDE + O_SIDE] >> 1 != locate:
         unmap_recorded(p, slot)
@@ -458,7 +466,7 @@ def live_recorded(p: Any, locate: int, file: int, number: int) -> int:
 
 @jit
 def leave(p: Any, slot: int, volume: int) -> None:
-    """Reduce an order to a volume; one that is not below what it has changes nothing."""
+    """Reduce an order to a volume, unless the order has no more than that."""
     resting = array(p, ORDERS)[slot * STRIDE + O_VOLUME]
     if volume >= resting:
         array(p, NUMBERS)[WITHOUT_EFFECT] += 1
@@ -470,7 +478,7 @@ def leave(p: Any, slot: int, volume: int) -> None:
 
 @jit
 def has_room_to_add(p: Any, side: int, price: int, volume: int) -> bool:
-    """Whether there is room for a limit order and all that it would execute against."""
+    """Return whether there is room for a limit order and all matches that it would make."""
     other, bound = side ^ 1, -rank_of(side, price)
     if array(p, COUNTS)[2 * other] > 0 and best_rank(p, other) >= bound:
         return has_room(p, side, matches_within(p, other, bound, volume))
@@ -479,7 +487,7 @@ def has_room_to_add(p: Any, side: int, price: int, volume: int) -> bool:
 
 @jit
 def add_recorded(p: Any, side: int, file: int, number: int, volume: int, price: int, broker: int) -> None:
-    """Enter a recorded order, for which there is room."""
+    """Enter a recorded order, for which there must be room."""
     n = array(p, NUMBERS)
     if volume <= 0 or price <= 0 or live_recorded(p, side >> 1, file, number) >= 0:
         n[REFUSED] += 1
@@ -489,7 +497,7 @@ def add_recorded(p: Any, side: int, file: int, number: int, volume: int, price: 
     n[NEXT_ORDER] = order_id + 1
     if array(p, COUNTS)[2 * other] > 0 and best_rank(p, other) >= bound:
         left = execute(p, other, bound, volume, 0)
-    # A recorded id that an executed order has does not stay with an order of another book.
+    # `live_recorded` has taken the id from an order of another book, even if this order is executed completely.
     if left > 0:
         slot = rest_order(p, side, price, left, broker, order_id, 0)
         map_recorded(p, slot, file, number)
@@ -498,7 +506,7 @@ def add_recorded(p: Any, side: int, file: int, number: int, volume: int, price: 
 
 @jit
 def execute_recorded(p: Any, slot: int, volume: int) -> bool:
-    """Carry a recorded execution out: an immediate order on the other side; False: an array is full."""
+    """Apply a recorded execution as an immediate order on the other side; return False if an array is full."""
     n, orders = array(p, NUMBERS), array(p, ORDERS)
     order = slot * STRIDE
     remains, side = orders[order + O_REMAINS], orders[order + O_SIDE]
@@ -521,7 +529,7 @@ def execute_recorded(p: Any, slot: int, volume: int) -> bool:
 
 @jit
 def change_recorded(p: Any, slot: int, row: int) -> bool:
-    """Apply a record to the live order that it names; False: an array is full, and nothing was changed."""
+    """Apply a record to the live order that it names; return False, with nothing changed, if an array is full."""
     n, orders, columns = array(p, NUMBERS), array(p, ORDERS), table(p, COLUMNS)
     action, volume, order = array(columns, C_ACTION)[row], array(columns, C_VOLUME)[row], slot * STRIDE
     if action == EXECUTE:
@@ -551,7 +559,7 @@ def change_recorded(p: Any, slot: int, row: int) -> bool:
 
 @jit
 def apply_record(p: Any, row: int) -> bool:
-    """Apply a record; False: an array is full, and nothing was changed."""
+    """Apply a record; return False, with nothing changed, if an array is full."""
     n, columns = array(p, NUMBERS), table(p, COLUMNS)
     action, locate, price = (
         array(columns, C_ACTION)[row],
@@ -582,7 +590,7 @@ def apply_record(p: Any, row: int) -> bool:
 
 @jit
 def put_time(p: Any) -> None:
-    """Append the change of `EPOCH_TIME` if the graph reads it."""
+    """Append the change of `EPOCH_TIME` if the graph reads this relation."""
     n, places = array(p, NUMBERS), array(p, PLACES)
     first = TIME_ROWS * PLACES_STRIDE
     if places[first] == 0 or n[EPOCH] == n[TIME]:
@@ -603,7 +611,7 @@ def put_time(p: Any) -> None:
 
 @jit
 def run_graph(p: Any) -> int:
-    """Run the graph over the rows that wait, and empty their batches unless Python has to look at what has changed."""
+    """Run the graph over the pending rows, and empty their batches unless Python has to read the changes."""
     n, loop = array(p, NUMBERS), table(p, LOOP)
     if n[PENDING] == 1:
         put_time(p)
@@ -623,7 +631,7 @@ def run_graph(p: Any) -> int:
 
 @jit
 def play(p: Any) -> int:
-    """Play records from the cursor on, each with a step of the graph."""
+    """Play records from the cursor on, with a step of the graph after each; return the status."""
     n, columns = array(p, NUMBERS), table(p, COLUMNS)
     times, positions = array(columns, C_TIME), array(columns, C_POSITION)
     while True:
@@ -650,7 +658,7 @@ def play(p: Any) -> int:
 
 @jit
 def enter_own(p: Any) -> int:
-    """Match an order of a strategy, and rest what is left of it if it may rest."""
+    """Match an order of a strategy, and rest the remaining volume if it may rest."""
     n = array(p, NUMBERS)
     side, other = n[SIDE], n[SIDE] ^ 1
     if not has_room(p, side, matches_within(p, other, n[BOUND], n[VOLUME])):
@@ -664,7 +672,7 @@ def enter_own(p: Any) -> int:
 
 @jit
 def operate(p: Any) -> int:
-    """Carry out the operation in `OP`."""
+    """Run the operation in `OP`; return its status."""
     n = array(p, NUMBERS)
     operation, slot = n[OP], n[SLOT]
     if operation == PLAY:

@@ -1,8 +1,8 @@
 """Table of records that are also found by a part of their key: the kernel side of `native.indexes.Members`.
 
 A record is found by its whole key in ``RECORDS``; all records whose keys begin with the same words, their *head*, are a
-doubly linked list, whose first record the table ``HEADS`` has. Both tables are `hashing` tables: their scratch keys are
-what is looked for. The list's order has no meaning.
+doubly linked list, whose first record the table ``HEADS`` has. Both tables are `hashing` tables and are searched by
+their scratch keys. The order of the list has no meaning.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from runtime.native.plain import array, jit, table
 
 META, RECORDS, HEADS, LINKS = 0, 1, 2, 3
 """Places of the table: numbers, the records, head → first record's slot + 1, and for each slot of ``RECORDS`` two
-words: the next record's slot + 1 (0: none), and the one before + 1 (of the first record: -1 - slot of the head)."""
+words: the next record's slot + 1 (0: none), and the previous record's slot + 1 (for the first record: -1 - slot
+of the head).
+"""
 WANTED = 0
-"""Number in ``META``: which table had no room, the place of it."""
+"""Number in ``META``: place of the table that had no room."""
 
 
 @jit
 def locate_member(t: Any) -> int:
-    """The slot of the scratch key of ``RECORDS``, which is added if it is not there; -1: there is no room for it."""
+    """Return the slot of the scratch key of ``RECORDS``, which is added if it is missing; -1 if there is no room."""
     records, heads, links = table(t, RECORDS), table(t, HEADS), array(t, LINKS)
     slot = hashing.find(records)
     if slot >= 0:
@@ -50,7 +52,7 @@ def locate_member(t: Any) -> int:
 
 @jit
 def drop_member_if_zero(t: Any, slot: int) -> None:
-    """Take a record out if all of its values are 0."""
+    """Remove a record if all of its values are 0."""
     records, heads, links = table(t, RECORDS), table(t, HEADS), array(t, LINKS)
     if not hashing.is_zero(records, slot):
         return
@@ -69,7 +71,7 @@ def drop_member_if_zero(t: Any, slot: int) -> None:
 
 @jit
 def first_member(t: Any) -> int:
-    """The slot of the first record with the scratch key of ``HEADS``; -1: there is none."""
+    """Return the slot of the first record with the scratch key of ``HEADS``; -1 if there is none."""
     heads = table(t, HEADS)
     head = hashing.find(heads)
     if head < 0:
@@ -81,6 +83,6 @@ def first_member(t: Any) -> int:
 
 @jit
 def next_member(t: Any, slot: int) -> int:
-    """The slot of the record after another one with the same head; -1: there is none."""
+    """Return the slot of the next record with the same head; -1 if there is none."""
     after: int = array(t, LINKS)[2 * slot] - 1
     return after

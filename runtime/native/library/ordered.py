@@ -1,9 +1,10 @@
 """Ordered index: group × key → weight and sums, with exact prefix sums; the kernel side of `ordered.OrderedIndex`.
 
-The entries of all groups stand in one of two layouts, `dense` or `btree`, and every function here chooses by one branch
-that never changes within a call of a kernel. ``t`` is the table of the index. A group is found by the scratch key of
-its directory (``GROUPS``), what is added is read from ``VALUES``, and sums are written to ``PREFIX``, both as the words
-of an entry (`entries`). ``sums``, the number of sums of an entry, has to be a literal, so that loops over it unroll.
+The entries of all groups are in one of two layouts, `dense` or `btree`, and every function here chooses between them by
+one branch that never changes within a call of a kernel. ``t`` is the table of the index. A group is found by the
+scratch key of the directory (``GROUPS``), the entry to add is read from ``VALUES``, and sums are written to ``PREFIX``,
+both as the words of an entry (`entries`). ``sums``, the number of sums of an entry, has to be a literal, so that loops
+over it unroll.
 
 A batch of rows::
 
@@ -13,7 +14,7 @@ A batch of rows::
         if add(t, group, key, 1) < 0: stop      # the same; nothing has changed
     finish(t)
 
-Between `begin` and `finish` no sums may be asked for if ``rows`` was more than 1. All entries of a group, by key::
+Between `begin` and `finish` no sums may be requested if ``rows`` was more than 1. All entries of a group, by key::
 
     position = first_position(t, group)
     while position >= 0:
@@ -52,20 +53,20 @@ from runtime.native.plain import array, constant, jit, jit_apart, jit_inline, ta
 
 @jit_inline
 def group_of(t: Any) -> int:
-    """The number of the scratch group key; -1: there is no such group."""
+    """Return the number of the scratch key's group; -1 if there is no such group."""
     return hashing.find(table(t, GROUPS))
 
 
 @jit_inline
 def locate_group(t: Any) -> int:
-    """The number of the scratch group key, whose group is added if it is not there; -1: there is no room."""
+    """Return the number of the scratch key's group, which is added if it is missing; -1 if there is no room."""
     group = hashing.find(table(t, GROUPS))
     return group if group >= 0 else add_group(t)
 
 
 @jit_apart
 def add_group(t: Any) -> int:
-    """Add the group of the scratch group key, which is not there; -1: there is no room."""
+    """Add the group of the scratch key, which must be missing; return its number, or -1 if there is no room."""
     meta, groups = array(t, META), table(t, GROUPS)
     group = hashing.locate(groups)
     if group >= meta[ROOM]:
@@ -85,14 +86,14 @@ def add_group(t: Any) -> int:
 
 @jit
 def begin(t: Any, rows: int) -> None:
-    """Begin a batch of at most so many additions."""
+    """Begin a batch of at most ``rows`` additions."""
     if array(t, META)[IS_TREE] == 0 and rows > 1:
         dense.begin(t, rows)
 
 
 @jit_inline
 def add(t: Any, group: int, key: int, sums: int) -> int:
-    """Add the scratch values to the entry of a key; -1: there is no room, and nothing has changed."""
+    """Add the scratch values to the entry of a key; return -1, with nothing changed, if there is no room."""
     sums = constant(sums)
     if array(t, META)[IS_TREE]:
         return btree.add(t, group, key, sums)
@@ -101,7 +102,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
 
 @jit_apart
 def finish(t: Any) -> None:
-    """End a batch: sums can be asked for, and groups without entries are gone."""
+    """End a batch: sums can be requested again, and groups without entries are removed."""
     meta = array(t, META)
     if meta[IS_TREE] == 0:
         dense.finish(t)
@@ -123,7 +124,7 @@ def finish(t: Any) -> None:
 
 @jit_inline
 def below(t: Any, group: int, key: int, inclusive: bool, sums: int) -> None:
-    """Write the sums of a group's entries with lesser keys (``inclusive``: and the key itself) to ``PREFIX``."""
+    """Write the sums of a group's entries with lesser keys (if ``inclusive``, or the same key) to ``PREFIX``."""
     sums = constant(sums)
     if array(t, META)[IS_TREE]:
         btree.below(t, group, key, inclusive, sums)
@@ -143,7 +144,7 @@ def total(t: Any, group: int, sums: int) -> None:
 
 @jit_inline
 def is_negative(t: Any, number: int) -> bool:
-    """Whether any entry of any group has a negative weight (number 0) or a negative sum with a number, from 1."""
+    """Return whether any entry has a negative weight (``number`` 0) or a negative sum (``number`` from 1)."""
     return array(t, SIGNS)[number] != 0
 
 
@@ -152,13 +153,13 @@ def is_negative(t: Any, number: int) -> bool:
 
 @jit_inline
 def first_position(t: Any, group: int) -> int:
-    """The position of the least key."""
+    """Return the position of the least key; -1 if there is none."""
     return place_of(t, group, -1 << 63)
 
 
 @jit_inline
 def place_of(t: Any, group: int, key: int) -> int:
-    """The first position whose key is not less."""
+    """Return the first position whose key is not less than a key; -1 if there is none."""
     if array(t, META)[IS_TREE]:
         return btree.place_of(t, group, key)
     return dense.place_of(t, group, key)
@@ -166,7 +167,7 @@ def place_of(t: Any, group: int, key: int) -> int:
 
 @jit_inline
 def next_position(t: Any, group: int, position: int) -> int:
-    """The position after another."""
+    """Return the position after a position; -1 if there is none."""
     if array(t, META)[IS_TREE]:
         return btree.next_position(t, position)
     return dense.next_position(t, group, position)
@@ -174,7 +175,7 @@ def next_position(t: Any, group: int, position: int) -> int:
 
 @jit_inline
 def key_at(t: Any, group: int, position: int) -> int:
-    """The key of a position."""
+    """Return the key at a position."""
     if array(t, META)[IS_TREE]:
         return btree.key_at(t, position)
     return dense.key_at(t, group, position)

@@ -1,12 +1,12 @@
-"""Partitions of sorted rows: rows that come and go, and which rows have to be evaluated again because of that.
+"""Partitions of sorted rows: adding and removing rows, and finding the rows that must be evaluated again.
 
-See `runtime.views.nodes.window`. A row of the order is one of as many records as there are equal rows. Its first order
-words are its partition; those of its peers are equal too. A row that comes, and the row behind one that goes, become
-*pending*: they stand in a second order over the same order words until they are evaluated, first rows first. Where no
-row's state follows from that of another one, they may be evaluated in any order and stand in a list.
+See `runtime.views.nodes.window`. Each of several equal rows has its own record in the order. Its first order words are
+its partition; those of its peers are equal too. A row that is added, and the row after a removed one, become *pending*:
+they are in a second order over the same order words until they are evaluated, first rows first. If no row's state
+follows from that of another, they may be evaluated in any order and are in a list.
 
-A row that is neither shown nor pending lies beyond a limit. What happens behind such a row changes nothing that is
-shown, so nothing becomes pending there.
+A row that is neither shown nor pending lies beyond a limit. Changes after such a row do not affect shown rows, so no
+row becomes pending there.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -41,30 +41,32 @@ from runtime.native.library.sorted_rows import (
 from runtime.native.plain import array, copy_words, jit, jit_inline, table
 
 NUMBERS, ROWS, ORDER, PENDING_ROWS, SCRATCH, LIST = 0, 1, 2, 3, 4, 5
-"""Places of the table: numbers, the hash table of rows (as a result), their order, the order of the pending ones, room
-for the state of one row, and the list of the pending ones."""
+"""Places of the table: numbers, the hash table of rows (as a result), their order, the order of the pending rows,
+room for the state of one row, and the list of pending rows.
+"""
 PARTITION, PEERS, AHEAD, STATE_WORDS, SPREADS, CHAINED, LISTED, LIST_ROOM = 0, 1, 2, 3, 4, 5, 6, 7
-"""Numbers: order words of a partition and of peers, how many rows before a change depend on it, words of a state (what
-`replace` compares and writes), whether the last of some peers gives a result to all of them (1), whether states follow
-from one another (1), and of the list how many entries it has and how many it has room for."""
+"""Numbers: order words of a partition and of peers, number of rows before a change that depend on it, words of a
+state (which `replace` compares and writes), whether the last of some peers gives a result to all of them (1),
+whether states follow from one another (1), and the number of entries of the list and its capacity.
+"""
 LENGTH = 8
 
 FLAGS, STATE = 1, 2
-"""Value words of a row, behind its count: its flags, then its state."""
+"""Value words of a row after its count: its flags, then its state."""
 SHOWN, PENDING = 1, 2
-"""Flags: the row is in the result; it is pending."""
+"""Flags: the row is in the result; the row is pending."""
 
 
 @jit_inline
 def values_of(rows: Any, slot: int) -> int:
-    """Return where the value words of a row begin."""
+    """Return the place where the value words of a row begin."""
     meta = array(rows, hashing.META)
     return slot * meta[hashing.STRIDE] + meta[hashing.WIDTH]
 
 
 @jit
 def same_words(order: Any, left: int, right: int, count: int) -> bool:
-    """Return whether the first order words of two rows are equal."""
+    """Return whether the first ``count`` order words of two rows are equal."""
     words, width = array(order, WORDS), array(order, META)[WIDTH]
     for place in range(count):
         if words[left * width + place] != words[right * width + place]:
@@ -74,7 +76,7 @@ def same_words(order: Any, left: int, right: int, count: int) -> bool:
 
 @jit
 def has_room(w: Any) -> bool:
-    """Return whether there are nodes for all rows that one row which comes or goes may make pending."""
+    """Return whether there are nodes for all rows that adding or removing one row may make pending."""
     s = array(w, NUMBERS)
     meta, count = array(table(w, PENDING_ROWS), META), s[AHEAD] + 3
     if s[CHAINED] == 0:
@@ -84,14 +86,14 @@ def has_room(w: Any) -> bool:
 
 @jit
 def place_of(order: Any, slot: int) -> tuple[int, int]:
-    """Return the leaf of a row, and its place there."""
+    """Return the leaf of a row, and its place in the leaf."""
     leaf = descend(order, slot)
     return leaf, position(order, array(order, LEAVES), leaf * LEAF, slot)
 
 
 @jit
 def step_by(order: Any, leaf: int, place: int, by: int) -> tuple[int, int]:
-    """Return leaf and place of the row so many places further (with a negative number: before); leaf -1: none."""
+    """Return leaf and place of the row ``by`` places further (if negative, before); leaf -1 if there is none."""
     leaves, at = array(order, LEAVES), place + by
     while at < 0:
         leaf = leaves[leaf * LEAF + PREVIOUS] - 1
@@ -108,7 +110,7 @@ def step_by(order: Any, leaf: int, place: int, by: int) -> tuple[int, int]:
 
 @jit
 def neighbour(w: Any, leaf: int, place: int, by: int) -> int:
-    """Return the slot of the row of the same partition that is so many places away, or -1."""
+    """Return the slot of the row of the same partition that is ``by`` places away, or -1."""
     order = table(w, ORDER)
     leaves = array(order, LEAVES)
     slot = leaves[leaf * LEAF + SLOTS + place]
@@ -121,7 +123,7 @@ def neighbour(w: Any, leaf: int, place: int, by: int) -> int:
 
 @jit
 def are_peers(w: Any, left: int, right: int) -> bool:
-    """Return whether two rows are in one partition and equal in what it is ordered by."""
+    """Return whether two rows are in one partition and equal in the criteria that order it."""
     return same_words(table(w, ORDER), left, right, array(w, NUMBERS)[PEERS])
 
 
@@ -146,7 +148,7 @@ def mark(w: Any, slot: int) -> None:
 
 @jit
 def unmark(w: Any, slot: int) -> bool:
-    """Make a row pending no longer; return whether it was."""
+    """Mark a row as no longer pending; return whether it was pending."""
     rows = table(w, ROWS)
     cells, place = array(rows, hashing.CELLS), values_of(rows, slot) + FLAGS
     if cells[place] & PENDING == 0:
@@ -168,7 +170,7 @@ def next_listed(w: Any) -> int:
 
 @jit
 def mark_before(w: Any, slot: int, other: int) -> None:
-    """Make the rows of a row's partition pending that depend on what follows them, from another row back."""
+    """Make pending the rows of a row's partition that depend on later rows, from another row backwards."""
     s, order = array(w, NUMBERS), table(w, ORDER)
     for _ in range(s[AHEAD]):
         if other < 0 or not same_words(order, slot, other, s[PARTITION]):
@@ -179,7 +181,7 @@ def mark_before(w: Any, slot: int, other: int) -> None:
 
 @jit
 def is_beyond(w: Any, slot: int, other: int) -> bool:
-    """Return whether another row is there, in the same partition, and lies beyond the limit."""
+    """Return whether another row exists, in the same partition, and lies beyond the limit."""
     rows = table(w, ROWS)
     if other < 0 or array(rows, hashing.CELLS)[values_of(rows, other) + FLAGS] != 0:
         return False
@@ -188,7 +190,10 @@ def is_beyond(w: Any, slot: int, other: int) -> bool:
 
 @jit
 def enter_row(w: Any, slot: int, count: int) -> None:
-    """Let a row come, whose order words are written and for which there is room; ``count``: what its record counts."""
+    """Add a row whose order words are written and for which there is room.
+
+    ``count`` becomes the count of its record.
+    """
     rows, order = table(w, ROWS), table(w, ORDER)
     hashing.touch(rows, slot)
     array(rows, hashing.CELLS)[values_of(rows, slot)] = count
@@ -201,7 +206,7 @@ def enter_row(w: Any, slot: int, count: int) -> None:
 
 @jit
 def leave_row(w: Any, slot: int, count: int) -> None:
-    """Let a row go; ``count``: what its record counts then."""
+    """Remove a row. ``count`` becomes the count of its record."""
     rows, order = table(w, ROWS), table(w, ORDER)
     hashing.touch(rows, slot)
     cells, place = array(rows, hashing.CELLS), values_of(rows, slot)
@@ -226,7 +231,7 @@ def leave_row(w: Any, slot: int, count: int) -> None:
 
 @jit
 def clear_scratch(w: Any) -> None:
-    """Begin the state of a row: all of its words are 0."""
+    """Set all words of the scratch state to 0."""
     scratch = array(w, SCRATCH)
     for word in range(array(w, NUMBERS)[STATE_WORDS]):
         scratch[word] = 0
@@ -234,7 +239,10 @@ def clear_scratch(w: Any) -> None:
 
 @jit
 def take_value(scratch: Any, at: int, cells: Any, place: int, is_nullable: int, words: int) -> None:
-    """Write that a value is there, and its words; nothing if it is NULL. ``place``: its flag if it is nullable."""
+    """Copy a value to a state, after a word 1; do nothing if it is NULL.
+
+    ``place`` is that of its flag if it is nullable.
+    """
     if is_nullable == 1 and cells[place] != 0:
         return
     scratch[at] = 1
@@ -252,7 +260,7 @@ def same_value(cells: Any, left: int, right: int, words: int) -> bool:
 
 @jit
 def replace(w: Any, slot: int, shown: int) -> int:
-    """Make the scratch state that of a row, which is shown or not; return 1 if that is a change, else 0."""
+    """Copy the scratch state to a row, which is shown or not; return 1 if this is a change, otherwise 0."""
     rows, scratch = table(w, ROWS), array(w, SCRATCH)
     cells, place, words = array(rows, hashing.CELLS), values_of(rows, slot), array(w, NUMBERS)[STATE_WORDS]
     differs = cells[place + FLAGS] != shown
@@ -270,7 +278,7 @@ def replace(w: Any, slot: int, shown: int) -> int:
 
 @jit
 def spread(w: Any, leaf: int, place: int, source: int, target: int, words: int) -> None:
-    """Copy words of the state of a row to another place of the states of all its peers; it is the last of these."""
+    """Copy words of a row's state to another place in the states of all its peers, of which the row is the last."""
     rows, order = table(w, ROWS), table(w, ORDER)
     cells, leaves = array(rows, hashing.CELLS), array(order, LEAVES)
     last = leaves[leaf * LEAF + SLOTS + place]
@@ -290,7 +298,7 @@ def spread(w: Any, leaf: int, place: int, source: int, target: int, words: int) 
 
 @jit_inline
 def pending_count(w: Any) -> int:
-    """Return how many rows are pending, or stand in the list."""
+    """Return the number of rows that are pending or in the list."""
     return array(table(w, PENDING_ROWS), META)[COUNT] + array(w, NUMBERS)[LISTED]
 
 

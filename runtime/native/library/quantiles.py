@@ -1,9 +1,9 @@
 """Quantiles of the values of a group: a cursor on one of the values in order; see `runtime.views.nodes.aggregate`.
 
-A cursor stands on the value at a place among the values of its group, each as often as it is counted. It is whether it
-stands anywhere (0 or 1), how many values stand before its own, and the words of its value. A value that comes or goes
-before it changes that number; where the place has moved, the cursor follows it from value to value. So a change costs
-O(log n) for itself, and for each value that the cursor passes.
+A cursor points to the value at a place among the values of its group, each repeated by its count. Its words are a flag
+whether it points to a value (0 or 1), the number of values before that value, and the words of the value. A value that
+is added or removed before it changes that number; if the place has moved, the cursor follows it from value to value. So
+a change costs O(log n) for itself, and for each value that the cursor passes.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -28,19 +28,21 @@ from runtime.native.library.sorted_rows import (
 from runtime.native.plain import array, copy_words, jit, jit_inline
 
 THERE, PASSED, VALUE = 0, 1, 2
-"""Words of a cursor: whether it stands on a value, how many values stand before that one, its words."""
+"""Words of a cursor: whether it points to a value, the number of values before that value, and the words of the
+value.
+"""
 
 
 @jit_inline
 def count_of(values: Any, slot: int) -> int:
-    """Return how often a value is there."""
+    """Return the count of a value."""
     meta = array(values, TABLE)
     return array(values, CELLS)[slot * meta[STRIDE] + meta[WIDTH]]
 
 
 @jit
 def place_cursor(values: Any, slot: int, cells: Any, at: int, words: int) -> None:
-    """Put a cursor on a value; how many values stand before it is left alone."""
+    """Point a cursor to a value; the number of values before it is not changed."""
     meta = array(values, TABLE)
     cells[at + THERE] = 1
     copy_words(cells, at + VALUE, array(values, CELLS), slot * meta[STRIDE] + meta[WIDTH] - words, words)
@@ -48,17 +50,17 @@ def place_cursor(values: Any, slot: int, cells: Any, at: int, words: int) -> Non
 
 @jit
 def slot_of_cursor(values: Any, cells: Any, at: int, words: int) -> int:
-    """Return the slot of a cursor's value; the scratch key begins with the key of its group."""
+    """Return the slot of a cursor's value; the scratch key must begin with the key of its group."""
     copy_words(array(values, KEY), array(values, TABLE)[WIDTH] - words, cells, at + VALUE, words)
     return find(values)
 
 
 @jit
 def follow_value(values: Any, rows: Any, slot: int, change: int, cells: Any, at: int, words: int) -> None:
-    """Let a cursor take note that a value is there so many times more, or less.
+    """Update a cursor after the count of a value has changed by ``change``.
 
-    If the value has just been inserted or removed, its neighbours are those that were seen then. The scratch key begins
-    with the key of its group.
+    If the value has just been inserted or removed, its neighbours in ``META`` are used. The scratch key must begin with
+    the key of the group.
     """
     if change == 0:
         return
@@ -85,7 +87,7 @@ def follow_value(values: Any, rows: Any, slot: int, change: int, cells: Any, at:
 
 @jit
 def move_cursor(values: Any, rows: Any, target: int, cells: Any, at: int, words: int) -> None:
-    """Move a cursor to the value at a place, counted from 0; the scratch key begins with the key of its group."""
+    """Move a cursor to the value at a place, from 0; the scratch key must begin with the key of its group."""
     if cells[at + THERE] == 0:
         return
     slot, passed = slot_of_cursor(values, cells, at, words), cells[at + PASSED]
@@ -95,7 +97,7 @@ def move_cursor(values: Any, rows: Any, target: int, cells: Any, at: int, words:
     moves = True
     while moves and target >= passed + count_of(values, slot):
         after = row_after(rows, slot)
-        # Less values may be there than are counted while a deletion waits for its insertion.
+        # Fewer values may be present than are counted while a deletion has arrived before its insertion.
         moves = after >= 0 and not is_last_of_group(rows, slot)
         if moves:
             passed += count_of(values, slot)

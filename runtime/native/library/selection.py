@@ -1,7 +1,7 @@
-"""Sums over an interval of the keys of an ordered index, and results that are computed anew at every step.
+"""Sums over an interval of the keys of an ordered index, and results that are recomputed in every step.
 
 The kernel side of `views.nodes.threshold`. An interval includes both of its ends. ``sums`` is the number of sums of an
-entry where it has to be a literal, see `ordered`.
+entry, which must be a literal as in `ordered`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GREATEST = (1 << 63) - 1
 
 @jit
 def span(t: Any, numbers: Any, place: int) -> int:
-    """Write an interval in which all keys of an index are to two places; 0: the index has no keys."""
+    """Write an interval that contains all keys of an index to two places; return 0 if the index has no keys."""
     meta = array(t, META)
     if meta[IS_TREE] == 0:
         numbers[place], numbers[place + 1] = meta[BASE], meta[BASE] + (meta[WINDOW] - 1)
@@ -69,7 +69,7 @@ def put_total(t: Any, target: Any, to: int, sums: int) -> None:
 
 @jit
 def add_sums(meta: Any, target: Any, to: int, cells: Any, sign: int) -> None:
-    """Add the entry at the beginning of cells, times 1 or -1, to the one at a place."""
+    """Add the entry at the beginning of cells, times 1 or -1, to the entry at a place."""
     target[to] += sign * cells[0]
     for word in range(1, 1 + 2 * meta[SUMS], 2):
         total = load_wide(target, to + word) + wide(sign) * load_wide(cells, word)
@@ -80,7 +80,7 @@ def add_sums(meta: Any, target: Any, to: int, cells: Any, sign: int) -> None:
 
 @jit
 def put_sums(t: Any, is_some: bool, low: int, high: int, target: Any, sums: int) -> None:
-    """Write the sums of every group's entries in an interval, or else 0, one group after the other."""
+    """Write the sums of every group's entries in an interval, group by group; write 0 unless ``is_some``."""
     sums = constant(sums)
     meta, prefix = array(t, META), array(t, PREFIX)
     used, width = array(table(t, GROUPS), hashing.META)[hashing.USED], 1 + 2 * sums
@@ -102,7 +102,7 @@ def put_sums(t: Any, is_some: bool, low: int, high: int, target: Any, sums: int)
 
 @jit
 def take_entry(t: Any, group: int, position: int) -> bool:
-    """Write the entry at a position to ``PREFIX``; False: it holds nothing."""
+    """Write the entry at a position to ``PREFIX``; return False if it is empty."""
     meta = array(t, META)
     if meta[IS_TREE]:
         btree.values_at(t, position, meta[SUMS])
@@ -121,7 +121,7 @@ def add_entry(t: Any, group: int, position: int, target: Any) -> None:
 
 @jit
 def assign(t: Any, slot: int, values: Any, is_marked: bool) -> None:
-    """Set the values of a record of a result; ``is_marked``: it counts as touched even if they are what they were."""
+    """Set the values of a record of a result; with ``is_marked`` it counts as touched even if they do not change."""
     meta, cells = array(t, hashing.META), array(t, hashing.CELLS)
     place, words = slot * meta[hashing.STRIDE] + meta[hashing.WIDTH], meta[hashing.STRIDE] - meta[hashing.WIDTH]
     is_other = is_marked

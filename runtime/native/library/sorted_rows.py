@@ -21,27 +21,30 @@ from typing import Any
 from runtime.native.plain import array, copy_words, jit, jit_apart, jit_inline, rank
 
 META, WORDS, LEAVES, INNERS, PATH = 0, 1, 2, 3, 4
-"""Places of the table: numbers, order words by slot, the two kinds of nodes, and the way to a leaf: for each level the
-node and the number of its child."""
+"""Places of the table: numbers, order words by slot, the two kinds of nodes, and the path to a leaf: for each level
+the node and the number of its child.
+"""
 WIDTH, ROOM, COUNT, ROOT, HEIGHT, BEFORE, AFTER, FREE, SPARE, GENERATION = 0, 1, 2, 3, 4, 5, 6, 7, 9, 11
-"""Numbers in ``META``: words of a record (at least 2), slots that ``WORDS`` has room for, entries, the root, levels of
-inner nodes, slots of the neighbours that `insert_row`, `remove_row` and `find_row` have seen (-1: none); for leaves and
-for inner nodes the first free node + 1, and how many are free; a number that is the owner's."""
+"""Numbers in ``META``: words of a record (at least 2), capacity of ``WORDS`` in slots, entries, the root, levels of
+inner nodes, slots of the neighbours that `insert_row`, `remove_row` and `find_row` have found (-1: none); for
+leaves and for inner nodes the first free node + 1, and the number of free nodes; a number for the owner.
+"""
 NUMBERS = 12
 
 FAN = 64
-"""Entries of a leaf, or children of an inner node, at most."""
+"""Greatest number of entries of a leaf, or children of an inner node."""
 SIZE, NEXT, PREVIOUS, FIRST, SECOND, SLOTS, CHILDREN = 0, 1, 2, 8, 72, 136, 200
-"""Words of a node: number of entries, the next leaf and the one before (+ 1; 0: none; a free node: the next free node),
-then four arrays: first words, second words and slots of the entries, and children of an inner node."""
+"""Words of a node: number of entries, the next leaf and the previous leaf (+ 1; 0: none; in a free node the next
+free node), then four arrays: first words, second words and slots of the entries, and children of an inner node.
+"""
 ARRAY = 64
-"""Words of each of these arrays."""
+"""Words of each of these four arrays."""
 LEAF, INNER = 200, 264
 """Words of a leaf and of an inner node."""
 LEVELS = 16
-"""Levels of inner nodes, at most: more than memory has room for."""
+"""Greatest number of levels of inner nodes: more than fit into any memory."""
 SPARSE, MERGED = 16, 48
-"""A leaf that shrinks to so many entries is merged with a neighbour if both together have at most so many."""
+"""A leaf that shrinks to ``SPARSE`` entries is merged with a neighbour if both together have at most ``MERGED``."""
 GREATEST = (1 << 63) - 1
 
 
@@ -50,7 +53,7 @@ GREATEST = (1 << 63) - 1
 
 @jit
 def comes_before(t: Any, left: int, right: int, word: int) -> bool:
-    """Return whether a record stands before another one; words before ``word`` are known to be equal."""
+    """Return whether a record precedes another one; words before ``word`` are known to be equal."""
     words, width = array(t, WORDS), array(t, META)[WIDTH]
     for place in range(word, width):
         a, b = words[left * width + place], words[right * width + place]
@@ -61,7 +64,7 @@ def comes_before(t: Any, left: int, right: int, word: int) -> bool:
 
 @jit_inline
 def equal_range(cells: Any, place: int, low: int, high: int, key: int) -> tuple[int, int]:
-    """Return where a key stands among ascending cells: from the first that is equal to behind the last one."""
+    """Return the range of cells equal to a key among ascending cells: its begin and its end."""
     low += rank(cells, place + low, high - low, key)
     if low == high or cells[place + low] != key:
         return low, low
@@ -74,7 +77,7 @@ def equal_range(cells: Any, place: int, low: int, high: int, key: int) -> tuple[
 
 @jit
 def position(t: Any, cells: Any, at: int, slot: int) -> int:
-    """Return the number of entries of a node that stand before a record."""
+    """Return the number of entries of a node that precede a record."""
     words, width = array(t, WORDS), array(t, META)[WIDTH]
     first, second, low, high = words[slot * width], words[slot * width + 1], 0, cells[at + SIZE]
     if high > 0 and (cells[at + FIRST] != first or cells[at + FIRST + high - 1] != first):
@@ -92,7 +95,7 @@ def position(t: Any, cells: Any, at: int, slot: int) -> int:
 
 @jit
 def descend(t: Any, slot: int) -> int:
-    """Return the leaf that a record stands in or belongs in, and write the way there to ``PATH``."""
+    """Return the leaf that contains a record, or into which it belongs, and write the path to ``PATH``."""
     meta, inners, path = array(t, META), array(t, INNERS), array(t, PATH)
     node = meta[ROOT]
     for level in range(meta[HEIGHT]):
@@ -107,7 +110,7 @@ def descend(t: Any, slot: int) -> int:
 
 @jit
 def see_neighbours(t: Any, leaf: int, place: int, after: int) -> None:
-    """Write the slots of the entry before a place of a leaf, and of the one at another place, to ``META``."""
+    """Write to ``META`` the slots of the entry before a place of a leaf, and of the entry at another place."""
     meta, leaves = array(t, META), array(t, LEAVES)
     at = leaf * LEAF
     if place > 0:
@@ -130,7 +133,7 @@ def see_neighbours(t: Any, leaf: int, place: int, after: int) -> None:
 
 @jit
 def allocate(t: Any, kind: int, cells: Any, size: int) -> int:
-    """Take a free leaf (kind 0) or inner node (kind 1); there is one."""
+    """Take a free leaf (kind 0) or inner node (kind 1), which must exist; return its number."""
     meta = array(t, META)
     node = meta[FREE + kind] - 1
     meta[FREE + kind] = cells[node * size + NEXT]
@@ -150,7 +153,7 @@ def release(t: Any, kind: int, cells: Any, size: int, node: int) -> None:
 
 @jit
 def shift(cells: Any, at: int, place: int, by: int, arrays: int) -> None:
-    """Move the entries of a node from a place on by 1 or -1; the node has then so many entries more."""
+    """Move the entries of a node from a place on by 1 or -1, and change its number of entries by as much."""
     count = cells[at + SIZE] - place
     for number in range(arrays):
         base = at + FIRST + ARRAY * number + place
@@ -180,7 +183,7 @@ def write(t: Any, cells: Any, at: int, place: int, slot: int) -> None:
 
 @jit
 def raise_first(t: Any, level: int, slot: int) -> None:
-    """Make a record the first entry below the node that ``PATH`` names at a level, and so of all whose first it is."""
+    """Set a record as the first entry below the node at a level of ``PATH``, and below ancestors that begin there."""
     inners, path = array(t, INNERS), array(t, PATH)
     while level >= 0:
         write(t, inners, path[2 * level] * INNER, path[2 * level + 1], slot)
@@ -189,7 +192,7 @@ def raise_first(t: Any, level: int, slot: int) -> None:
 
 @jit_apart
 def insert_child(t: Any, node: int, slot: int) -> None:
-    """Put a node, whose first entry is given, behind the leaf that ``PATH`` leads to; full nodes above it are split."""
+    """Insert a node, given its first entry, after the leaf to which ``PATH`` leads; full nodes above it are split."""
     meta, leaves, inners, path = array(t, META), array(t, LEAVES), array(t, INNERS), array(t, PATH)
     for above in range(1, meta[HEIGHT] + 1):
         level = meta[HEIGHT] - above
@@ -222,7 +225,7 @@ def insert_child(t: Any, node: int, slot: int) -> None:
 
 @jit_apart
 def unlink(t: Any, leaf: int) -> None:
-    """Take a leaf out of the list of leaves and free it."""
+    """Remove a leaf from the list of leaves and free it."""
     leaves = array(t, LEAVES)
     before, after = leaves[leaf * LEAF + PREVIOUS], leaves[leaf * LEAF + NEXT]
     if before > 0:
@@ -234,11 +237,11 @@ def unlink(t: Any, leaf: int) -> None:
 
 @jit_apart
 def remove_child(t: Any) -> None:
-    """Take the leaf that ``PATH`` leads to out of its parent; inner nodes that become empty are freed."""
+    """Remove the leaf to which ``PATH`` leads from its parent; inner nodes that become empty are freed."""
     meta, inners, path = array(t, META), array(t, INNERS), array(t, PATH)
     level = meta[HEIGHT] - 1
     at = path[2 * level] * INNER
-    # The root has two children at least, so this ends below it or there.
+    # The root has at least two children, so this loop ends at the root or below it.
     while inners[at + SIZE] == 1:
         release(t, 1, inners, INNER, path[2 * level])
         level -= 1
@@ -262,7 +265,7 @@ def lower_root(t: Any) -> None:
 
 @jit
 def merge(t: Any) -> None:
-    """Merge the leaf that ``PATH`` leads to with a neighbour of the same parent if both have few entries."""
+    """Merge the leaf to which ``PATH`` leads with a neighbour of the same parent if both have few entries."""
     meta, leaves, inners, path = array(t, META), array(t, LEAVES), array(t, INNERS), array(t, PATH)
     level = meta[HEIGHT] - 1
     at, last = path[2 * level] * INNER, path[2 * level + 1]
@@ -281,14 +284,14 @@ def merge(t: Any) -> None:
 
 @jit_inline
 def has_row_room(t: Any, slot: int) -> bool:
-    """Return whether a record with that slot can be inserted."""
+    """Return whether there is room to insert a record with this slot."""
     meta = array(t, META)
     return slot < meta[ROOM] and meta[SPARE] > 0 and meta[SPARE + 1] > meta[HEIGHT]
 
 
 @jit
 def insert_row(t: Any, slot: int) -> None:
-    """Insert a record, for which there is room; its neighbours are in ``META`` afterwards."""
+    """Insert a record, for which there must be room; its neighbours are in ``META`` afterwards."""
     meta, leaves = array(t, META), array(t, LEAVES)
     leaf = descend(t, slot)
     at = leaf * LEAF
@@ -302,7 +305,7 @@ def insert_row(t: Any, slot: int) -> None:
         write(t, leaves, at, place, slot)
         return
     other, after = allocate(t, 0, leaves, LEAF), leaves[at + NEXT]
-    # A leaf that is added after the last entry of all begins empty, so that leaves that are filled in order are full.
+    # A leaf that is added after the last entry of all begins empty, so that leaves filled in order are full.
     to, half = other * LEAF, FAN if place == FAN and after == 0 else FAN // 2
     transfer(leaves, at, half, to, 3)
     leaves[to + NEXT], leaves[to + PREVIOUS] = after, leaf + 1
@@ -318,7 +321,7 @@ def insert_row(t: Any, slot: int) -> None:
 
 @jit
 def remove_row(t: Any, slot: int) -> None:
-    """Remove a record; those that were its neighbours are in ``META`` afterwards."""
+    """Remove a record; its former neighbours are in ``META`` afterwards."""
     meta, leaves = array(t, META), array(t, LEAVES)
     leaf = descend(t, slot)
     at = leaf * LEAF
@@ -342,7 +345,7 @@ def remove_row(t: Any, slot: int) -> None:
 
 @jit
 def find_row(t: Any, slot: int) -> None:
-    """Write the neighbours of a record, which is there, to ``META``."""
+    """Write the neighbours of a record, which must be present, to ``META``."""
     leaf = descend(t, slot)
     place = position(t, array(t, LEAVES), leaf * LEAF, slot)
     see_neighbours(t, leaf, place, place + 1)
@@ -376,7 +379,7 @@ def first_row(t: Any) -> int:
 
 @jit_inline
 def is_first_of_group(t: Any, slot: int) -> bool:
-    """Return whether a record, inserted or removed just now, has no neighbour before it with its first order word."""
+    """Return whether a record that was just inserted or removed is the first with its first order word."""
     meta, words = array(t, META), array(t, WORDS)
     width, other = meta[WIDTH], meta[BEFORE]
     return other < 0 or words[other * width] != words[slot * width]
@@ -384,7 +387,7 @@ def is_first_of_group(t: Any, slot: int) -> bool:
 
 @jit_inline
 def is_last_of_group(t: Any, slot: int) -> bool:
-    """Return whether a record, inserted or removed just now, has no neighbour after it with its first order word."""
+    """Return whether a record that was just inserted or removed is the last with its first order word."""
     meta, words = array(t, META), array(t, WORDS)
     width, other = meta[WIDTH], meta[AFTER]
     return other < 0 or words[other * width] != words[slot * width]

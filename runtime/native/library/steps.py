@@ -1,8 +1,8 @@
 """Steps of a graph by one call: its kernels in order, over a whole batch, or over each row of a batch as an event.
 
 The kernel side of `runtime.views.composed`. Two tables: the *sequence* has the kernels, the *events* have rows of
-relations in the order in which they are to be taken in. Every batch begins with its numbers, of which the first is how
-many rows it has (`structures.Batch`).
+relations in the order in which they are processed. Every batch begins with its numbers, the first of which is its
+number of rows (`structures.Batch`).
 """
 
 from __future__ import annotations
@@ -12,27 +12,33 @@ from typing import Any
 from runtime.native.plain import array, call, jit, table, window
 
 SEQUENCE, KERNELS, TABLES, ACTIVE, FIRST_INPUT, INPUTS = 0, 1, 2, 3, 4, 5
-"""Places of a sequence: its numbers; for each node its kernel, its table, whether it runs, and where its batches begin
-in `INPUTS`: the batches of which a node needs one to have rows (a node without such batches runs always)."""
+"""Places of a sequence: its numbers; for each node its kernel, its table, whether it runs, and where its batches
+begin in `INPUTS`: a node is due if one of these batches has rows, or if it has no batches.
+"""
 NODE, NODES, STATUS = 0, 1, 2
-"""Numbers of a sequence: the node to go on with, how many there are, and the status with which that node stopped."""
+"""Numbers of a sequence: the node at which to resume, the number of nodes, and the status with which that node
+stopped.
+"""
 
 EVENTS, GRAPH, RELATIONS, SOURCES, WINDOWS, COLUMNS, ORDER, NEXT, BATCHES, WATCHED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Places of events: their numbers; the sequence; for each relation the batch that nodes read, the batch with all of its
 rows, and where its columns begin in `COLUMNS`: the columns that nodes read (place, words of a row); the relation of
 each event; the next row of each relation; the batches that a step fills, and for each one a `WATCH`."""
 EVENT, LAST, ROWS, PAUSES, FILLED = 0, 1, 2, 3, 4
-"""Numbers of events: the one to go on with, how many there are, rows of views so far, whether every event is the last
-of its call, and how many batches a step fills."""
+"""Numbers of events: the event at which to resume, number of events, rows of views so far, whether every event ends
+its call, and the number of batches that a step fills.
+"""
 INNER, UNWATCHED, WATCH = 0, 1, 2
-"""Batches that a step fills: one between nodes, one of a view, one of a view for whose rows the loop stops."""
+"""Kinds of batches that a step fills: a batch between nodes, a batch of a view, a batch of a view for whose rows the
+loop stops.
+"""
 DONE, STOPPED, PAUSED = 0, 1, 2
 """Status of `run_events`: all events are done; a node has stopped, see `STATUS`; a watched view has changed."""
 
 
 @jit
 def is_due(q: Any, node: int) -> Any:
-    """Whether a node has something to do."""
+    """Return whether a node must run."""
     if array(q, ACTIVE)[node] == 0:
         return False
     first, last, inputs = array(q, FIRST_INPUT)[node], array(q, FIRST_INPUT)[node + 1], table(q, INPUTS)
@@ -44,7 +50,7 @@ def is_due(q: Any, node: int) -> Any:
 
 @jit
 def run_nodes(q: Any) -> int:
-    """Run the nodes of a sequence from its cursor on; 1: one has stopped with a status, 0: all have run."""
+    """Run the nodes of a sequence from its cursor on; return 1 if one has stopped with a status, 0 if all have run."""
     s, kernels, tables = array(q, SEQUENCE), array(q, KERNELS), array(q, TABLES)
     node = s[NODE]
     while node < s[NODES]:
@@ -70,7 +76,7 @@ def open_window(p: Any, relation: int) -> None:
 
 @jit
 def results(p: Any) -> int:
-    """Count the rows that views have changed by; 1: some are watched, 0: none are, and all batches are emptied."""
+    """Count the changed rows of views; return 1 if some are watched, else empty all batches and return 0."""
     s, batches, watched = array(p, EVENTS), table(p, BATCHES), array(p, WATCHED)
     rows, is_watched = 0, 0
     for place in range(s[FILLED]):
@@ -88,7 +94,7 @@ def results(p: Any) -> int:
 
 @jit
 def run_events(p: Any) -> int:
-    """Take the rows in one by one, each as a step of its own, from the cursor on."""
+    """Process the rows one by one, each as a step of its own, from the cursor on; return the status."""
     s, order, nodes = array(p, EVENTS), array(p, ORDER), table(p, GRAPH)
     while s[EVENT] < s[LAST]:
         event = s[EVENT]

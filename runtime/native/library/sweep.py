@@ -1,6 +1,6 @@
-"""Going over whole groups of an ordered index: how much there is, and the entries of a group in one array.
+"""Traversal of whole groups of an ordered index: the number of entries, and the entries of a group in one array.
 
-In the dense layout the cells of a group stand in one array already. The entries of a tree are copied to the arrays of a
+In the dense layout the cells of a group are already consecutive. The entries of a tree are copied to the arrays of a
 `native.ordered.Entries`, which has the same words per entry, and the keys besides.
 """
 
@@ -14,14 +14,14 @@ from runtime.native.library.entries import DEPTH, GROUPS, IS_TREE, LIVE, META, R
 from runtime.native.plain import array, copy_words, jit, table
 
 NUMBERS, ENTRY_KEYS, ENTRY_VALUES, RUNNING = 0, 1, 2, 3
-"""Places of a table of entries: numbers, keys, values, and running sums, one entry more than there are."""
+"""Places of a table of entries: numbers, keys, values, and running sums, with one more entry than there are values."""
 ROOM, WANTED = 0, 1
-"""Numbers: entries that there is room for, and that room is wanted for."""
+"""Numbers: capacity in entries, and required capacity."""
 
 
 @jit
 def work_of(t: Any, most: int) -> int:
-    """How many entries of an index there are to go over; any number above ``most`` if there are more than that."""
+    """Return the number of entries of an index to traverse, or any number above ``most`` if there are more."""
     meta, rows = array(t, META), array(t, ROWS)
     used = array(table(t, GROUPS), hashing.META)[hashing.USED]
     if meta[IS_TREE] == 0:
@@ -37,9 +37,9 @@ def work_of(t: Any, most: int) -> int:
 
 @jit
 def collect(t: Any, group: int, e: Any) -> int:
-    """The entries of a group: the cells of its window, or those of its tree, copied; -1: there is no room for them.
+    """Return the number of entries of a group: cells of its window, or copies from its tree; -1 if there is no room.
 
-    Some may be all 0.
+    Some entries may be empty.
     """
     meta, numbers = array(t, META), array(e, NUMBERS)
     if meta[IS_TREE] == 0:

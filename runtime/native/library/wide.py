@@ -1,8 +1,8 @@
 """Division of integers of 128 bits, and the floats nearest to them and to their quotients, as kernel source.
 
-Compiled kernels have these in place of what `runtime.native.plain` does with Python's own integers; the answers are the
-same, and floats are rounded once, to the nearest. Bits are found one by one, with shifts: LLVM's own functions for this
-are in a library that kernels are not linked with.
+Compiled kernels use these functions in place of those of `runtime.native.plain` on Python's own integers; the results
+are the same, and floats are rounded once, to the nearest. Bits are computed one by one, with shifts: LLVM's own
+functions for this are in a library with which kernels are not linked.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from runtime.native.plain import (
 __all__ = ["divide_wide", "float_quotient", "wide_float"]
 
 FLOAT_EXACT = 9007199254740992
-"""2^53: integers up to it are floats exactly."""
+"""2^53: integers up to this are exact as floats."""
 SMALL = 2147483648
-"""2^31: with a divisor below it, a remainder and 32 bits more are a word."""
+"""2^31: with a divisor below this, a remainder with 32 more bits fits into a word."""
 LOW_HALF = 4294967295
 """The low 32 bits of a word."""
 BITS = 57
-"""Bits of a quotient that are found: 53, one that rounds, two to spare, and the last one, which tells the rest."""
+"""Number of computed bits of a quotient: 53, one that rounds, two to spare, and the last one, which is 1 if there is
+a rest.
+"""
 
 
 @jit
 def divide_wide(value: int, by: int) -> tuple[int, int]:
-    """Quotient and remainder of two wide values that are not negative; ``by`` is not 0."""
+    """Return quotient and remainder of two wide values that are not negative; ``by`` must not be 0."""
     if fits(value) and fits(by):
         a, b = narrow(value), narrow(by)
         return wide(a // b), wide(a % b)
@@ -70,7 +72,7 @@ def _divide_by_bits(value: int, by: int) -> tuple[int, int]:
 
 @jit
 def float_quotient(left: int, right: int) -> float:
-    """The float nearest to the quotient of two wide values; the divisor is not 0."""
+    """Return the float nearest to the quotient of two wide values; the divisor must not be 0."""
     zero, exact = wide(0), wide(FLOAT_EXACT)
     a = -left if left < zero else left
     b = -right if right < zero else right
@@ -89,7 +91,7 @@ def _long_quotient(value: int, by: int) -> float:
     for _ in range(BITS - 1):
         whole = whole + whole
         missing = shifted - rest
-        # The rest is doubled, which by itself may pass 127 bits, and is then at least as much as the divisor, or not.
+        # Compares twice the rest with the divisor without computing it, because it may exceed 127 bits.
         if rest >= missing:
             rest = rest - missing
             whole = whole + 1
@@ -102,7 +104,7 @@ def _long_quotient(value: int, by: int) -> float:
 
 @jit_inline
 def wide_float(value: int) -> float:
-    """The float nearest to a wide value."""
+    """Return the float nearest to a wide value."""
     return float(narrow(value)) if fits(value) else _long_float(value)
 
 

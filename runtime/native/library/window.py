@@ -2,8 +2,8 @@
 
 A row with count n stands for n equal rows; with a count of 0 or less for none. The rows in their order fall into three
 parts: those before the window (part 0), as many as the offset; those in the window (part 1), as many as the limit; the
-rest. A record holds how many of its rows are in part 0 and in part 1; only the last record of a part may be in the next
-one too. When a count changes, rows pass from one part to the other at its end: a change costs O(log n) for itself and
+rest. A record has the numbers of its rows in part 0 and in part 1; only the last record of a part may also be in the
+next part. When a count changes, rows move from one part to the next at its end: a change costs O(log n) for itself and
 for each record that passes.
 """
 
@@ -28,24 +28,25 @@ from runtime.native.plain import array, jit, jit_inline, table
 NUMBERS, ROWS, ORDER = 0, 1, 2
 """Places of the table: numbers, the hash table of rows (as a result), and its `sorted_rows`."""
 TOTAL, LIMIT, HELD, LAST = 0, 1, 3, 5
-"""Numbers: all rows; then for part 0 and part 1 how many rows may be in it, how many are, and the slot of the last
-record that is in it, or -1."""
+"""Numbers: all rows; then for part 0 and part 1 the limit of rows, the present number of rows, and the slot of the
+last record in the part, or -1.
+"""
 LENGTH = 7
 
 COUNT, PARTS, WINDOW = 0, 1, 2
-"""Value words of a row: its count; from ``PARTS`` on how many of its rows are in part 0 and in part 1, the window."""
+"""Value words of a row: its count; from ``PARTS`` on the numbers of its rows in part 0 and in part 1, the window."""
 
 
 @jit_inline
 def values_of(rows: Any, slot: int) -> int:
-    """Return where the value words of a row begin."""
+    """Return the place where the value words of a row begin."""
     meta = array(rows, hashing.META)
     return slot * meta[hashing.STRIDE] + meta[hashing.WIDTH]
 
 
 @jit
 def move_rows(w: Any, slot: int, part: int, by: int) -> None:
-    """Let more rows of a record be in a part, or, with a negative number, fewer."""
+    """Add rows of a record to a part, or remove them if ``by`` is negative."""
     s, rows, order = array(w, NUMBERS), table(w, ROWS), table(w, ORDER)
     hashing.touch(rows, slot)
     cells, place, last = array(rows, hashing.CELLS), values_of(rows, slot) + PARTS + part, s[LAST + part]
@@ -62,7 +63,7 @@ def move_rows(w: Any, slot: int, part: int, by: int) -> None:
 
 @jit
 def first_behind(w: Any, part: int) -> int:
-    """Return the first record with rows behind a part; there is one."""
+    """Return the first record with rows after a part; there must be one."""
     s, rows, order = array(w, NUMBERS), table(w, ROWS), table(w, ORDER)
     last = s[LAST + part] if s[LAST + part] >= 0 else s[LAST]
     if last < 0:
@@ -74,7 +75,7 @@ def first_behind(w: Any, part: int) -> int:
 
 @jit
 def add_rows(w: Any, slot: int, count: int) -> None:
-    """Put new rows of a record into the part that they belong in, and let as many pass at the end of each part."""
+    """Add new rows of a record to the part into which they belong, and move as many rows at the end of each part."""
     s, rows, order = array(w, NUMBERS), table(w, ROWS), table(w, ORDER)
     cells, part = array(rows, hashing.CELLS), 0
     while s[HELD + part] == s[LIMIT + part] and (s[LAST + part] < 0 or comes_before(order, s[LAST + part], slot, 0)):
@@ -94,7 +95,7 @@ def add_rows(w: Any, slot: int, count: int) -> None:
 
 @jit
 def take_rows(w: Any, slot: int, count: int, left: int) -> None:
-    """Take rows of a record, of which ``left`` remain, out of the parts that they are in, the last part first."""
+    """Remove rows of a record, of which ``left`` remain, from the parts that contain them, the last part first."""
     rows = table(w, ROWS)
     cells, place = array(rows, hashing.CELLS), values_of(rows, slot)
     count -= min(count, left + count - cells[place + PARTS] - cells[place + WINDOW])
@@ -107,7 +108,7 @@ def take_rows(w: Any, slot: int, count: int, left: int) -> None:
 
 @jit
 def refill(w: Any) -> None:
-    """Let rows pass forward until there are as many in each part as there should be."""
+    """Move rows forward until each part has as many as it should."""
     s, rows = array(w, NUMBERS), table(w, ROWS)
     cells = array(rows, hashing.CELLS)
     for part in range(2):
@@ -125,7 +126,10 @@ def refill(w: Any) -> None:
 
 @jit
 def weigh_row(w: Any, slot: int, weight: int) -> None:
-    """Add to the count of a record; there is room for it in the order, where its words are written if it comes in."""
+    """Add to the count of a record.
+
+    There must be room for the record in the order; its order words are written if it is added there.
+    """
     s, rows, order = array(w, NUMBERS), table(w, ROWS), table(w, ORDER)
     hashing.touch(rows, slot)
     cells, place = array(rows, hashing.CELLS), values_of(rows, slot)

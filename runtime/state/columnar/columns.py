@@ -89,12 +89,13 @@ class StringPool:
         return self._numbers.get(text, -2)
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
-        """Return the strings of these numbers (-1: NULL)."""
+        """Return the strings of these numbers, and NULL for -1."""
         if len(numbers) <= _FEW:
             known = self._strings
             return pa.array([known[place] if place >= 0 else None for place in numbers.tolist()], pa.string())
         if len(self._array) != len(self._strings):
-            # Extended by the new strings alone: the pool of a shard may be large and is decoded from in every batch.
+            # The array is extended by only the new strings: the pool of a shard may be large, and every batch is
+            # decoded with it.
             self._array = pa.concat_arrays([self._array, pa.array(self._strings[len(self._array) :], pa.string())])
         unknown = numbers < 0
         return self._array.take(pa.array(numbers, mask=unknown) if unknown.any() else pa.array(numbers))
@@ -118,7 +119,7 @@ def width_of(columns: Sequence[KeyColumn]) -> int:
 def encode_words(
     columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool, *, adds: bool = True
 ) -> Words:
-    """Return Arrow columns as words, shape (rows, width); ``adds``: strings that the pool lacks are added to it."""
+    """Return Arrow columns as words, shape (rows, width); with ``adds``, missing strings are added to the pool."""
     rows = len(arrays[0]) if arrays else 0
     words = np.zeros((rows, width_of(columns)), np.int64)
     place = 0

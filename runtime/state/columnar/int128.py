@@ -30,7 +30,7 @@ def words_of_decimals(array: pa.Array) -> Words:
 
 
 def decimals_of_words(words: Words, valid: pa.Buffer | None = None) -> pa.Array:
-    """Return low and high words, shape (rows, 2), as `WIDE`; ``valid`` is Arrow's bitmap of the values that are there.
+    """Return low and high words, shape (rows, 2), as `WIDE`; ``valid`` is Arrow's validity bitmap.
 
     Contiguous words are not copied.
     """
@@ -38,14 +38,14 @@ def decimals_of_words(words: Words, valid: pa.Buffer | None = None) -> pa.Array:
 
 
 def decimals_of_integers(values: Sequence[int | None]) -> pa.Array:
-    """Return Python integers as `WIDE`, all 128 bits of them; raise `OverflowError` past these."""
+    """Return Python integers of up to 128 bits as `WIDE`; raise `OverflowError` for larger ones."""
     raw = b"".join([(0 if value is None else int(value)).to_bytes(16, "little", signed=True) for value in values])
     valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1] if None in values else None
     return pa.Array.from_buffers(WIDE, len(values), [valid, pa.py_buffer(raw)])
 
 
 def unscaled_as(array: pa.Array, kind: pa.DataType = WIDE) -> pa.Array:
-    """Return the unscaled integers of decimals as decimals of this type, that is with its scale."""
+    """Return the unscaled integers of decimals as decimals of this type, with its scale."""
     if array.type.equals(kind):
         return array
     return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)

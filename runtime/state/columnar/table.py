@@ -42,8 +42,8 @@ class KeyedTable:
         self._values = np.zeros((len(self._names), self._index.capacity), np.int64)
         self._marks = np.zeros(self._index.capacity, np.uint8)  # by slot: _CHANGED, _STORED; 0 where it is free
         self._changed: list[Slots] = []  # since the last save; those without a mark are obsolete
-        self._gone: list[Words] = []  # stored keys that were deleted since then
-        self._in_flight: tuple[Slots, Words] | None = None  # what the last save wrote: changed slots and gone keys
+        self._gone: list[Words] = []  # keys of the saved state that were deleted since the last save
+        self._in_flight: tuple[Slots, Words] | None = None  # content of the last save: changed slots and deleted keys
 
     def __len__(self) -> int:
         return len(self._index)
@@ -55,7 +55,7 @@ class KeyedTable:
 
     @property
     def dirty(self) -> bool:
-        """True if anything changed since the last save."""
+        """True if the table changed since the last save."""
         return bool(self._changed or self._gone)
 
     def lookup(self, keys: Words) -> Slots:
@@ -154,16 +154,16 @@ class KeyedTable:
         return self._run(self._index.live_slots(), np.zeros((0, self._width), np.int64))
 
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
         self._in_flight = None
 
     def on_failed(self) -> None:
-        """Note that the last save is lost: its edits go out with the next."""
+        """Mark the last save as lost: the next save includes its edits."""
         if self._in_flight is None:
             return
         slots, gone = self._in_flight
         self._in_flight = None
-        # They stay marked as stored: at worst a key that was never stored is reported as deleted.
+        # The slots stay marked as stored: at worst a key that was never stored is reported as deleted.
         slots = slots.compress(self._marks.take(slots) == _STORED)
         if len(slots):
             self._marks[slots] |= _CHANGED

@@ -258,7 +258,7 @@ T = TypeVar("T")
 
 
 class _AnySet(PersistedObject, MutableSet[T]):
-    """Base of both: `collections.abc.MutableSet` and the methods of `set` that change it.
+    """Base of both sets: `collections.abc.MutableSet` and the methods of `set` that change it.
 
     Operators that return a new set return one that is not persisted.
     """
@@ -442,7 +442,7 @@ V = TypeVar("V")
 
 
 class _AnyDictionary(PersistedObject, MutableMapping[K, V]):
-    """Base of both: `collections.abc.MutableMapping`."""
+    """Base of both dictionaries: `collections.abc.MutableMapping`."""
 
     _slots: Entries
 

@@ -162,20 +162,20 @@ class Links(Scattered):
         self.changes.put(slot, self._node(slot, data), is_new=False)
 
     def before(self, slot: int) -> int:
-        """Return the slot before, or `NONE`."""
+        """Return the slot of the node before a node, or `NONE`."""
         return self._before[slot]
 
     def after(self, slot: int) -> int:
-        """Return the slot after, or `NONE`."""
+        """Return the slot of the node after a node, or `NONE`."""
         return self._after[slot]
 
     def birth(self, slot: int) -> int:
-        """Return a number that no other node has or had; below 0 if the slot is free."""
+        """Return a number that no other node has or had; a negative number if the slot is free."""
         return self._births[slot] if 0 <= slot < len(self.values) and self._before[slot] != _FREE else _FREE
 
     def walk(self) -> Iterator[int]:
         """Yield the slots of all nodes in order."""
-        slot = self.first if self.values else NONE  # the values are read first, and the ends with them
+        slot = self.first if self.values else NONE  # reading the values also sets the ends
         while slot != NONE:
             yield slot
             slot = self._after[slot]
@@ -237,12 +237,12 @@ class LinkedNode(Generic[T]):
 
     @property
     def previous(self) -> LinkedNode[T] | None:
-        """Node before it, None at the first."""
+        """Node before this one; None at the first."""
         return self._node(self._links.before(self._slot()))
 
     @property
     def next(self) -> LinkedNode[T] | None:
-        """Node after it, None at the last."""
+        """Node after this one; None at the last."""
         return self._node(self._links.after(self._slot()))
 
     def _node(self, slot: int) -> LinkedNode[T] | None:

@@ -73,7 +73,7 @@ class Changes:
         self._changed[slot] = data
 
     def drop(self, slot: int) -> None:
-        """Note that a slot was freed."""
+        """Mark a slot as freed."""
         if slot in self._absent:
             self._absent.discard(slot)
             del self._changed[slot]
@@ -87,14 +87,14 @@ class Changes:
         return sorted(self._flight.items())
 
     def on_saved(self) -> None:
-        """Note that the changes in flight are durable."""
+        """Mark the changes in flight as durable."""
         flight, self._flight = self._flight or {}, None
         for slot in list(self._changed.keys() & flight.keys()):
             if flight[slot] is None:
                 self._not_stored(slot)
 
     def on_failed(self) -> None:
-        """Note that the changes in flight are lost or unknown: a slot among them may be stored."""
+        """Mark the changes in flight as lost or unknown: a slot among them may be stored."""
         flight, self._flight = self._flight or {}, None
         self._changed = flight | self._changed
 

@@ -46,15 +46,15 @@ class Contiguous(Slots):
     _loaded = "items"
 
     def __init__(self, home: Home, schema: Schema, metadata: tuple[int, ...], *, is_queue: bool = False) -> None:
-        """``metadata`` are the entries with the ends; without any there is always one item."""
+        """Prepare empty slots. ``metadata`` are the entries with the ends; without any there is always one item."""
         super().__init__(home, schema)
         self._entries = metadata
         self._is_queue = is_queue
         self.head = 0
         self.new_from = 0
-        """Items in this slot and above go out with the next save, changed or not."""
+        """Slot from which on all items are saved next, changed or not."""
         self.changed: set[int] = set()
-        """Changed slots below that."""
+        """Slots of changed items below ``new_from``."""
         self._stored = (0, 0)  # range that the store may have
         self._stored_metadata: dict[int, int] = {}
         self._flight: _Flight | None = None
@@ -71,8 +71,8 @@ class Contiguous(Slots):
 
     @property
     def tail(self) -> int:
-        """Slot after the last."""
-        length = len(self.items)  # which may have to be read, and the head with it
+        """Slot after the last item."""
+        length = len(self.items)  # computed first: reading the items also sets the head
         return self.head + length
 
     def begin(self) -> None:
@@ -410,7 +410,7 @@ class PersistedQueue(_Ends[T]):
         self._slots.items.append(self._slots.checked(value))
 
     def extend(self, values: Iterable[T]) -> None:
-        """Append all of the values, or none."""
+        """Append all values, or none if one of them cannot be stored."""
         self._add(values)
 
     def dequeue(self) -> T:

@@ -47,7 +47,7 @@ class Home:
         self.is_deleted = False
 
     def expect(self, holds: bool, expected: str, was: object) -> None:
-        """Raise `CorruptStateError` that names the object unless the condition holds."""
+        """Raise `CorruptStateError`, which names the object, unless the condition is true."""
         if not holds:
             raise CorruptStateError(f"object {self.name}: expected {expected}, was {was}")
 
@@ -92,11 +92,11 @@ class Slots(ABC):
 
     @abstractmethod
     def on_saved(self) -> None:
-        """Note that the last save is durable."""
+        """Mark the last save as durable."""
 
     @abstractmethod
     def on_failed(self) -> None:
-        """Note that the last save is lost or unknown: its edits go out with the next."""
+        """Mark the last save as lost or unknown: the next save includes its edits."""
 
     @abstractmethod
     def check(self) -> None:

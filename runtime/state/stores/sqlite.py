@@ -25,12 +25,15 @@ __all__ = ["SqliteStore", "check_store"]
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
 _FORMAT: Final = 3
-"""In format 1 rows that leave again were in tables, which `runtime.relations.retention` converts; in format 2 their
-runs began with a base. A version that knows only an earlier format would not find them, or miss deletions."""
+"""Format of the file. In format 1 expiring rows were in tables, which `runtime.relations.retention` converts; in
+format 2 their runs began with a base. A version that knows only an earlier format would not find them, or miss
+deletions.
+"""
 _OLDEST: Final = 1
 _LOG_PAGES: Final = 16_384
-"""Length in pages of 4 KiB at which the log is copied into the database: a page that many commits write is copied
-once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy."""
+"""Length in pages of 4 KiB at which the log is copied into the database, so that a page that many commits write is
+copied once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy.
+"""
 _CACHE_KIB: Final = 64 * 1024
 _PAGE_ROWS: Final = 64
 """Number of values read at once; some have megabytes."""
@@ -130,7 +133,7 @@ class SqliteStore(Store):
                 self._db.executemany(_PUT if is_put else _DELETE, rows)
             self._db.execute("COMMIT")
         except BaseException as error:
-            if self._db.in_transaction:  # SQLite has rolled back by itself where the disk failed
+            if self._db.in_transaction:  # SQLite rolls back by itself if the disk fails
                 self._db.execute("ROLLBACK")
             self._tables = dict(list(self._tables.items())[:known])
             if isinstance(error, sqlite3.DatabaseError):

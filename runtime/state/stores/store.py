@@ -56,7 +56,7 @@ class Store(ABC):
 
     @abstractmethod
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Make these edits durable, together; of two for one place the later one applies."""
+        """Make these edits durable, together; if two are for one place, the later one applies."""
 
     @abstractmethod
     def get(self, table: str, key: int) -> bytes | None:

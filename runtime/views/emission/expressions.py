@@ -1,10 +1,10 @@
 """Emits the view program's expressions as kernel source.
 
-Integers are exact: what may pass 64 bits is computed in 128, and what may pass 126 is checked. NULL and overflow are
-conditions beside a value; the value is then undefined but harmless, so that all branches of an expression are computed
-without jumps. An overflow sets the kernel's variable ``bad``, with which the node fails, only where the value is used:
-not if it is in a branch of CASE or COALESCE that is not taken, nor beside a false operand of AND or a true one of OR,
-in whatever order the operands stand.
+Integers are exact: a value that may pass 64 bits is computed in 128, and one that may pass 126 bits is checked. NULL
+and overflow are conditions beside a value; the value is then undefined but harmless, so that all branches of an
+expression are computed without jumps. An overflow sets the kernel's variable ``bad``, with which the node fails, only
+where the value is used: not if it is in a branch of CASE or COALESCE that is not taken, nor beside a false operand of
+AND or a true one of OR, in whatever order the operands stand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = ["Emitter"]
 
 _LIMIT: Final = 126
 _LONGEST_CHAIN: Final = 64
-"""Branches of one ``if … elif …``: Python nests each in the one before, and its parser gives up after some thousand."""
+"""Greatest number of branches of one ``if … elif …``: Python nests each branch in the one before, and its parser
+fails above some thousand.
+"""
 _COMPARE: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INTEGERS: Final = frozenset({"int64", "int128"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
@@ -42,30 +44,30 @@ class Emitter:
         self._w = kernel
 
     def value(self, expr: Expr, bound: Mapping[str, Value]) -> Value:
-        """Return the value of an expression, which is used."""
+        """Return the value of an expression, marked as used."""
         return self.used(self._value(expr, bound))
 
     def cast(self, value: Value, type_: ColumnType) -> Value:
-        """Return the value in a column's type, which is used."""
+        """Return the value in a column's type, marked as used."""
         return self.used(self._cast(value, type_))
 
     def arithmetic(self, op: str, left: Value, right: Value) -> Value:
-        """Sum, difference or product, which is used."""
+        """Return the sum, difference or product of two values, marked as used."""
         return self.used(self._arithmetic(op, left, right))
 
     def column(self, expr: Expr, bound: Mapping[str, Value], type_: ColumnType) -> Value:
-        """Return the value of an expression in a column's type, whose use is still open: `used` must follow."""
+        """Return the value of an expression in a column's type, not yet marked as used: `used` must follow."""
         return self._cast(self._value(expr, bound), type_)
 
     def used(self, value: Value) -> Value:
-        """Return the value, whose overflow from here on is one of the row: it sets ``bad``."""
+        """Return the value, marked as used: from here on its overflow sets ``bad`` for the row."""
         if value.overflow is None:
             return value
         self._w.put(f"bad |= {value.overflow}")
         return msgspec.structs.replace(value, overflow=None)
 
     def truth(self, expr: Expr, bound: Mapping[str, Value]) -> str:
-        """Return a condition that holds where the expression is true: not false, not NULL."""
+        """Return a condition that is true where the expression is true, and false where it is false or NULL."""
         value = self.value(expr, bound)
         if value.type is None:
             return "False"
@@ -111,9 +113,9 @@ class Emitter:
         raise ViewError(f"expected a value of type {type_}, was {value.type}")
 
     def _overflow(self, flag: str | None, null: str | None, values: Sequence[Value]) -> str | None:
-        """Return a truth value: True if an operation, unless it is NULL, or one of its operands is out of range.
+        """Return a condition that an operand, or an operation that is not NULL, is out of range; None if none can be.
 
-        An operand that is out of range counts even where the result is NULL: what says so may be computed from it.
+        An operand that is out of range counts even where the result is NULL, because the NULL flag may depend on it.
         """
         flags = list(dict.fromkeys(value.overflow for value in values if value.overflow is not None))
         if flag is not None:
@@ -196,7 +198,7 @@ class Emitter:
         return Value(name, "int128", null, _LIMIT, overflow=self._overflow(flag, null, (left, right)))
 
     def either(self, values: Sequence[Value]) -> str | None:
-        """Return a condition that one of the values is NULL; None: never."""
+        """Return a condition that is true if one of the values is NULL; None if none can be."""
         flags = list(dict.fromkeys(value.null for value in values if value.null is not None))
         if not flags:
             return None
@@ -250,7 +252,7 @@ class Emitter:
         bits = left.bits if expr.op == "floordiv" else min(left.bits, right.bits)
         return Value(result, kind, self.either((left, right, Value("", None, null))), bits, overflow=overflow)
 
-    # --- truth
+    # --- truth values
 
     def _compared(self, expr: Call, args: list[Value]) -> Value:
         left, right = args
@@ -272,7 +274,7 @@ class Emitter:
         return Value(self._w.assign("b", text), "bool", null, overflow=overflow)
 
     def _compared_floats(self, op: str, left: str, right: str) -> str:
-        """Source of a comparison in SQL's order, in which NaN is equal to itself and greater than all other floats."""
+        """Return the source of a comparison in SQL's order: NaN equals itself and is greater than other floats."""
         function = "float_equal" if op in ("eq", "ne") else "float_less"
         self._w.use("arithmetic", function)
         if op in ("gt", "le"):
@@ -291,7 +293,8 @@ class Emitter:
         never = (left.null, right.null, left.overflow, right.overflow)
         if all(each is None for each in never):
             return Value(w.assign("b", f"({left.text}) {op} ({right.text})"), "bool")
-        # Three outcomes: known to decide, else NULL if either is. An operand out of range is not known.
+        # There are three outcomes: one operand decides; otherwise NULL if either operand is NULL; otherwise the
+        # opposite. An operand that is out of range does not decide.
         decides = "not " if op == "and" else ""
         settled = []
         for value in (left, right):
@@ -319,7 +322,7 @@ class Emitter:
     # --- choices
 
     def _alike(self, values: Sequence[Value]) -> list[Value]:
-        """Return the values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
+        """Return the values in one type: integers as wide as the widest, a bare NULL in the type of the others."""
         types = [value.type for value in values if value.type is not None]
         if not types:
             return list(values)
@@ -329,7 +332,7 @@ class Emitter:
     def _choice(self, values: Sequence[Value], tests: Sequence[str | None], overflows: Sequence[str | None]) -> Value:
         """Return the first value whose test holds; the last has no test.
 
-        ``overflows``: whether each test is out of range, which counts if no earlier one holds.
+        ``overflows`` has for each test the condition that it is out of range, which counts if no earlier test holds.
         """
         w = self._w
         values = self._alike(values)
@@ -372,7 +375,7 @@ class Emitter:
         return self._choice([*args[1::2], args[-1]], [*tests, None], [*overflows, None])
 
     def _extreme(self, expr: Call, args: list[Value]) -> Value:
-        """LEAST and GREATEST pass over NULL."""
+        """Return the value of LEAST or GREATEST, which ignore NULL."""
         w = self._w
         op = "lt" if expr.op == "least" else "gt"
         symbol = _COMPARE[op]
@@ -419,7 +422,7 @@ class Emitter:
         return msgspec.structs.replace(self._part_of(op, value), overflow=value.overflow)
 
     def _midnight(self, day: Value) -> Value:
-        """Return the timestamp with which a date begins; dates reach farther than timestamps."""
+        """Return the timestamp at which a date begins; it may be out of range, as dates reach further."""
         text = self._w.assign("x", f"wide({day.text}) * wide({_MICROSECONDS_A_DAY})")
         overflow = self._overflow(f"not fits({text})", day.null, [day])
         return Value(f"narrow({text})", "timestamp", day.null, overflow=overflow)

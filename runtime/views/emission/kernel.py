@@ -1,8 +1,8 @@
 """A kernel under construction: its source, and the structures that it reaches through its table.
 
-Whatever the body of a kernel uses of a structure is declared at its head, so that a kernel that is called again after
-room was made sees the arrays as they are then. Place 0 of the kernel's own table is an array of numbers of its own
-(``s``), the first of which is its cursor: 0, or where it goes on.
+Arrays that the body of a kernel uses are declared at its head, so that a kernel that is called again after room was
+made sees the new arrays. Place 0 of the kernel's own table is an array of numbers of its own (``s``), the first of
+which is its cursor: 0, or the place at which it resumes.
 
 A program comes over the wire as data, and stays data: identifiers are made up here, and of a program's constants only
 numbers and truth values are written out. Strings reach a kernel as interned numbers, in an array of constants. So no
@@ -23,7 +23,7 @@ from runtime.views.strings import Strings
 __all__ = ["KernelSource"]
 
 Room = Callable[[], None]
-"""Makes room where a kernel has stopped for want of it."""
+"""Function that makes room for a kernel that has stopped for lack of it."""
 
 _HEADER = '''"""Generated: {title}."""
 
@@ -38,16 +38,22 @@ from runtime.native.plain import (
 
 
 class KernelSource:
-    """Writes one kernel: ``step(address) -> status``. Status 0: done; above 0: a `need`'s number; below: failed."""
+    """Writes one kernel: ``step(address) -> status``.
+
+    Status 0 is success, a status above 0 is a `need`'s number, and one below 0 is a failure.
+    """
 
     def __init__(self, title: str, strings: Strings, *, numbers: int = 4) -> None:
-        """``title``: what the kernel does, in a few words that this package chooses; ``numbers``: how many numbers of
-        its own it has, its cursor among them."""
+        """Begin an empty kernel.
+
+        ``title`` describes in a few words of this package what the kernel does. ``numbers`` is how many numbers of its
+        own the kernel has, including its cursor.
+        """
         self.numbers = numbers
         self.links: list[Structure] = []
-        """Structures and arrays of its table, from place 1 on."""
+        """Structures and arrays in the kernel's table, from place 1 on."""
         self.rooms: list[Room] = []
-        """Calls for status 1, 2, …"""
+        """Functions that make room for status 1, 2, …."""
         self.emitter = Emitter(self)
         """Emits expressions into this kernel."""
         self._title = title
@@ -87,7 +93,7 @@ class KernelSource:
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Write a header such as ``if a:``; lines of the context are under it, ``pass`` if there are none."""
+        """Write a header such as ``if a:``, with the lines of the context below it, or ``pass`` if there are none."""
         self.put(header)
         self._depth += 1
         begin = len(self._lines)
@@ -103,9 +109,9 @@ class KernelSource:
     # --- functions, and the structures that they use
 
     def begin(self, name: str = "step", arguments: str = "address") -> None:
-        """Write the head of a function, in which no number has passed its limit yet (``bad``).
+        """Write the head of a function, where ``bad`` is False: no number has passed its limit yet.
 
-        Declarations are its own: another function declares what it uses again.
+        Declarations belong to one function: another function declares again what it uses.
         """
         self._depth = 0
         self.put("", "", "@jit", f"def {name}({arguments}):")
@@ -160,7 +166,7 @@ class KernelSource:
     # --- constants
 
     def number(self, text: str) -> str:
-        """Source for the number of a string."""
+        """Return the source of a string's number."""
         if self._constant_cells is None:
             self._constant_cells = Structure(1)
         if text not in self._texts:
@@ -168,21 +174,21 @@ class KernelSource:
         return f"{self.cells(self._constant_cells, 0)}[{self._texts.index(text)}]"
 
     def ranks(self) -> str:
-        """Source for the array of each string's rank."""
+        """Return the source of the array with each string's rank."""
         return self.cells(self._strings.ranks(), 0)
 
     def tested(self, test: str | frozenset[str]) -> str:
-        """Return the source for the array with 1 for each string that is LIKE a pattern, or in a list."""
+        """Return the source of the array that has 1 for each string that is LIKE a pattern, or in a list."""
         return self.cells(self._strings.tested(test), 0)
 
     def integers(self, values: Sequence[int]) -> str:
-        """Source for an array of constants of 64 bits."""
+        """Return the source of an array of 64-bit constants."""
         structure = Structure(1)
         structure.put(0, np.array(values, np.int64))
         return self.cells(structure, 0)
 
     def resolve(self) -> None:
-        """Write the numbers of the constants into their array; called again after the strings were renumbered."""
+        """Write the numbers of the constants into their array; must be called again after strings were renumbered."""
         if self._constant_cells is not None:
             numbers = [self._strings.number(text) for text in self._texts]
             self._constant_cells.put(0, np.array(numbers, np.int64))

@@ -10,7 +10,7 @@ string      its rank (`runtime.views.strings`)
 ==========  =======================================================================
 
 ``DESC`` inverts all bits. A NULL has the least or the greatest word in place of each word; where a value may have that
-word too, one more word, behind the others, tells the two apart. So the first word tells most values apart.
+word too, one more word after the others distinguishes the two. So the first word distinguishes most values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEAST: Final = -(2**63)
 _GREATEST: Final = 2**63 - 1
 _LEAST_TEXT: Final = "(-9223372036854775807 - 1)"
 _UNBOUNDED: Final = frozenset({"int64", "int128", "timestamp"})
-"""Types of which a value may have the least or the greatest word."""
+"""Types in which a value may have the least or the greatest word."""
 
 
 class OrderKey(msgspec.Struct, frozen=True):
@@ -42,24 +42,24 @@ class OrderKey(msgspec.Struct, frozen=True):
     field: Field
     """The column."""
     place: int
-    """Place of its first word in a record."""
+    """Place of the column's first word in a record."""
     descending: bool = False
-    """True if greater values stand first."""
+    """True if greater values come first."""
     nulls_first: bool = False
-    """True if NULL stands before all values; else it stands behind them."""
+    """True if NULL comes before all values; otherwise NULL comes after them."""
 
     @property
     def has_flag(self) -> bool:
-        """True if one more word tells NULL from values."""
+        """True if one more word distinguishes NULL from values."""
         return self.field.nullable and self.field.type in _UNBOUNDED
 
     @property
     def words(self) -> int:
-        """The number of its order words."""
+        """Number of order words of the column."""
         return self.field.value_words + self.has_flag
 
     def put(self, k: KernelSource, cells: str, record: str, strings: Strings) -> list[str]:
-        """Write the lines that read the order words of a record, given by cells and a place; return their names."""
+        """Write the lines that read the order words of a record at a place of cells; return the variables."""
         value = f"{record} + {self.place + self.field.nullable}"
         if self.field.type == "int128":
             texts = [f"{cells}[{value} + 1]", f"{cells}[{value}] ^ {_LEAST_TEXT}"]
@@ -82,7 +82,7 @@ class OrderKey(msgspec.Struct, frozen=True):
         return names
 
     def columns(self, records: Words, strings: Strings) -> list[Words]:
-        """Return the order words of many records, one array for each word."""
+        """Return the order words of many records, as one array for each word."""
         place = self.place + self.field.nullable
         value = records[:, place]
         if self.field.type == "int128":

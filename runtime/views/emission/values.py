@@ -1,4 +1,4 @@
-"""Typed values of kernel source, and how they stand in cells.
+"""Typed values of kernel source, and their representation in cells.
 
 ==========  =====================  ======================================================
 type        a value in source      its words in cells
@@ -48,59 +48,61 @@ class Field(msgspec.Struct, frozen=True):
     """A column between nodes, or a key in a table."""
 
     name: str
-    """Its name."""
+    """Name of the column."""
     type: ColumnType
-    """Its type."""
+    """Type of its values."""
     nullable: bool = False
-    """True if it may be NULL."""
+    """True if a value may be NULL."""
 
     @property
     def value_words(self) -> int:
-        """Words without the NULL flag."""
+        """Number of words without the NULL flag."""
         return 2 if self.type == "int128" else 1
 
     @property
     def words(self) -> int:
-        """All of its words."""
+        """Number of words, including the NULL flag."""
         return self.value_words + self.nullable
 
 
 def words_of(fields: Iterable[Field]) -> int:
-    """Return words of a row of these."""
+    """Return the number of words of a row with these fields."""
     return sum(field.words for field in fields)
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A piece of source that stands for a value: an identifier, a constant or something in parentheses."""
+    """Piece of source that denotes a value: an identifier, a constant or an expression in parentheses."""
 
     text: str
-    """Text in the source."""
+    """Text of the piece of source."""
     type: ColumnType | None
-    """Its type; None for a bare NULL."""
+    """Type of the value; None for a bare NULL."""
     null: str | None = None
-    """Condition (0 or 1, or a truth value) that is true if it is NULL; None: never."""
+    """Condition (0 or 1, or a truth value) that is true if the value is NULL; None if it never is."""
     bits: int = 63
-    """Integers: the magnitude is less than 2 to this."""
+    """Number of bits of an integer: its magnitude is less than 2 to this power."""
     is_word: bool = False
-    """True if ``null`` is 0 or 1 and the value of a NULL is 0, as in cells: then both are copied as they are."""
+    """True if ``null`` is 0 or 1 and the value of a NULL is 0, as in cells; flag and value can then be copied
+    unchanged.
+    """
     overflow: str | None = None
-    """A truth value that says whether the value is out of range and therefore wrong; None: never.
+    """Condition that is true if the value is out of range and therefore wrong; None if it never is.
 
-    It makes a row fail only where the value is used (`Emitter.used`), not where a condition passes it over.
+    The overflow makes a row fail only where the value is used (`Emitter.used`), not in a branch that is not taken.
     """
 
     @property
     def wide_text(self) -> str:
-        """An integer as one of 128 bits."""
+        """Source of an integer value in 128 bits."""
         return self.text if self.type == "int128" else f"wide({self.text})"
 
     def word(self) -> str:
-        """Return the value as one word, for any type but int128."""
+        """Return the source of the value as one word; for any type but int128."""
         return f"bits_of({self.text})" if self.type == "float64" else self.text
 
 
 def load_value(w: KernelSource, field: Field, cells: str, place: str, null: str | None) -> Value:
-    """Write the lines that read a field's value from cells at a place; ``null``: the word of its NULL flag."""
+    """Write the lines that read a field's value from cells at a place. ``null`` is the source of its NULL flag."""
     if field.type == "int128":
         return Value(w.assign("v", f"load_wide({cells}, {place})"), "int128", null, 126, True)
     text = f"{cells}[{place}]"
@@ -111,7 +113,7 @@ def load_value(w: KernelSource, field: Field, cells: str, place: str, null: str 
 def store_value(w: KernelSource, field: Field, value: Value, where: tuple[str, str, str]) -> None:
     """Write the lines that store a value, which is of the field's type; the value of a NULL is stored as 0.
 
-    ``where``: cells, the place in them, and the cell of the NULL flag of a nullable field.
+    ``where`` has the cells, the place of the value in them, and the cell of the NULL flag (empty if not nullable).
     """
     cells, place, flag = where
     if field.type == "int128":
@@ -151,7 +153,7 @@ def places_of(fields: Sequence[Field]) -> list[int]:
 
 
 def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: str) -> list[Value]:
-    """Write the lines that read the fields with which a record begins, from cells at a place."""
+    """Write the lines that read the fields at the beginning of a record from cells at a place; return their values."""
     return [
         load_field(w, field, cells, f"{record} + {place}")
         for field, place in zip(fields, places_of(fields), strict=True)
@@ -159,7 +161,7 @@ def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: st
 
 
 def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Return the places of the values of these fields in a record that begins with them."""
+    """Return the places of the values of these fields, with which a record begins."""
     return tuple(
         NullablePlace(place + field.nullable, flag=place if field.nullable else -1, words=field.value_words)
         for field, place in zip(fields, places_of(fields), strict=True)
@@ -167,11 +169,14 @@ def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Return the places of strings in a record that begins with these fields, see `RecordStructure.string_places`."""
+    """Return the places of strings among these fields, with which a record begins.
+
+    They are for `RecordStructure.string_places`.
+    """
     places = zip(fields, nullable_places(fields), strict=True)
     return tuple(place for field, place in places if field.type == "string")
 
 
 def may_be_direct(keys: Sequence[Field]) -> bool:
-    """Return True if a key may be the index of its table: one word, an integer that may be dense."""
+    """Return True if a key can be a direct index into its table: it is one word, an integer that may be dense."""
     return len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")

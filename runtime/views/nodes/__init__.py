@@ -7,11 +7,11 @@ join                    Joined              indexes over maps, totals of the res
 threshold               Selected            ordered indexes, totals of the result              threshold
 select, joins, distinct,                    multimaps and counts of rows                       flow, select, flow_joins
   union, sets           operator of a Flow
-bound                   operator of a Flow  rows in the order of what `now()` is compared with bound
+bound                   operator of a Flow  rows in the order of the value compared with `now()` bound
 aggregate, top          operator of a Flow  groups, values and rows in sorted order            aggregate, top
 window                  operator of a Flow  rows by partition, in order                        window
 recompute               Reevaluated         totals per key, the last result                    recompute (calls DuckDB)
-show                                        none: totals become rows that go and come          show
+show                                        none: totals become removed and added rows          show
 ```
 
 Sums and products are integers of 128 bits, checked against ±2^126: a view whose number passes that bound fails with a

@@ -1,20 +1,19 @@
 """Aggregate: the group operator of a flow, with COUNT, SUM, MIN, MAX, DISTINCT aggregates and quantiles of one input.
 
 Algebra: the number of rows, the number of values that are not NULL, and their sum are linear: a row of weight w adds w
-times its values. A distinct value is there while its count is positive: COUNT and SUM of distinct values change where a
-count passes 0, and MIN and MAX are the first and the last of the values that are there (Gupta, Mumick: *Maintenance of
-Materialized Views*, 1995). A quantile is the value
-at a place among those that are there, each as often as it is counted: a cursor follows it (`library.quantiles`).
-The row of a group is a function of these: of every group that a step has touched it emits
-the row that the group had (-1) and the row that it has (+1), if they differ.
+times its values. A distinct value is present while its count is positive: COUNT and SUM of distinct values change where
+a count passes 0, and MIN and MAX are the first and the last of the values that are present (Gupta, Mumick: *Maintenance
+of Materialized Views*, 1995). A quantile is the value at a place among the present values, each repeated by its count;
+a cursor follows this place (`library.quantiles`). The row of a group is a function of these: of every group that a step
+has touched it emits the row that the group had (-1) and the row that it has (+1), if they differ.
 
 State: ``groups``, whose record is the key's words, the number of rows, and for each aggregated column what its
-aggregates need (`_Measure`); it remembers what groups were before the step. For each column of which distinct values
-are asked for, ``values NUMBER``: the key's words and a value's words with its count; for MIN and MAX in order
-(`SortedTable`). A group that has no rows has no row, but without keys there is always one row.
+aggregates need (`_Measure`); the table remembers the groups as they were before the step. For each column of which
+distinct values are asked for, ``values NUMBER``: the key's words and a value's words with its count; for MIN and MAX in
+order (`SortedTable`). A group that has no rows has no row, but without keys there is always one row.
 
-Code: one kernel. Its first loop adds up the rows of the input; its second one emits the rows of the groups that were
-touched, for all of which there is room before it begins.
+Code: one kernel. Its first loop adds up the rows of the input; its second loop emits the rows of the touched groups,
+for all of which room is made before it begins.
 """
 
 from __future__ import annotations
@@ -45,11 +44,14 @@ _ROWS: Final = 0
 
 
 class GroupTable(RecordTable):
-    """Groups with what their aggregates need."""
+    """Groups with the values that their aggregates need."""
 
     def __init__(self, keys: Sequence[Field], words: int, extremes: Sequence[tuple[int, int, Field]]) -> None:
-        """``words``: value words; ``extremes``: (its place among them, that of the number of distinct values, field) of
-        a least or greatest value."""
+        """Begin an empty table of groups.
+
+        ``words`` is the number of value words. ``extremes`` has for each least or greatest value: its place among the
+        value words, the place of the number of distinct values, and its field.
+        """
         super().__init__(keys, words, is_result=True, is_direct=may_be_direct(keys))
         for place, count, field in extremes:
             first, number = self.key_words + place, self.key_words + count
@@ -65,20 +67,23 @@ class _Measure:
     def __init__(
         self, field: Field, number: int, kinds: AbstractSet[str], place: int, wanted: Sequence[Quantile] = ()
     ) -> None:
-        """``number``: of the column among those that are aggregated; ``place``: of its first word; ``wanted``: the
-        quantiles of the column."""
+        """Assign places to the words of a column.
+
+        ``number`` is the column's number among the aggregated ones, ``place`` the place of its first word, and
+        ``wanted`` the quantiles of the column.
+        """
         if kinds & _SUMS and field.type not in ("int64", "int128"):
             raise ViewError(f"expected integers to be added up, was {field.name} {field.type}")
         self.field = Field(field.name, field.type)
-        """The column, without NULLs."""
+        """The column as a field without NULLs."""
         self.name = f"values {number}"
         self.has_count = field.nullable
-        """True if its values are counted; a column without NULLs has as many as there are rows."""
+        """True if the values of the column are counted; a column without NULLs has as many values as rows."""
         self.words = place
         self.count = self._take(1) if self.has_count else _ROWS
         """Place of the number of values."""
         self.sum = self._take(2) if "sum" in kinds else -1
-        """Place of their sum; -1 if there is none, as below."""
+        """Place of the sum of the values; -1 if there is none, as below."""
         self.distinct = self._take(1) if kinds & _DISTINCT else -1
         """Place of the number of distinct values."""
         self.sum_distinct = self._take(2) if "sum_distinct" in kinds else -1
@@ -99,9 +104,9 @@ class _Measure:
 
     @property
     def extremes(self) -> list[tuple[int, int, Field]]:
-        """Places of the least and the greatest value, each with that of the number of distinct values.
+        """Places of the least and the greatest value, each with the place of the distinct count and the field.
 
-        Those of quantiles are included, each with that of the flag of its value.
+        The values of quantiles are included, each with the place of its flag.
         """
         places = [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
         cursors = self.quantiles.values()
@@ -144,10 +149,10 @@ class _Group:
                 measure.values = ctx.structure(measure.name, partial(self._new_values, measure, ctx))
         fields = [*self._keys, *(Field(a.name, a.type, self._null_place(a) is not None) for a in node.aggregates)]
         self.batch = ctx.batch(fields)
-        """The changes of its rows."""
+        """Changes of the operator's rows."""
 
     def _new_values(self, measure: _Measure, ctx: FlowContext) -> RecordTable:
-        """Return an empty table of values."""
+        """Return an empty table for the values of a column."""
         keys = (*self._keys, measure.field)
         if measure.extremes:
             order = OrderKey(measure.field, words_of(self._keys))
@@ -155,14 +160,14 @@ class _Group:
         return RecordTable(keys, 1)
 
     def _null_place(self, aggregate: Aggregate) -> int | None:
-        """Return the place of a number that is positive unless the aggregate is NULL or empty; None: it never is."""
+        """Return the place of a number that is positive unless the aggregate is NULL; None if it never is NULL."""
         if aggregate.column is None or aggregate.kind.startswith("count"):
             return None
         measure = self._measures[aggregate.column]
         if aggregate.quantile is not None:
             return measure.quantiles[aggregate.quantile] + quantiles.THERE
         if self._keys and not measure.has_count:
-            return None  # a group that has a row has values
+            return None  # every group that has a row has values
         return measure.count if aggregate.kind == "sum" else measure.distinct
 
     # --- rows of the input
@@ -236,7 +241,10 @@ class _Group:
     def _put_value(
         self, k: KernelSource, measure: _Measure, value: Value, weight: str, slots: tuple[str, str, str]
     ) -> None:
-        """Write the lines that count a value; ``slots``: of the group, where its values begin, of the value."""
+        """Write the lines that count a value.
+
+        ``slots``: the group's slot, the place of its values, the value's slot.
+        """
         values, (slot, group, record) = measure.values, slots
         assert values is not None
         cells = k.cells(self._groups, hashing.CELLS)
@@ -278,7 +286,10 @@ class _Group:
         k.put(f"copy_words({k.cells(values, hashing.KEY)}, 0, {cells}, {place}, {self._groups.key_words})")
 
     def _put_cursors(self, k: KernelSource, cells: str, place: str) -> None:
-        """Write the lines that move the cursors of a group to where they should stand; ``at``: its value words."""
+        """Write the lines that move the cursors of a group to their places.
+
+        ``place`` is where its value words begin.
+        """
         for measure in self._measures.values():
             values = measure.values
             if not measure.quantiles or not isinstance(values, SortedTable):
@@ -301,7 +312,7 @@ class _Group:
     def _put_row_function(self, k: KernelSource) -> None:
         """Write ``put(p, keys, place, cells, at, weight)``, which appends the row of a group.
 
-        ``keys``, ``place``: where the key's words begin; ``cells``, ``at``: where the value words begin. It returns
+        The key's words begin at ``place`` of ``keys``, the value words at ``at`` of ``cells``. The function returns
         whether a number is too large for its column.
         """
         k.begin("put", "p, keys, place, cells, at, weight")
@@ -314,7 +325,7 @@ class _Group:
         k.put("return bad")
 
     def _value(self, k: KernelSource, aggregate: Aggregate, cells: str, at: str) -> Value:
-        """Write the lines that read what an aggregate shows; 0 if it is NULL."""
+        """Write the lines that read the value of an aggregate, which is 0 for NULL; return it."""
         if aggregate.column is None:
             return Value(k.assign("v", f"{cells}[{at} + {_ROWS}]"), "int64")
         measure = self._measures[aggregate.column]
@@ -331,7 +342,7 @@ class _Group:
         return Value(text, value.type, None if is_zero else is_null, value.bits, is_word=not is_zero)
 
     def _put_changes(self, k: KernelSource) -> None:
-        """Write the loop over the groups that were touched."""
+        """Write the loop over the touched groups."""
         groups = self._groups
         cells, old = k.cells(groups, hashing.CELLS), k.cells(groups, hashing.OLD)
         with open_touched(k, groups, self.batch, 2) as place:
@@ -350,7 +361,7 @@ class _Group:
                 k.put(f"bad |= put(p, {cells}, {place}, {cells}, at, 1)")
 
     def _put_difference(self, k: KernelSource, old: str, cells: str) -> None:
-        """Write the lines that compare what a group showed with what it shows."""
+        """Write the lines that compare a group's row before the step with its row after it."""
         tests = []
         for aggregate in self._node.aggregates:
             if aggregate.kind in ("min", "max", "quantile"):
@@ -372,7 +383,7 @@ class _Group:
 
 
 def lower(node: GroupNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put a group operator into the graph."""
+    """Add a group operator to the graph; return its rows."""
     group = _Group(node, inputs[0], ctx)
     k = ctx.kernel("emits the rows of groups that changed")
     group.put(k)

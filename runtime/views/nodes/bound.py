@@ -4,19 +4,20 @@ Algebra: the filter is linear in its rows, and depends on the bound by the value
 new one: of L where value > b, a change is ΔL where value > b, and, when b moves up to b', less the rows of L + ΔL with
 b < value <= b' (McSherry et al.: *Temporal filters*, materialize.com, 2021, have the bound of `now()` alone and expect
 it to rise; here it is the row of any input and moves both ways). Both inputs are taken as they are at the end of the
-step, so that a bound that does not move costs nothing and one that moves costs O(log n) and the rows that it passes.
-A value of NULL never passes; without a bound, or with NULL as the bound, nothing does.
+step, so that a bound that does not move costs nothing and one that moves costs O(log n) and the rows that it passes. A
+value of NULL never passes; without a bound, or with NULL as the bound, no row passes.
 
-Of a bound that never falls, as `now()` does not, what it has passed is settled: rows behind a lower one have gone for
-good, and rows behind an upper one pass as they come. So only rows on its other side are kept.
+If a bound never falls, as `now()` does not, the values that it has passed are settled: below a lower bound rows are
+removed for good, and below an upper bound rows pass as they arrive. So only rows above the bound are kept.
 
-State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value: those that
-pass and those that do not, as they pass again if the bound moves back, or those before a bound that rises; ``bound``,
+State: ``rows``, a `SortedTable` of the left rows with their weights, of any sign, in the order of the value: passing
+rows and, as the bound may move back, the other rows too; with a bound that only rises, the rows above it; ``bound``,
 the weights of the right input's rows, from which the values that pass are derived (`library.bounded`).
 
-Code: one kernel per input. That of the left input passes rows on by the bound as it was before the step. That of the
-right input has two loops: over its rows (``s[0]``), and over the records between the bounds (``s[2]``: 0 before the
-bound has moved, then the leaf + 1; ``s[3]``: the place in it); of a bound that rises a third one forgets records.
+Code: one kernel per input. The kernel of the left input passes rows on by the bound as it was before the step. The
+kernel of the right input has two loops: over its rows (``s[0]``), and over the records between the bounds (``s[2]``: 0
+before the bound has moved, then the leaf + 1; ``s[3]``: the place in it); for a bound that only rises a third loop
+drops records.
 """
 
 from __future__ import annotations
@@ -43,26 +44,28 @@ __all__ = ["BoundTotals", "lower"]
 Words = npt.NDArray[np.int64]
 
 _STEPS = {"gt": 1, "ge": 0, "le": 0, "lt": -1}
-"""From the bound to the first value that passes."""
+"""Distance from the bound to the first value that passes."""
 _TYPES = frozenset({"int64", "date", "timestamp"})
 
 
 class BoundRows(SortedTable):
-    """Rows with their weights in the order of a value; all that have a weight stand in it."""
+    """Rows with their weights, in the order of a value; every row whose weight is not 0 is in the order."""
 
     def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
         return np.not_equal(counts, 0)
 
 
 class BoundTotals(Totals):
-    """Rows of the right input with their weights, and the values that pass: the bound is the row that is there."""
+    """Rows of the right input with their weights, and the range of values that pass: the bound is the one present
+    row.
+    """
 
     def __init__(self, field: Field, op: str) -> None:
-        """``op``: how a value compares with the bound."""
+        """Begin without a bound. ``op`` is the comparison of a value with the bound."""
         super().__init__([field], [])
         self.op = op
         self.range = Structure(1)
-        """The numbers of `library.bounded`."""
+        """Numbers of `library.bounded`."""
         self.range.put(0, np.zeros(bounded.LENGTH, np.int64))
         self._numbers = self.range.views[0]
         self._derive()
@@ -82,7 +85,7 @@ class BoundTotals(Totals):
         return (low, high) if low <= high else (bounded.GREATEST, bounded.LEAST)
 
     def load(self, records: Words) -> None:
-        """Make these the records."""
+        """Replace the records."""
         super().load(records)
         self._derive()
 
@@ -105,7 +108,7 @@ class BoundTotals(Totals):
 
 
 def lower(node: BoundNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put a filter by a bound that moves into the graph."""
+    """Add a filter by a moving bound to the graph; return its rows."""
     rows, bounds = inputs
     value, bound = rows.field(node.value), bounds.field(node.bound)
     if value.type not in _TYPES or bound.type not in {value.type, value.type.replace("int64", "int128")}:
@@ -113,7 +116,7 @@ def lower(node: BoundNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
             f"expected integers of 64 bits, dates or timestamps to be compared with a bound of their type, was "
             f"{value.name} {value.type} with {bound.name} {bound.type}"
         )
-    # NULL passes nothing and is not kept.
+    # Rows whose value is NULL never pass and are not kept.
     kept = [Field(field.name, field.type, field.nullable and field is not value) for field in rows.fields]
     place = dict(zip([field.name for field in kept], places_of(kept), strict=True))[value.name]
     key = OrderKey(next(field for field in kept if field.name == value.name), place)
@@ -128,7 +131,7 @@ def lower(node: BoundNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
 def _add_rows_kernel(
     ctx: FlowContext, rows: Rows, records: tuple[BoundRows, BoundTotals], batch: FlowBatch, *, rises: bool
 ) -> None:
-    """Add the kernel that keeps the rows in the order of their value, and passes on those that pass the bound."""
+    """Add the kernel that keeps rows in the order of their value, and passes on the rows that pass the bound."""
     table, totals = records
     k = ctx.kernel("keeps rows in the order of a value, and passes on those on one side of a bound")
     k.use("bounded", "passes")
@@ -150,7 +153,7 @@ def _add_rows_kernel(
 
 
 def _put_weigh(k: KernelSource, table: BoundRows, values: Sequence[Value], weight: str) -> None:
-    """Write the lines that add to the weight of a row, which stands in the order while it has one."""
+    """Write the lines that add to the weight of a row, which is in the order while its weight is not 0."""
     k.use("hashing", "drop_if_zero")
     k.use("sorted_rows", "insert_row", "remove_row")
     cells, order = k.cells(table, hashing.CELLS), k.table(table.rows)
@@ -169,7 +172,7 @@ def _put_weigh(k: KernelSource, table: BoundRows, values: Sequence[Value], weigh
 def _add_bound_kernel(
     ctx: FlowContext, bounds: Rows, records: tuple[BoundRows, BoundTotals], batch: FlowBatch, *, rises: bool
 ) -> None:
-    """Add the kernel that moves the bound, and emits the rows that come or go with it."""
+    """Add the kernel that moves the bound, and emits the rows that then pass or no longer pass."""
     table, totals = records
     k = ctx.kernel("moves a bound, and emits the rows that it passes")
     k.use("bounded", "leaf_of", "move_bound", "place_of")
@@ -205,7 +208,7 @@ def _add_bound_kernel(
 
 
 def _put_forget(k: KernelSource, table: BoundRows, totals: BoundTotals) -> None:
-    """Write the lines that take out the records that the bound has passed for good."""
+    """Write the lines that remove the records that the bound has passed for good."""
     k.use("sorted_rows", "first_row", "remove_row")
     s, order, words = k.cells(totals.range, 0), k.table(table.rows), k.cells(table.rows, sorted_rows.WORDS)
     first = f"{words}[slot * {table.rows.width}]"
@@ -222,7 +225,7 @@ def _put_forget(k: KernelSource, table: BoundRows, totals: BoundTotals) -> None:
 
 
 def _put_move(k: KernelSource, totals: BoundTotals, s: str) -> None:
-    """Write the lines that look for the row that is there, which is the bound, and let it be that."""
+    """Write the lines that find the present row of the right input and make its value the bound."""
     (field,), cells = totals.keys, k.cells(totals, hashing.CELLS)
     k.put("i = 0", "bound = wide(0)", "there = False", f"used = {k.cells(totals, hashing.META)}[{hashing.USED}]")
     with k.block("while i < used:"):

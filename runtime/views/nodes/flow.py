@@ -51,7 +51,7 @@ __all__ = ["BEGUN", "BatchRows", "FlowBatch", "FlowContext", "open_touched", "re
 S = TypeVar("S", bound=RecordStructure)
 
 _ROWS: Final = 64
-"""Rows that a new batch has room for."""
+"""Number of rows for which a new batch has room."""
 
 
 class FlowBatch(ColumnBatch):
@@ -62,14 +62,14 @@ class FlowBatch(ColumnBatch):
         super().__init__(fields, _ROWS)
 
     def grow(self, room: int) -> None:
-        """Make room for so many rows at least."""
+        """Make room for at least this many rows."""
         super().grow(room)
         for batch, places in self._projections:
             for place, source in enumerate(places):
                 batch.put(place, self.array(source))
 
     def projection(self, names: Sequence[str]) -> ColumnBatch:
-        """Return a batch of some columns, whose arrays are those of this one."""
+        """Return a batch of some columns that shares its arrays with this batch."""
         fields = [next(field for field in self.fields if field.name == name) for name in names]
         batch = ColumnBatch([Field(f"c{place}", f.type, f.nullable) for place, f in enumerate(fields)])
         places = [0, 1]
@@ -99,7 +99,7 @@ class BatchRows(Rows):
 
 
 class FlowContext(msgspec.Struct, frozen=True):
-    """Context of a function that lowers a record, besides the record's inputs."""
+    """Further arguments of a function that lowers a record, besides the record's inputs."""
 
     builder: GraphBuilder
     """The graph under construction."""
@@ -114,7 +114,7 @@ class FlowContext(msgspec.Struct, frozen=True):
         return self.builder.strings
 
     def structure(self, name: str, make: Callable[[], S]) -> S:
-        """Return a structure of this record: inherited or made."""
+        """Return a structure of this record: one of the program before, or a new one."""
         return self.builder.structure(f"view/{self.view.name}/{self.number}/{name}", make)
 
     def batch(self, fields: Sequence[Field]) -> FlowBatch:
@@ -128,19 +128,19 @@ class FlowContext(msgspec.Struct, frozen=True):
         return KernelSource(title, self.strings, numbers=numbers)
 
     def add(self, k: KernelSource, rows: Rows, *, runs_first: bool = False) -> None:
-        """Let a kernel that reads rows run in each step that has some, after those that were added before it.
+        """Run a kernel in each step that has rows for it, after the kernels that were added before it.
 
-        ``runs_first``: it has to run in the first step even without rows; it then runs in every step, and finds out
-        whether it has run by its number `BEGUN`, which it sets to 1.
+        With ``runs_first`` the kernel must run in the first step even without rows; it then runs in every step, and
+        sets its number `BEGUN` to 1 to know that it has run.
         """
         inputs = () if runs_first else rows.batches
         self.builder.ends.append(Node(k, [self.view.name], inputs))
 
 
 def reserve(k: KernelSource, batch: ColumnBatch, count: str = "1", *, saves: Sequence[str] = ()) -> None:
-    """Write the lines that stop the kernel at the present row unless a batch has room for so many rows more.
+    """Write the lines that stop the kernel at the current row unless a batch has room for ``count`` more rows.
 
-    ``saves``: lines that store further cursors, in ``s[2]`` and behind it, before the kernel stops.
+    ``saves`` are lines that store further cursors, from ``s[2]`` on, before the kernel stops.
     """
 
     def stops(status: int) -> None:
@@ -154,8 +154,8 @@ def reserve(k: KernelSource, batch: ColumnBatch, count: str = "1", *, saves: Seq
 def open_touched(k: KernelSource, table: HashTable, batch: ColumnBatch, rows: int = 1) -> Iterator[str]:
     """Write the loop over the records of a result that the step has touched, and end the step for the table.
 
-    Gives the place of a record in the table's cells; its number among those touched is ``i``. Before the loop there is
-    room in a batch for so many ``rows`` of each; until then the kernel may stop, see `Rows.open`.
+    Yields the place of a record in the table's cells; its number among the touched records is ``i``. Before the loop
+    room is made in a batch for ``rows`` rows of each record; until then the kernel may stop, see `Rows.open`.
     """
     k.use("hashing", "settle")
     count = k.assign("count", f"{k.cells(table, hashing.META)}[{hashing.CHANGED}]")

@@ -1,7 +1,7 @@
 """Flow: a view as a graph of operators on changes of rows.
 
-Plan record: `Flow`. Its records are lowered in their order, each by the function of its kind; the rows of the last one
-are the view's. State, algebra and code are those of the operators.
+Plan record: `Flow`. Its records are lowered in their order, each by the function of its kind; the rows of the last
+record are those of the view. State, algebra and code are those of the operators.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ OPERATORS: Final[dict[type, _Lower]] = {
     TopNode: top.lower,
     WindowNode: window.lower,
 }
-"""Record → the function that lowers it, from the rows of its inputs to its own."""
+"""Type of record → function that lowers it, from the rows of its inputs to its own rows."""
 
 
 def lower(view: View, body: Flow, builder: GraphBuilder) -> None:
-    """Put a view that is a flow into the graph."""
+    """Add a view that is a flow to the graph."""
     done: list[Rows] = []
     for number, node in enumerate(body.nodes):
         context = FlowContext(builder, view, number)
@@ -62,7 +62,7 @@ def lower(view: View, body: Flow, builder: GraphBuilder) -> None:
 
 
 def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
-    """Make rows, of which equal ones are added up, the view's."""
+    """Show rows, in which equal ones are added up, as the view's rows."""
     if len(rows.fields) != len(view.columns):
         raise ViewError(f"expected {len(view.columns)} columns of view {view.name}, was {len(rows.fields)}")
     columns = [Column(f"c{place}", column.type, True) for place, column in enumerate(view.columns)]
@@ -77,7 +77,7 @@ def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
 
 
 def _copied(rows: Rows, ctx: FlowContext) -> ColumnBatch:
-    """Put what copies rows to a batch into the graph."""
+    """Add a kernel to the graph that copies rows to a batch; return the batch."""
     batch = ColumnBatch(rows.fields)
     k = ctx.kernel("copies rows to a view")
     k.begin()

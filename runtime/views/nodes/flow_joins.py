@@ -1,13 +1,13 @@
 """Joins of a flow: inner, semi and anti, over the rows of each side by the key of the join.
 
-State of a side: `JoinRows`. A record is the words of the key, in a type that both sides have, then the words of the
-other columns, and the row's weight, which may be negative for a while. The key of a record is never NULL.
+State of a side: `JoinRows`. A record is the words of the key, in a type that has the values of both sides, then the
+words of the other columns, and the row's weight, which may be negative for a while. The key of a record is never NULL.
 
 **Inner join** (`lower_inner_join`)
 
 Algebra: the join is bilinear, Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR (Gupta, Mumick, Subrahmanian: *Maintaining Views
 Incrementally*, SIGMOD 1993). A pair's weight is the product of its rows' weights, of any sign. NULL equals nothing: a
-row with NULL in its key is neither held nor joined.
+row with NULL in its key is neither stored nor joined.
 
 State: one `JoinRows` per side.
 
@@ -21,11 +21,11 @@ change is what `Distinct` emits: a key whose weight becomes positive, or no long
 its left rows (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD 1995). The right input is
 applied first. NULL equals nothing, so that a left row with NULL in its key passes the anti join only.
 
-State: `JoinRows` of the left input; `Totals` (weight by key) of the right one, which remember what they were before the
+State: `JoinRows` of the left input; `Totals` (weight by key) of the right one, which remember the weights before the
 step, so that a key counts once however often its weight changes within the step.
 
-Code: one kernel per input. That of the right input has two loops: over its rows (``s[0]``), and over the keys that they
-have touched (``s[2]``; ``s[3]``: the next left record + 1).
+Code: one kernel per input. The kernel of the right input has two loops: over its rows (``s[0]``), and over the keys
+that these have touched (``s[2]``; ``s[3]``: the next left record + 1).
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ __all__ = ["JoinRows", "JoinSide", "join_keys", "lower_inner_join", "lower_semi_
 
 
 _PADDING: Final = Field("padding", "int64")
-"""The record of a row without columns."""
+"""Record of a row without columns."""
 
 
 def join_keys(left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
-    """Return the key of a join: columns in types that both sides have, none of which is NULL."""
+    """Return the key of a join: columns in types that have the values of both sides, without NULL."""
     return tuple(
         Field(f"k{place}", wider(left.field(mine), right.field(theirs)).type) for place, (mine, theirs) in enumerate(on)
     )
@@ -73,27 +73,27 @@ class JoinSide:
     """One input of a join: its changes, and the records of its rows."""
 
     def __init__(self, ctx: FlowContext, rows: Rows, on: Sequence[str], keys: Sequence[Field]) -> None:
-        """``on``: the column that each key is compared with."""
+        """Describe one input. ``on`` has for each key the column that is compared with it."""
         self._ctx = ctx
         self.rows = rows
         self.on = tuple(on)
         self.keys = tuple(keys)
         self.rest = tuple(field for field in rows.fields if field.name not in on)
-        """Columns that are not in the key."""
+        """Columns that are not part of the key."""
         self.record = (*self.keys, *self.rest) or (_PADDING,)
         """Fields of a record."""
 
     def row_table(self, name: str) -> JoinRows:
-        """Return the side's records, a structure with a name."""
+        """Return the side's records: the structure of this name."""
         return self._ctx.structure(name, lambda: JoinRows(self))
 
     def key_of(self, k: KernelSource, row: Row) -> list[Value]:
-        """Return the key of a row, perhaps NULL."""
+        """Return the key of a row, whose values may be NULL."""
         return [k.emitter.cast(row.values[name], key.type) for name, key in zip(self.on, self.keys, strict=True)]
 
     @contextmanager
     def matching(self, k: KernelSource, key: Sequence[Value]) -> Iterator[None]:
-        """Open the block for keys that are not NULL."""
+        """Open the block that runs only for a key without NULL."""
         nulls = list(dict.fromkeys(value.null for value in key if value.null is not None))
         with k.block(f"if not ({' or '.join(nulls)}):") if nulls else nullcontext():
             yield
@@ -104,17 +104,17 @@ class JoinSide:
         return self.columns(k, key, {field.name: value for field, value in zip(self.rest, values, strict=True)})
 
     def columns(self, k: KernelSource, key: Sequence[Value], rest: Mapping[str, Value]) -> list[Value]:
-        """Return the columns of a row, by its key and its other columns."""
+        """Return the columns of a row, given its key and its other columns."""
         values = dict(rest)
         for name, value in zip(self.on, key, strict=True):
-            # A key that a record has came from this column, so that it fits.
+            # The key of a record came from this column, so its value fits.
             is_narrower = value.type == "int128" and self.rows.field(name).type == "int64"
             values[name] = Value(k.assign("v", f"narrow({value.text})"), "int64") if is_narrower else value
         return [values[field.name] for field in self.rows.fields]
 
 
 class JoinRows(Members):
-    """The rows of one side with their weights, listed by key."""
+    """Rows of one side with their weights, listed by key."""
 
     def __init__(self, side: JoinSide) -> None:
         self._keys, self._rest, self._record = side.keys, side.rest, side.record
@@ -123,7 +123,7 @@ class JoinRows(Members):
         self.nullable_places = nullable_places(self._record)
 
     def put_locate(self, k: KernelSource, key: Sequence[Value], row: Row) -> str:
-        """Write the lines that take the record of a row, whose key is not NULL; return its slot."""
+        """Write the lines that find or add the record of a row whose key is not NULL; return its slot."""
         k.use("members", "locate_member")
         values = [*key, *(row.values[field.name] for field in self._rest)] or [Value("0", "int64")]
         put_key(k, self.records, self._record, values)
@@ -134,7 +134,7 @@ class JoinRows(Members):
         return slot
 
     def put_add(self, k: KernelSource, slot: str, weight: str) -> None:
-        """Write the lines that add to the weight of a record; without weight it is removed."""
+        """Write the lines that add to the weight of a record; a record whose weight becomes 0 is removed."""
         k.use("members", "drop_member_if_zero")
         cells = k.cells(self.records, hashing.CELLS)
         at = k.assign("c", f"{slot} * {self.records.stride} + {self.records.key_words}")
@@ -144,9 +144,9 @@ class JoinRows(Members):
 
     @contextmanager
     def put_matches(self, k: KernelSource, key: Sequence[Value], *, cursor: int) -> Iterator[tuple[str, str, str]]:
-        """Write the loop over the records of a key; gives their cells, a record's place in them, and its slot.
+        """Write the loop over the records of a key that is not NULL; yield cells, a record's place there, and its slot.
 
-        ``cursor``: the kernel's number that holds the slot + 1 at which the loop resumes, or 0. The key is not NULL.
+        ``cursor`` is the number of the kernel that has the slot + 1 at which the loop resumes, or 0.
         """
         k.use("members", "first_member", "next_member")
         put_key(k, self.heads, self._keys, key)
@@ -159,7 +159,7 @@ class JoinRows(Members):
 
 
 def lower_inner_join(node: JoinNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put an inner join into the graph."""
+    """Add an inner join to the graph; return its rows."""
     keys = join_keys(inputs[0], inputs[1], node.on)
     left = JoinSide(ctx, inputs[0], [pair[0] for pair in node.on], keys)
     right = JoinSide(ctx, inputs[1], [pair[1] for pair in node.on], keys)
@@ -177,7 +177,7 @@ def _add_kernel(
     *,
     is_left: bool,
 ) -> None:
-    """Add the kernel that joins the changes of one side with the rows of the other one."""
+    """Add the kernel that joins the changes of one side with the rows of the other side."""
     (mine, my_rows), (other, other_rows) = own, opposite
     k = ctx.kernel("joins the changes of an input with the rows of another one")
     k.begin()
@@ -200,7 +200,7 @@ def _add_kernel(
 
 
 def lower_semi_join(node: SemiNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put a semi or anti join into the graph."""
+    """Add a semi or anti join to the graph; return its rows."""
     keys = join_keys(inputs[0], inputs[1], node.on)
     left = JoinSide(ctx, inputs[0], [pair[0] for pair in node.on], keys)
     right = JoinSide(ctx, inputs[1], [pair[1] for pair in node.on], keys)
@@ -214,7 +214,7 @@ def lower_semi_join(node: SemiNode, inputs: Sequence[Rows], ctx: FlowContext) ->
 def _add_right_kernel(
     ctx: FlowContext, left: JoinSide, right: JoinSide, right_keys: Totals, batch: ColumnBatch, *, is_anti: bool
 ) -> None:
-    """Add the kernel that counts keys of the right input, and emits the left rows of those that come or go."""
+    """Add the kernel that counts keys of the right input, and emits the left rows of keys that appear or disappear."""
     k = ctx.kernel("emits rows whose key comes or goes on the right")
     left_rows = left.row_table("left")
     k.use("hashing", "settle", "touch")
@@ -247,7 +247,7 @@ def _add_right_kernel(
 def _add_left_kernel(
     ctx: FlowContext, left: JoinSide, right_keys: Totals, batch: ColumnBatch, *, is_anti: bool
 ) -> None:
-    """Add the kernel that passes on the changes of the left input whose key is, or is not, on the right."""
+    """Add the kernel that passes on changes of the left input whose key is on the right; for an anti join, is not."""
     k = ctx.kernel("passes on rows that the right input does not have" if is_anti else "passes on rows with a match")
     left_rows = left.row_table("left")
     k.use("hashing", "find")

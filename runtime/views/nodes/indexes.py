@@ -1,10 +1,10 @@
 """Indexes that nodes share: records by a part of their key or in an order, and weights and sums by ranges of a key.
 
-Algebra: as of `totals`, SUM and COUNT are linear, so that the index of a delta is added to the index.
+Algebra: SUM and COUNT are linear, as for `totals`, so the index of a delta is added to the index.
 
-`MemberIndex` finds the records of a part of a key. A record whose weight and sums are all 0 is gone. State:
-`native.indexes.Members`; a record is the words of the keys that are given, of those that are found, the weight, and two
-words a sum.
+`MemberIndex` finds the records of a part of a key. A record whose weight and sums are all 0 is removed. State:
+`native.indexes.Members`; a record has the words of the given keys, of the other keys, the weight, and two words for
+each sum.
 
 `MapOrder` finds weight and sums over a range of one key, as differences of prefix sums. State:
 `native.ordered.OrderedIndex`; a record is the words of the group keys, the ordered key, the weight, and two words a
@@ -56,13 +56,13 @@ __all__ = [
 
 
 class MemberIndex(Members):
-    """Records of a map with weight and sums: some keys are given (a NULL in them matches nothing), others are found."""
+    """Records of a map with weight and sums, found by some of its keys; a given key that is NULL matches nothing."""
 
     def __init__(self, given: Sequence[Field], rest: Sequence[Field], sums: Sequence[str]) -> None:
         self.given = tuple(msgspec.structs.replace(field, nullable=False) for field in given)
-        """Never NULL."""
+        """Given keys, which are never NULL."""
         self.rest = tuple(rest)
-        """Match of a look-up."""
+        """Other keys, which a look-up finds."""
         self.keys = (*self.given, *self.rest)
         self.sums = tuple(sums)
         is_direct = may_be_direct(self.given)
@@ -72,7 +72,7 @@ class MemberIndex(Members):
 
 
 def members_of(feed: Feed, on: Collection[str]) -> MemberIndex:
-    """Return an empty index over a map; the keys ``on`` are given, in the order of the map's keys."""
+    """Return an empty index over a map by the keys ``on``, in the order of the map's keys."""
     given = [key for key in feed.keys if key.name in on]
     return MemberIndex(given, [key for key in feed.keys if key.name not in on], feed.sums)
 
@@ -104,13 +104,13 @@ _STALE: Final = -1
 
 
 class SortedTable(RecordTable):
-    """Records whose first value word is a count; those with a positive count stand in `rows`.
+    """Records whose first value word is a count; the records with a positive count are in `rows`.
 
     The order words of strings are their ranks. An order by the strings' numbers would need no upkeep, but a comparison
     would then load the rank of each string that it passes; ranks are replaced rarely, and the replacement, which sorts
     all strings, costs more than to write the words again, which sorts nothing. The order is derived: after the records
-    were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for `refresh`. Code that
-    loads the groups loads the records too, as groups then have other slots.
+    were loaded, or the ranks were replaced, it is stale, and a kernel that finds the order stale stops for `refresh`.
+    Code that loads the groups loads the records too, as groups then have other slots.
     """
 
     def __init__(
@@ -123,7 +123,11 @@ class SortedTable(RecordTable):
         group: RecordTable | None = None,
         is_result: bool = False,
     ) -> None:
-        """``group``: the first key words of a record are a key of this table, whose slot is the first order word."""
+        """Begin an empty table.
+
+        ``group`` is the table of groups: the first key words of a record are a key of ``group``, and the first order
+        word is the group's slot.
+        """
         super().__init__(keys, value_words, is_result=is_result)
         self.order = tuple(order)
         """Criteria by which the records are ordered, after the group."""
@@ -131,7 +135,7 @@ class SortedTable(RecordTable):
         self._strings = strings
         self._ranks = strings.ranks() if any(key.field.type == "string" for key in order) else None
         self.rows = SortedRows((group is not None) + sum(key.words for key in order))
-        """The order."""
+        """Slots of the records in order."""
         self._is_loaded = False
         self.rows.views[kernel.META][kernel.GENERATION] = self._generation()
         self.rows.make_room(self._room())
@@ -152,13 +156,13 @@ class SortedTable(RecordTable):
         self.rows.make_room(self._room())
 
     def load(self, records: Words) -> None:
-        """Make these the records; the order is built when a kernel asks for it, when all tables are loaded."""
+        """Replace the records; the order is built when a kernel needs it, after all tables are loaded."""
         super().load(records)
         self._is_loaded = True
         self.rows.views[kernel.META][kernel.GENERATION] = _STALE
 
     def refresh(self) -> None:
-        """Build the order again."""
+        """Rebuild the order."""
         records = self.records()
         if self._is_loaded:
             slots = self.slots()
@@ -173,11 +177,11 @@ class SortedTable(RecordTable):
             self._derive()
 
     def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
-        """Return True if records with these counts stand in the order."""
+        """Return an array that is True for the counts with which a record is in the order."""
         return counts > 0
 
     def _derive(self) -> None:
-        """Derive all else that follows from loaded records and their order."""
+        """Derive the other data that depends on loaded records and their order."""
 
     def _order_words(self, records: Words) -> Words:
         columns = [] if self._group is None else [self._group.find_all(records[:, : self._group.key_words])]
@@ -186,7 +190,7 @@ class SortedTable(RecordTable):
         return np.stack(columns, axis=1)
 
     def put_refresh(self, k: KernelSource) -> None:
-        """Write the lines that stop a kernel, at its head, while the order is stale."""
+        """Write the lines at the head of a kernel that stop it while the order is stale."""
         generation = "0" if self._ranks is None else f"{k.cells(self._ranks, 1)}[0]"
         status = k.need(self.refresh)
         with k.block(f"if {k.cells(self.rows, kernel.META)}[{kernel.GENERATION}] != {generation}:"):
@@ -203,7 +207,7 @@ class SortedTable(RecordTable):
         return slot
 
     def put_order(self, k: KernelSource, slot: str, group: str | None = None) -> None:
-        """Write the lines that write the order words of a record; ``group``: the slot of its group."""
+        """Write the lines that set the order words of a record. ``group`` is the slot of its group."""
         cells, words = k.cells(self, hashing.CELLS), k.cells(self.rows, kernel.WORDS)
         record = k.assign("c", f"{slot} * {self.stride}")
         names = [] if group is None else [group]
@@ -214,7 +218,7 @@ class SortedTable(RecordTable):
             k.put(f"{words}[{place} + {number}] = {name}")
 
     def nbytes(self) -> int:
-        """Return bytes of its own arrays and of the order."""
+        """Return the size of the table's arrays and of the order, in bytes."""
         return super().nbytes() + self.rows.nbytes()
 
     def _check(self) -> None:
@@ -236,9 +240,9 @@ class MapOrder(OrderedIndex):
         if ordered.type not in ("int64", "date", "timestamp"):
             raise ViewError(f"expected ranges of an integer key, was {ordered.type}")
         self.keys = tuple(msgspec.structs.replace(field, nullable=False) for field in keys)
-        """The group keys; never NULL."""
+        """Group keys, which are never NULL."""
         self.ordered = ordered.name
-        """The ordered key."""
+        """Name of the ordered key."""
         self.sum_names = tuple(sums)
         """Names of the sums of an entry."""
         super().__init__(words_of(self.keys), len(self.sum_names))
@@ -246,15 +250,15 @@ class MapOrder(OrderedIndex):
 
 
 def order_of(feed: Feed, on: Collection[str], ordered: str) -> MapOrder:
-    """Return an empty index over a map; the group keys are in the order of the map's keys."""
+    """Return an empty index over a map, with the group keys in the order of the map's keys."""
     keys = [key for key in feed.keys if key.name in on]
     return MapOrder(keys, next(key for key in feed.keys if key.name == ordered), feed.sums)
 
 
 def put_group(k: KernelSource, index: MapOrder, values: Sequence[Value], call: str) -> str:
-    """Write the lines that find the number of a group, by the directory or by a call; return its identifier.
+    """Write the lines that find the number of a group, by a direct index or by a call; return its identifier.
 
-    ``call`` reads the scratch group key, as `ordered.group_of` and `ordered.locate_group` do.
+    ``call`` is source that reads the scratch group key, such as a call of `ordered.group_of` or `ordered.locate_group`.
     """
     if not index.keys:
         return "0"
@@ -262,7 +266,7 @@ def put_group(k: KernelSource, index: MapOrder, values: Sequence[Value], call: s
 
 
 def put_entry(k: KernelSource, index: MapOrder, weight: str, sums: Sequence[Value]) -> None:
-    """Write the lines that write what is to be added to an entry."""
+    """Write the lines that store the weight and sums to be added to an entry."""
     cells = k.cells(index, entries.VALUES)
     k.put(f"{cells}[0] = {weight}")
     for number, value in enumerate(sums):
@@ -273,10 +277,10 @@ def put_entry(k: KernelSource, index: MapOrder, weight: str, sums: Sequence[Valu
 def _added_to_cell(
     k: KernelSource, index: MapOrder, group: str, key: str, row: tuple[str, Sequence[Value]]
 ) -> Iterator[None]:
-    """Write the lines that add a weight and sums to a cell, and to its block, where the rest is left to `finish`.
+    """Write the lines that add a weight and sums to a cell and its block; `finish` does the rest.
 
-    What is written inside is done for all other rows. As the numbers do not pass through memory, a batch takes a fifth
-    less time than with `add`.
+    Lines that are written within the context run for all other rows. As the numbers do not pass through memory, a batch
+    takes a fifth less time than with `add`.
     """
     weight, sums = row
     base, beyond, window = (
@@ -339,7 +343,7 @@ def ordered_node(feed: Feed, index: MapOrder, strings: Strings, views: Collectio
 
 
 def ordered_index(builder: GraphBuilder, view: View, number: int, on: Collection[str], ordered: str) -> MapOrder:
-    """Return the index of a map's entries by group keys and an ordered key, kept up to date and shared by views."""
+    """Return the index of a map's entries by group keys and an ordered key; views share it."""
     names = [key.name for key in builder.program.maps[number].keys if key.name in on]
     return builder.indexed(
         view,

@@ -1,9 +1,9 @@
 """Join: sums over a join of maps, by equality and ranges, kept by higher-order deltas.
 
-Plan record: `Joined`. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈ B``. What of a join does not depend
-on A is kept as a map of its own, an auxiliary map, in the same way; so a row of a delta is multiplied with what it
-looks up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for Dynamic,
-Frequently Fresh Views*, VLDB Journal 23, 2014).
+Plan record: `Joined`. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈ B``. The part of a join that does not
+depend on A is kept in the same way as a map of its own, an auxiliary map; so a row of a delta is multiplied with values
+that it looks up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for
+Dynamic, Frequently Fresh Views*, VLDB Journal 23, 2014).
 
 ```
 for each map, in order:   statements of its first occurrence     ▶ batches ▶ indexes over auxiliary maps
@@ -17,7 +17,7 @@ new and the others old, so every pair of changes is counted once.
 
 State: the result, `Totals`; for each look-up of an auxiliary map an index over it; none for auxiliary maps themselves.
 
-The smallest join has no auxiliary map but its result. A change of r reads the sums of q, and the other way round:
+The smallest join has no auxiliary map but its result. A change of r reads the sums of q, and vice versa:
 
 >>> from runtime.compiler import Column, NamedSelect, Relation, compile_program
 >>> r, q = (Relation(name, (Column("g", "int64"), Column("v", "int64"))) for name in "rq")
@@ -60,35 +60,37 @@ from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 __all__ = ["lower"]
 
 _ROWS = 64
-"""Room for rows that a batch begins with."""
+"""Number of rows for which a new batch has room."""
 _SKIPPED = 2
-"""Place, in a statement's numbers, of the matches of the current row that were added before the kernel stopped."""
+"""Place, among a statement's numbers, of the number of matches of the current row that were added before the kernel
+stopped.
+"""
 
 
 def lower(view: View, body: Joined, builder: GraphBuilder) -> None:
-    """Put a join into the graph; one that is a function of one map's totals needs no statements."""
+    """Add a join to the graph; a join that is a function of one map's totals needs no statements."""
     if not _lower_square(view, body, builder):
         _Lowering(view, body, builder).lower()
 
 
 class _Lowering:
-    """Puts the nodes and structures of one join into the graph."""
+    """Adds the nodes and structures of one join to the graph."""
 
     def __init__(self, view: View, body: Joined, builder: GraphBuilder) -> None:
         self._view, self._body, self._builder = view, body, builder
         self._maps = {occurrence.alias: occurrence.map for occurrence in body.occurrences}
         """Alias → number of the base map."""
         self._keys: dict[int, tuple[Field, ...]] = {}
-        """Auxiliary map → its keys, see `_fields`."""
+        """Auxiliary map → its keys; see `_fields`."""
         self._updates: dict[int, dict[str, Callable[[Feed], Node]]] = {}
-        """Auxiliary map → name of an index over it → makes the node that adds a feed to the index."""
+        """Auxiliary map → name of an index over it → function that returns the node which adds a feed to the index."""
         self._structures: dict[str, Any] = {}
         """Indexes over auxiliary maps, by name."""
         self._sweep: Sweep | None = None
         """Set if a step may recompute whole groups, in which case the statements do nothing."""
 
     def lower(self) -> None:
-        """Put the nodes into the graph."""
+        """Add the nodes to the graph."""
         view, body, builder = self._view, self._body, self._builder
         last = len(body.auxiliaries) - 1
         name = f"view/{view.name}/result"
@@ -106,9 +108,9 @@ class _Lowering:
         builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
 
     def _lower_statements(self, plan: SweepPlan | None, result: Totals) -> None:
-        """Put the nodes of every occurrence into the graph, in their order."""
+        """Add the nodes of every occurrence to the graph, in order."""
         view, body, builder = self._view, self._body, self._builder
-        # Every index is made before a node: those of an occurrence feed indexes that later occurrences read.
+        # All indexes are made before any node: the nodes of an occurrence update indexes that later occurrences read.
         for auxiliary in body.auxiliaries:
             for statement in auxiliary.statements:
                 self._sources(statement)
@@ -125,7 +127,7 @@ class _Lowering:
             nodes += self._nodes(occurrence, result)
 
     def _lower_pass(self, plan: SweepPlan, result: Totals) -> None:
-        """Put the one node for both occurrences of a map into the graph."""
+        """Add the one node for both occurrences of a map to the graph."""
         view, builder, statements = self._view, self._builder, self._body.auxiliaries[0].statements
         lookup = statements[0].lookups[0]
         assert lookup.ordered is not None
@@ -136,7 +138,7 @@ class _Lowering:
         builder.turn(part).update.append(pass_node(feed, statements, self._sweep, builder.strings, [view.name]))
 
     def _nodes(self, occurrence: Occurrence, result: Totals) -> list[Runnable]:
-        """Return the statements of an occurrence, then the indexes over what they change."""
+        """Return the statements of an occurrence, then the nodes of indexes over auxiliary maps that they change."""
         body, builder = self._body, self._builder
         feed = builder.feed(builder.part_of(self._view, occurrence.map))
         nodes: list[Runnable] = []
@@ -157,7 +159,7 @@ class _Lowering:
     # --- columns
 
     def _fields(self, number: int) -> tuple[Field, ...]:
-        """Return the keys of an auxiliary map; one that no statement makes NULL is not nullable."""
+        """Return the keys of an auxiliary map; a key that no statement makes NULL is not nullable."""
         if number not in self._keys:
             auxiliary = self._body.auxiliaries[number]
             nullable = [False] * len(auxiliary.keys)
@@ -186,7 +188,7 @@ class _Lowering:
     # --- structures
 
     def _sources(self, statement: Statement) -> list[Any]:
-        """Return the structures that the look-ups of a statement read, one each; the first call makes them."""
+        """Return the structure that each look-up of a statement reads; the first call makes them."""
         return [self._source(lookup) for lookup in statement.lookups]
 
     def _source(self, lookup: Lookup) -> Any:
@@ -224,7 +226,7 @@ class _Lowering:
 class _StatementCode:
     """Writes the loop of one statement.
 
-    That of the example above, without what it does where a number passes its limit or a table has no room::
+    The loop of the example above, without the lines for a number past its limit or a table without room::
 
         while e < rows:                              # a row of the delta of r: its weight w, g, and sum v
             slot = find(q, g)                        # the totals of q with the same g
@@ -240,7 +242,7 @@ class _StatementCode:
     def __init__(self, k: KernelSource, statement: Statement, feed: Feed) -> None:
         self._k, self._statement, self._feed = k, statement, feed
         self._repeats = any(kind_of(lookup).repeats for lookup in statement.lookups)
-        """True if a row may match several times: a kernel that goes on must skip the matches that were added."""
+        """True if a row may match several times: a kernel that resumes must skip the matches that were added."""
 
     def put(self, sources: Sequence[Any], target: Totals | ColumnFeed) -> None:
         """Write the loop over the feed."""
@@ -264,7 +266,7 @@ class _StatementCode:
             k.put(f"s[{_SKIPPED}] = 0")
 
     def _put_match(self, scope: Scope, target: Totals | ColumnFeed) -> None:
-        """Write the lines for a row and one combination of what it has looked up."""
+        """Write the lines for a row and one combination of its matches."""
         k, statement = self._k, self._statement
         if self._repeats:
             k.put("matches += 1")
@@ -283,7 +285,7 @@ class _StatementCode:
             put_add(k, target, slot, weight, sums)
 
     def _stop(self, status: int) -> None:
-        """Write the lines that end the kernel at the present match, of which nothing has been added yet."""
+        """Write the lines that end the kernel at the current match, before anything is added for it."""
         k = self._k
         with k.block("if bad:"):
             k.put("return -1")
@@ -300,7 +302,7 @@ def _named(k: KernelSource, value: Value) -> Value:
 
 
 def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
-    """Put a join into the graph that is a function of the totals of one map, group by group; False: it is none.
+    """Add a join to the graph if it is a function of one map's totals, group by group; return False if it is not.
 
     Where all occurrences are of one map, and all of its keys are equal, a group of the result is the product of the
     map's record of this key with itself, and needs no statements.
@@ -320,7 +322,7 @@ def _lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
         is_whole = sorted(lookup.on) == sorted(zip(keys, own, strict=True))
         if lookup.auxiliary or lookup.binds or lookup.ranges or not is_whole:
             return False
-    # Every alias stands for the one record.
+    # All aliases stand for the same record.
     aliases = (statement.occurrence, *(lookup.name for lookup in statement.lookups))
     local: dict[str, Expr] = {f"{alias}.{name}": Col(name) for alias in aliases for name in (*keys, "weight", *sums)}
     terms = {"weight": (statement.weight,), **dict(zip(result.sums, statement.sums, strict=True))}

@@ -1,15 +1,14 @@
-"""Look-ups of a join's statement: what a row of one relation reads of the other maps.
+"""Look-ups of a join's statement: the values that a row of one relation reads from the other maps.
 
 =========  ==============================  ==========================================================================
-kind       structure                       what a row gets
+kind       structure                       what a row reads
 =========  ==============================  ==========================================================================
 totals     `nodes.totals.Totals`           the weight and sums of all records whose keys match
 range      `nodes.indexes.MapOrder`        the same, of those whose ordered key is in the ranges besides
 members    `nodes.indexes.MemberIndex`     each record whose keys match, one after the other: its other keys and values
 =========  ==============================  ==========================================================================
 
-NULL equals nothing: a row with a NULL in a column that has to be equal matches nothing. A row that matches nothing goes
-no further.
+NULL equals nothing: a row with NULL in a compared column has no match. A row without a match is skipped.
 """
 
 from __future__ import annotations
@@ -47,31 +46,34 @@ __all__ = ["LookupKind", "Scope", "columns_of_statement", "key_of_bound", "kind_
 
 
 class Scope:
-    """Columns that a statement has bound for a row, and the open blocks."""
+    """Columns that a statement has bound for a row, and the blocks that are open."""
 
     def __init__(self, k: KernelSource, values: Mapping[str, Value], used: Collection[str], blocks: ExitStack) -> None:
-        """``used``: the bound columns that the statement reads; others need not be loaded."""
+        """Begin with these columns.
+
+        ``used`` are the bound columns that the statement reads; others need not be loaded.
+        """
         self.k = k
         self.values = dict(values)
         self.used = frozenset(used)
         self._blocks = blocks
 
     def open(self, header: str) -> None:
-        """Begin a block that ends with the statement."""
+        """Open a block that ends with the statement."""
         self._blocks.enter_context(self.k.block(header))
 
     def end_with(self, line: str) -> None:
-        """Put a line behind all that is still to come in the present block."""
+        """Write a line after all later lines of the present block."""
         self._blocks.enter_context(_ending(self.k, line))
 
     def value(self, name: str) -> Value:
-        """Return a bound column."""
+        """Return the value of a bound column."""
         if name not in self.values:
             raise ViewError(f"expected one of the bound columns {', '.join(self.values)}, was {name}")
         return self.values[name]
 
     def matched(self, lookup: Lookup, keys: Sequence[Field]) -> list[Value]:
-        """Return the values that keys have to equal; write lines that stop at a NULL among them."""
+        """Return the values that keys have to equal; write the lines that skip the row if one of them is NULL."""
         pairs = [(key, self.value(column)) for key, column in lookup.on]
         by_key = dict(pairs)
         tests = [f"not {value.null}" for _, value in pairs if value.null is not None]
@@ -83,7 +85,7 @@ class Scope:
         return [msgspec.structs.replace(by_key[key.name], null=None) for key in keys]
 
     def bind_record(self, name: str, sums: Sequence[str], cells: str, place: str) -> None:
-        """Bind the weight and the sums that stand in cells at a place."""
+        """Bind the weight and the sums of a record in cells at a place."""
         if f"{name}.weight" in self.used:
             self.values[f"{name}.weight"] = Value(self.k.assign("w", f"{cells}[{place}]"), "int64")
         for number, column in enumerate(sums):
@@ -105,7 +107,7 @@ class LookupKind(ABC):
     """True if a row may match several times."""
 
     def shared(self, builder: GraphBuilder, view: View, lookup: Lookup) -> Any:
-        """Return the structure over a base map, kept up to date, one for all views that ask for it."""
+        """Return the structure over a base map that is kept up to date and shared by all views."""
         return builder.indexed(
             view,
             lookup.source,
@@ -120,18 +122,18 @@ class LookupKind(ABC):
 
     @abstractmethod
     def made(self, feed: Feed, lookup: Lookup) -> Any:
-        """Return a structure over a map, empty."""
+        """Return an empty structure over a map."""
 
     @abstractmethod
     def node(self, feed: Feed, structure: Any, strings: Strings, views: Collection[str]) -> Node:
-        """Return the node that adds a feed's rows to a structure that `made` has made."""
+        """Return the node that adds a feed's rows to a structure of `made`."""
 
     def put_functions(self, k: KernelSource, structure: Any) -> None:  # noqa: B027 (most kinds need none)
-        """Functions of the kernel that the lines of `put` call."""
+        """Write the functions of the kernel that the lines of `put` call."""
 
     @abstractmethod
     def put(self, scope: Scope, lookup: Lookup, structure: Any) -> None:
-        """Write the lines that look up and bind, in blocks that a row without a match does not reach."""
+        """Write the lines that look up and bind values, in blocks that a row without a match does not enter."""
 
 
 def _names(lookup: Lookup) -> set[str]:
@@ -215,7 +217,7 @@ class _RangeLookup(LookupKind):
         return ordered_node(feed, structure, strings, views)
 
     def put_functions(self, k: KernelSource, structure: MapOrder) -> None:
-        # One copy of the search for all bounds: it is long, and LLVM takes its time for every one.
+        # All bounds share one copy of the search: it is long, and LLVM would compile each copy.
         k.use("ordered", "below", "total")
         k.begin(f"below_{structure.sums}", "p, t, group, key, inclusive")
         k.put(f"below(t, group, key, inclusive, {structure.sums})")
@@ -242,7 +244,7 @@ class _RangeLookup(LookupKind):
 
 
 def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: Sequence[tuple[int, Value]]) -> None:
-    """Write the lines that add the sums of a range: those up to its end less those before its beginning."""
+    """Write the lines that add the sums of a range: those below its end less those below its beginning."""
     k = scope.k
 
     def bound(expr: Expr | None) -> Value | None:
@@ -251,7 +253,7 @@ def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: 
     low, high = bound(part.low), bound(part.high)
     tests = [f"not {value.null}" for value in (low, high) if value is not None and value.null is not None]
     if low is not None and high is not None:
-        # Bounds that cross each other hold nothing between them.
+        # A range whose bounds cross is empty.
         symbol = "<" if part.low_strict or part.high_strict else "<="
         is_wide = "int128" in (low.type, high.type)
         a, b = (low.wide_text, high.wide_text) if is_wide else (low.text, high.text)
@@ -268,7 +270,10 @@ def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: 
 
 
 def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[str, str]:
-    """Return the key of an index nearest to a bound, and if it counts among keys below; writes lines for a wide one."""
+    """Return the key of an index nearest to a bound, and whether it counts among the keys below the bound.
+
+    Writes lines if the bound has 128 bits.
+    """
     if bound.type != "int128":
         return bound.text, str(is_inclusive)
     k.use("bounds", "bound_inclusive", "bound_key")
@@ -277,7 +282,7 @@ def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[
 
 
 def put_below(k: KernelSource, index: MapOrder, group: str, bound: Value, *, inclusive: bool) -> None:
-    """Write the lines that ask for the sums of a group's entries below a bound, or also equal to it."""
+    """Write the lines that compute the sums of a group's entries below a bound; if ``inclusive``, or equal to it."""
     key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
     k.put(f"below_{index.sums}(p, {k.table(index)}, {group}, {key}, {flag})")
 
@@ -298,7 +303,7 @@ _KINDS: Final[dict[tuple[bool, bool], LookupKind]] = {
     (True, False): _MemberLookup(),
     (False, True): _RangeLookup(),
 }
-"""By whether it finds keys, and whether it has ranges."""
+"""Kinds, by whether a look-up finds keys and whether it has ranges."""
 
 
 def kind_of(lookup: Lookup) -> LookupKind:
@@ -310,7 +315,7 @@ def kind_of(lookup: Lookup) -> LookupKind:
 
 
 def total_of(scope: Scope, terms: Sequence[Term]) -> Value:
-    """Return a sum of terms; the value of a NULL is 0."""
+    """Return a sum of terms, in which NULL counts as 0."""
     names = {name for term in terms for name in term.columns}
     bound = {name: msgspec.structs.replace(scope.value(name), null=None) for name in names}
     return scope.k.emitter.value(sum_of_terms(terms), bound)

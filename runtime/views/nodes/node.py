@@ -21,27 +21,30 @@ class Node:
     """One kernel of a graph, in its present tier."""
 
     def __init__(self, source: KernelSource, views: Collection[str], inputs: Iterable[Batch] = ()) -> None:
-        """``views``: those that fail with the node; ``inputs``: it has nothing to do while none of these has rows."""
+        """Make a node of a kernel.
+
+        ``views`` are those that fail with the node. The node does not run while none of ``inputs`` has rows.
+        """
         source.resolve()
         self._source = source
         self.views = frozenset(views)
         self.text = source.text()
-        """Its kernel source."""
+        """Source of the kernel."""
         self._table = Structure(1 + len(source.links))
         self._table.put(0, np.zeros(source.numbers, np.int64))
         for place, structure in enumerate(source.links, 1):
             self._table.link(place, structure)
         self._numbers = self._table.views[0]
         self.kernel: Callable[..., int] = plain_kernel(self.text)
-        """Its kernel in its present tier."""
+        """Kernel in its present tier."""
         self._argument: object = self._table.views
         self._error: Exception | None = None
         self.is_compiled = False
-        """True if it runs compiled."""
+        """True if the kernel is compiled."""
         self.address = self._table.address
-        """The table that its compiled kernel is called with."""
+        """Address of the table with which the compiled kernel is called."""
         self.inputs = tuple(dict.fromkeys(inputs))
-        """It has nothing to do while none of these has rows; empty: it runs in every step."""
+        """Batches without whose rows the node does not run; if empty, it runs in every step."""
 
     @property
     def numbers(self) -> memoryview:
@@ -50,7 +53,7 @@ class Node:
         return numbers
 
     def use(self, kernel: Callable[[int], int]) -> None:
-        """Run compiled from now on; everything held stays as it is."""
+        """Use the compiled kernel from now on; the state does not change."""
         self.kernel, self._argument, self.is_compiled = kernel, self._table.address, True
 
     def resolve(self) -> None:
@@ -58,13 +61,13 @@ class Node:
         self._source.resolve()
 
     def run(self) -> None:
-        """Take in what the inputs hold; raise `ViewOverflowError` where a number passes its limit."""
+        """Process the rows of the inputs; raise `ViewOverflowError` if a number passes its limit."""
         if not self.inputs or any(batch.rows for batch in self.inputs):
             while status := self.call():
                 self.attend(status)
 
     def call(self, _: object = None) -> int:
-        """Call the kernel once; return its status, which `attend` takes unless it is 0."""
+        """Call the kernel once; return its status, which must be given to `attend` unless it is 0."""
         try:
             return self.kernel(self._argument)
         except Exception as error:  # noqa: BLE001 (an interpreted kernel has a mistake: `attend` raises it)
@@ -72,7 +75,7 @@ class Node:
             return _FAILED
 
     def attend(self, status: int) -> None:
-        """Make the room that the kernel has asked for; raise why it has failed if it has."""
+        """Make the room that the kernel needs; if the kernel has failed, raise the reason."""
         if status > 0:
             self._source.rooms[status - 1]()
             return

@@ -39,8 +39,9 @@ from runtime.views.strings import Strings
 __all__ = ["can_pass", "pass_node"]
 
 _CHOSEN, _RESULT = 2, 3
-"""Places in the kernel's numbers. The first is 1 once it is decided if the step is swept, as a whole or not at all; the
-second is 1 + the next delta whose result is to be added, or 0 while deltas are added to the index."""
+"""Places in the kernel's numbers: 1 once it is decided whether the step is swept, which holds for the whole step;
+and 1 + the next delta whose result is to be added, or 0 while deltas are added to the index.
+"""
 
 
 def can_pass(statements: Sequence[Statement]) -> bool:
@@ -74,7 +75,7 @@ class _PassCode:
         self._deltas = Deltas(self._index.entry_words)
 
     def put(self) -> None:
-        """Write the loop over the parts of the feed that there is room to sort."""
+        """Write the loop over the parts of the feed, each as large as there is room to sort."""
         k, index, feed = self._k, self._index, self._feed
         k.use("deltas", "add_deltas", "sort_rows")
         k.use("ordered", "begin", "finish", "locate_group")
@@ -111,7 +112,7 @@ class _PassCode:
         )
 
     def _put_order(self) -> None:
-        """Write the lines that find the groups of the rows, and order them."""
+        """Write the lines that find the groups of the rows, and sort the rows."""
         k, index, feed = self._k, self._index, self._feed
         t, groups, keys, words = (
             k.table(index),
@@ -120,8 +121,8 @@ class _PassCode:
         k.put("n, e = 0, start")
         with k.block("while e < last:"):
             names = [*(field.name for field in index.keys), index.ordered]
-            # The sums are computed here too, so that their columns are in the cache when the rows are taken in another
-            # order: without that a batch of 10,000 took 6 % longer.
+            # The sums are computed here too, so that their columns are in the cache when the rows are read in another
+            # order: without this a batch of 10,000 rows took 6 % longer.
             with feed.row(k, [field.name for field in feed.fields], "e") as row:
                 values = [k.emitter.used(row.values[name]) for name in names]
                 nulls = [value.null for value in values if value.null is not None]
@@ -167,7 +168,7 @@ class _PassCode:
         k.put(f"{numbers}[{deltas.LENGTH}] = n")
 
     def _put_results(self) -> None:
-        """Write the loop over the deltas, which have been added, and what is around them."""
+        """Write the loop over the added deltas, which adds to the result the products with the sums around each."""
         k, index = self._k, self._index
         width = index.entry_words
         groups, values = k.cells(self._deltas, deltas.GROUP), k.cells(self._deltas, deltas.VALUE)
@@ -186,7 +187,7 @@ class _PassCode:
             k.put("i += 1")
 
     def _put_record(self) -> None:
-        """Write the lines that make ``record`` the slot of the result's record, which is about to change."""
+        """Write the lines that set ``record`` to the slot of the result's record, which is about to change."""
         k, result, index = self._k, self._result, self._index
         if result.keys:
             cells, place = k.cells(index.groups, hashing.CELLS), k.assign("c", f"group * {index.groups.stride}")
@@ -201,7 +202,7 @@ class _PassCode:
         put_touch(k, result, "record")
 
     def _put_result(self, row: Row, result: str) -> None:
-        """Write the lines that add what both statements make of a row to the result's record."""
+        """Write the lines that add the products of both statements for a row to the result's record."""
         k, emitter = self._k, self._k.emitter
         weights, sums = [], []
         for number, statement in enumerate(self._statements):
@@ -215,7 +216,10 @@ class _PassCode:
         put_add(k, self._result, "record", weight, both)
 
     def _looked_up(self, statement: Statement, result: str, added: Row | None) -> dict[str, Value]:
-        """Return the columns that a statement's look-up binds; ``added``: the row, if the index has it by now."""
+        """Return the columns that a statement's look-up binds.
+
+        ``added`` is the row if the index already contains it.
+        """
         (lookup,) = statement.lookups
         used, counts = columns_of_statement(statement), _counts(lookup.ranges)
         own = {} if added is None else self._feed.named(added)
@@ -226,7 +230,7 @@ class _PassCode:
         }
 
     def _put_sum(self, number: int, counts: Sequence[int], result: str, added: Value | None) -> Value:
-        """Write the lines that add up the weights (``number`` 0) or a sum around a delta, each part of it so often."""
+        """Write the lines that add up the weights (``number`` 0) or a sum around a delta, each times its count."""
         k, width = self._k, self._index.entry_words
         total = k.assign("y", "wide(0)" if number else "0")
         for part, count in enumerate(counts):
@@ -247,11 +251,11 @@ class _PassCode:
 
 
 def _counts(ranges: Sequence[Range]) -> list[int]:
-    """Return the factors of entries below a key, at it, and of all, in ranges whose bounds are the key."""
+    """Return the factors of entries below a key, at the key, and of all entries, in ranges whose bounds are the key."""
     counts = [0, 0, 0]
     for part in ranges:
         if part.low is not None and part.high is not None and part.low_strict and part.high_strict:
-            continue  # nothing is between a key and itself
+            continue  # there is no entry between a key and itself
         if part.high is None:
             counts[2] += part.sign
         else:

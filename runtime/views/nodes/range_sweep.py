@@ -6,9 +6,9 @@ second map's entries in the order of their keys, a range is the difference of tw
 first map's key, the place of a bound moves only one way while the first map's entries are taken in the order of their
 keys, as in a merge join (Graefe, *Query Evaluation Techniques for Large Databases*, ACM Computing Surveys 25, 1993).
 
-That takes a few nanoseconds an entry, where a row's look-ups take a few hundred: it is quicker for a batch that is
-large against what the maps hold. The first statement of a step decides (`Sweep.put_choice`); then the statements do
-nothing, and this node makes all groups anew after the indexes have changed. Both ways have the same result.
+That takes a few nanoseconds an entry, where a row's look-ups take a few hundred: it is faster for a batch that is large
+compared with the maps. The first statement of a step decides (`Sweep.put_choice`); then the statements do nothing, and
+this node recomputes all groups after the indexes have changed. Both ways have the same result.
 
 State: none of its own.
 """
@@ -38,29 +38,30 @@ from runtime.views.strings import Strings
 __all__ = ["RangeSweep", "Sweep", "SweepPlan", "sweep_plan"]
 
 _ROW_WORK = 20
-"""A row's look-ups take as long as going over so many entries: 60 ns and 3 ns were measured, and 350 ns and 9 ns for a
-tree."""
+"""Number of entries that a sweep passes in the time of one row's look-ups: 60 ns against 3 ns were measured, and 350
+ns against 9 ns for a tree.
+"""
 _KEY_BITS = 61
-"""Keys of a group are at most so long where 64 bits are enough; it leaves room for a constant that is added."""
+"""Greatest number of bits of a group's keys with which 64 bits are enough; it leaves room for an added constant."""
 _KNOWN = ("i", "(i + 1)")
-"""The place of an entry's own key among the entries, and the place after it."""
+"""Source of the place of an entry's own key among the entries, and of the place after it."""
 _NARROW = "2305843009213693952.0"
-"""2^61: no sum passes 64 bits where a bound of all of them is below."""
+"""Source of 2^61: if a bound of all sums is below, no sum passes 64 bits."""
 
 
 class SweepPlan(msgspec.Struct, frozen=True):
-    """A join that can be swept: what is the same for every group."""
+    """Plan of a join that can be swept: everything that is the same for all groups."""
 
     own: str
-    """Alias whose entries are gone over."""
+    """Alias of the map whose entries are traversed, the own map."""
     own_ordered: str
-    """Its ordered key."""
+    """Ordered key of the own map."""
     pairs: tuple[tuple[str, str], ...]
-    """(group key of the other map, group key of the own map)."""
+    """Pairs of a group key of the other map and the equal group key of the own map."""
     keys: tuple[str, ...]
-    """The own map's group keys that give the result's keys, in its order."""
+    """Group keys of the own map that are the result's keys, in the result's order."""
     ranges: tuple[Range, ...]
-    """Over the own ordered key."""
+    """Ranges of the other map's key, as expressions over the own ordered key."""
     terms: tuple[tuple[tuple[int, str, str], ...], ...]
     """For the weight and each sum of the result: (factor, column of the own map, column of the other map)."""
 
@@ -96,7 +97,7 @@ def sweep_plan(body: Joined) -> SweepPlan | None:
 
 
 def _is_monotone(expr: Expr, column: str) -> bool:
-    """Return True if an integer expression only grows, or only falls, with the column, which is all that it reads."""
+    """Return True if an integer expression reads only this column, and is monotone in it."""
     if isinstance(expr, Col):
         return expr.name == column
     if isinstance(expr, Lit):
@@ -110,7 +111,7 @@ def _is_monotone(expr: Expr, column: str) -> bool:
 
 
 def _terms(statement: Statement, own: str, other: str) -> tuple[tuple[tuple[int, str, str], ...], ...] | None:
-    """Return the products of a column of each side; None where there are others."""
+    """Return the terms as products of one column of each side; None if there are other terms."""
     matrices: list[tuple[tuple[int, str, str], ...]] = []
     for terms in ((statement.weight,), *statement.sums):
         products = []
@@ -134,23 +135,23 @@ def _columns(term: Term, own: str, other: str) -> tuple[str, str] | None:
 
 
 class Sweep(msgspec.Struct):
-    """Elements that the statements of a join and its sweep share."""
+    """Data that the statements of a join and its sweep share."""
 
     plan: SweepPlan
     """Plan by which groups are recomputed."""
     own: MapOrder
     """Entries of the first occurrence."""
     other: MapOrder
-    """Entries of the second occurrence; the same index where it has the same map."""
+    """Entries of the second occurrence; the same index if both occurrences are of one map."""
     result: Totals
-    """Whose groups are made anew."""
+    """Totals whose groups are recomputed."""
     batches: list[ColumnBatch]
-    """The rows of both maps."""
+    """Batches with the rows of both maps."""
     mode: Structure = msgspec.field(default_factory=lambda: _numbers(1))
-    """A number: 1 if the present step is swept."""
+    """One number: 1 if the current step is swept."""
 
     def put_choice(self, k: KernelSource) -> None:
-        """Write the lines that decide for the step whether it is swept."""
+        """Write the lines that decide whether the step is swept."""
         k.use("sweep", "work_of")
         indexes = [self.own] if self.own is self.other else [self.own, self.other]
         rows = k.assign("n", " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in self.batches))
@@ -159,13 +160,13 @@ class Sweep(msgspec.Struct):
         k.put(f"{self.chosen(k)} = 1 if {work} <= {most} else 0")
 
     def chosen(self, k: KernelSource) -> str:
-        """Source for the number that says whether the step is swept."""
+        """Return the source of the number that is 1 if the step is swept."""
         return f"{k.cells(self.mode, 0)}[0]"
 
     def put_test(self, k: KernelSource, *, is_first: bool) -> None:
         """Write the lines at the beginning of a statement that end its kernel if the step is swept.
 
-        The first statement that has rows decides; the second one has rows alone only if they are of another map.
+        The first statement that has rows decides; the second statement can only be first if it reads another map.
         """
         if is_first or len(self.batches) > 1:
             is_alone = "" if is_first else f" and {k.cells(self.batches[0], 0)}[{ColumnBatch.ROWS}] == 0"
@@ -187,9 +188,9 @@ class _Side(msgspec.Struct):
     index: MapOrder
     """The index."""
     entries: Entries
-    """The room; both sides have the same one where they have the same index."""
+    """Room for the entries of a group; both sides share it if they have the same index."""
     columns: tuple[str, ...]
-    """What the terms read of it, in the index's order."""
+    """Columns that the terms read from this map, in the index's order."""
 
 
 class RangeSweep(Node):
@@ -215,12 +216,12 @@ def _used(plan: SweepPlan, index: MapOrder, place: int) -> tuple[str, ...]:
 
 
 def _place(index: MapOrder, column: str) -> int:
-    """Return the word of an entry where a column begins."""
+    """Return the place of the word in an entry at which a column begins."""
     return 0 if column == "weight" else 1 + 2 * index.sum_names.index(column)
 
 
 def _put_groups(k: KernelSource, sweep: Sweep, own: _Side, other: _Side) -> None:
-    """Write the kernel: all groups of the result become 0, then each group of the first index is recomputed."""
+    """Write the kernel, which sets all groups of the result to 0 and then recomputes each group of the first index."""
     k.use("entries", "is_in_use")
     k.use("hashing", "is_zero")
     k.use("ordered", "group_of", "total")
@@ -253,7 +254,7 @@ def _put_clearing(k: KernelSource, result: Totals) -> None:
 
 
 def _put_other_group(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side) -> list[Value]:
-    """Write the lines that make ``h`` the other index's group that a group meets; return the key of the result."""
+    """Write the lines that set ``h`` to the matching group of the other index; return the key of the result."""
     groups = own.index.groups
     place = k.assign("c", f"g * {groups.stride}")
     loaded = load_fields(k, own.index.keys, k.cells(groups, hashing.CELLS), place)
@@ -265,7 +266,7 @@ def _put_other_group(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side)
 
 
 def _put_group_call(k: KernelSource, sweep: Sweep, own: _Side, other: _Side, keys: Sequence[Value]) -> None:
-    """Write the lines that make room for a group, and make it anew in 64 bits where they are enough."""
+    """Write the lines that make room for a group and recompute it, in 64 bits if they are enough."""
     for name, group, side in (("n", "g", own), ("m", "h", other)):
         if side is other and own.index is other.index:
             k.put("m = n")
@@ -287,7 +288,7 @@ def _put_stop(k: KernelSource, status: int) -> None:
 
 
 def _narrow_test(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side) -> str:
-    """Return a condition under which no sum of a group passes 64 bits, and no bound does."""
+    """Return a condition under which no sum and no bound of a group passes 64 bits."""
     tests = []
     limit = 1 << _KEY_BITS
     sums: dict[tuple[int, str], str] = {}
@@ -318,14 +319,14 @@ def _narrow_test(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side) -> 
 
 
 class _GroupCode:
-    """Writes the function that makes one group anew, in 64 bits or in 128."""
+    """Writes the function that recomputes one group, in 64 or in 128 bits."""
 
     def __init__(self, k: KernelSource, sweep: Sweep, own: _Side, other: _Side, *, is_wide: bool) -> None:
         self._k, self._plan, self._own, self._other, self._result = k, sweep.plan, own, other, sweep.result
         self._is_wide = is_wide
 
     def put(self) -> None:
-        """``sweep_64(p, g, h, n, m, slot)`` or ``sweep_128(…)``: True where a sum has passed its limit.
+        """Write ``sweep_64(p, g, h, n, m, slot)`` or ``sweep_128(…)``: True if a sum has passed its limit.
 
         ``g`` and ``h`` are the groups, which have ``n`` and ``m`` entries.
         """
@@ -343,7 +344,7 @@ class _GroupCode:
         with k.block("while i < n:"):
             mine = {c: self._loaded("own", self._own, c, "at") for c in self._own.columns}
             holds = " or ".join(f"{value.text} != {_zero_of(value)}" for value in mine.values())
-            # Where nothing is searched, a test takes longer than an entry that is empty.
+            # If no bound is searched, the test takes longer than adding an empty entry.
             with k.block(f"if {holds or 'True'}:") if searched else nullcontext():
                 self._put_entry(mine, bounds, totals)
             k.put("i += 1", f"at += {self._own.index.entry_words}")
@@ -354,7 +355,7 @@ class _GroupCode:
         return "wide(0)" if self._is_wide else "0"
 
     def _put_place(self, name: str, side: _Side, group: str) -> None:
-        """Write the lines that name the place of a group's entries: its cells in the window, or the copy."""
+        """Write the lines that name the place of a group's entries: its cells in the window, or their copy."""
         k, index = self._k, side.index
         meta = k.cells(index, entries.META)
         k.put(f"{name}_is_tree, {name}_base = {meta}[{entries.IS_TREE}] != 0, {meta}[{entries.BASE}]")
@@ -366,7 +367,7 @@ class _GroupCode:
             k.put(f"{name}_at = {group} * {meta}[{entries.WINDOW}] * {index.entry_words}")
 
     def _loaded(self, name: str, side: _Side, column: str, at: str) -> Value:
-        """Return a column of the entry at a place; in 64 bits the low word of a sum is the sum."""
+        """Return a column of the entry at a place; in 64 bits the low word of a sum is the whole sum."""
         k = self._k
         place = _place(side.index, column)
         if column == "weight" or not self._is_wide:
@@ -376,7 +377,7 @@ class _GroupCode:
     # --- running sums
 
     def _word(self, column: str) -> int:
-        """Return the word of a running sum where a column begins."""
+        """Return the number of the word in a running sum at which a column begins."""
         columns = self._other.columns
         if not self._is_wide:
             return columns.index(column)
@@ -387,7 +388,10 @@ class _GroupCode:
         return max(1, len(self._other.columns) * (2 if self._is_wide else 1))
 
     def _put_running(self) -> None:
-        """Running sums over the other map's entries: number j is the sum of the first j entries."""
+        """Write the lines that compute running sums over the other map's entries.
+
+        Number j is the sum of the first j entries.
+        """
         k, columns = self._k, self._other.columns
         running = k.cells(self._other.entries, sweep.RUNNING)
         totals = {column: k.assign("r", self._zero()) for column in columns}
@@ -416,9 +420,9 @@ class _GroupCode:
     # --- bounds
 
     def _bounds(self) -> dict[tuple[Expr, bool], str]:
-        """Return each bound of the ranges, with whether a key that is equal to it is below: source for its place.
+        """Return a dict from each bound, with whether an equal key counts as below, to the source of its place.
 
-        Where a map is joined with itself and the bound is an entry's own key, it is the entry's own place.
+        If a map is joined with itself and the bound is an entry's own key, this is the entry's own place.
         """
         bounds: dict[tuple[Expr, bool], str] = {}
         own = Col(f"{self._plan.own}.{self._plan.own_ordered}") if self._own.index is self._other.index else None
@@ -429,7 +433,7 @@ class _GroupCode:
         return bounds
 
     def _put_bound(self, place: str, bound: Value, *, inclusive: bool) -> None:
-        """Write the lines that find how many of the other map's entries are below a bound."""
+        """Write the lines that count the other map's entries below a bound."""
         k = self._k
         key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
         is_plain = flag in ("True", "False")
@@ -480,12 +484,12 @@ class _GroupCode:
                 self._put_term(total, factor, mine[own], yours[other])
 
     def _put_range(self, part: Range, bounds: dict[tuple[Expr, bool], str], yours: dict[str, Value]) -> None:
-        """Write the lines that add the sums of a range to those that an entry meets."""
+        """Write the lines that add the sums of a range to the sums with which an entry is multiplied."""
         k = self._k
         end = "m" if part.high is None else bounds[part.high, not part.high_strict]
         begin = None if part.low is None else bounds[part.low, part.low_strict]
         symbols = ("+", "-") if part.sign > 0 else ("-", "+")
-        # Bounds that cross each other hold nothing between them; an entry's own places only meet or follow.
+        # A range whose bounds cross is empty; the places of an entry's own key never cross.
         if (end, begin) == _KNOWN:
             return
         with nullcontext() if {end, begin} <= {"m", None, *_KNOWN} else k.block(f"if {end} > {begin or 0}:"):

@@ -1,7 +1,8 @@
 """Recompute: any other SQL, by DuckDB over maintained maps; the change is the difference to the last result.
 
-Plan record: `Reevaluated`. Cost of a step: the state, sorted. Everything that generated code cannot do ends here, and
-`explain` says so. State: totals of the maps by all of their keys, and the rows of the last result.
+Plan record: `Reevaluated`. The cost of a step is that of sorting the whole state. All queries that generated code
+cannot compute are recomputed, and `explain` reports them. State: totals of the maps by all of their keys, and the rows
+of the last result.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ class Recompute:
         out: ColumnBatch,
         strings: Strings,
     ) -> None:
-        """``tables``: name in the query → totals of a map by all of its keys."""
+        """Prepare a view's query. ``tables`` maps names in the query to the totals of maps by all of their keys."""
         self.views = frozenset([view.name])
         self._view, self._body, self._tables, self._feeds = view, body, tables, feeds
         self._out, self._strings = out, strings
         self._schema = change_schema(view.columns)
         self.rows = self._schema.empty_table()
-        """The last result, with weights; no row twice."""
+        """Last result with weights, in which no row is repeated."""
         self.begun = False
         """True if there was a result before."""
 
     def run(self) -> None:
-        """Put what has changed into the view's batch; raise `ViewError` with DuckDB's reason."""
+        """Append the changes to the view's batch; raise `ViewError` with DuckDB's reason."""
         if self.begun and not any(feed.batch.rows for feed in self._feeds):
             return
         self.begun = True
@@ -68,11 +69,11 @@ class Recompute:
         self._out.fill(np.ascontiguousarray(weight), columns)
 
     def add(self, changes: pa.Table) -> None:
-        """Take over changes that an earlier run of the process made to the result."""
+        """Apply changes that an earlier run of the process made to the result."""
         self.rows = consolidate(pa.concat_tables([self.rows, changes.cast(self._schema)]), self._schema)
 
     def _evaluated(self) -> pa.Table:
-        import duckdb  # only such views pay the 0.3 s that these two take
+        import duckdb  # only views of this kind need these two imports, which take 0.3 s
 
         from runtime.compiler.describe import database, time_limit
 
@@ -94,7 +95,7 @@ class Recompute:
 
 
 def _as_column(array: pa.Array | pa.ChunkedArray, kind: str, name: str) -> pa.Array:
-    """DuckDB's values in the type of the view's column; raise `ViewOverflowError` where one does not fit."""
+    """Return DuckDB's values in the type of the view's column; raise `ViewOverflowError` if a value does not fit."""
     whole = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
     wanted = ARROW_TYPES[kind]
     try:
@@ -107,11 +108,11 @@ def _as_column(array: pa.Array | pa.ChunkedArray, kind: str, name: str) -> pa.Ar
 
 
 def _expanded(table: Totals, strings: Strings) -> pa.Table:
-    """Return the keys as a table with as many equal rows as each one's weight, in the order of all columns.
+    """Return the keys as a table in which each row is repeated by its weight, in the order of all columns.
 
-    Slots, and numbers of strings, depend on what the state went through. The order that is given to DuckDB, which runs
-    on one thread, depends on the rows alone, and so does the answer where SQL leaves several open: where rows are equal
-    by ORDER BY, for MODE, for sums of floats.
+    Slots and numbers of strings depend on the history of the state. The order of the rows given to DuckDB, which runs
+    on one thread, depends on the rows alone. So does its answer where SQL permits several: for rows that are equal by
+    ORDER BY, for MODE, for sums of floats.
     """
     records = table.dump()
     records = records[records[:, table.key_words] > 0]
@@ -125,7 +126,7 @@ def _expanded(table: Totals, strings: Strings) -> pa.Table:
 
 
 def lower(view: View, body: Reevaluated, builder: GraphBuilder) -> None:
-    """Put a recomputed view into the graph."""
+    """Add a recomputed view to the graph."""
     tables, feeds = {}, []
     for given in body.inputs:
         keys = [key.name for key in builder.program.maps[given.map].keys]

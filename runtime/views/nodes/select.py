@@ -1,22 +1,22 @@
-"""The operators of a flow that keep nothing (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
+"""The operators of a flow without state (selection, projection, union), and sets: DISTINCT, EXCEPT and INTERSECT.
 
 **Selection, projection, union** (`SelectedRows`, `UnionRows`)
 
-Algebra: selection, projection and union of multisets are linear, so what they do to a change is what they do to a
-multiset (Budiu, Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The kernel of the consumer computes them
-for each row that it reads, as it reads the rows of a scan.
+Algebra: selection, projection and union of multisets are linear, so they apply to a change as to a multiset (Budiu,
+Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The kernel of the consumer computes them for each row that
+it reads, as it reads the rows of a scan.
 
 **Sets** (`lower_distinct`, `lower_set`)
 
 Algebra: a row's weight in the result is a function of its weights in the inputs, so that the change is the function of
 the new weights less that of the old ones (Griffin, Libkin: *Incremental Maintenance of Views with Duplicates*, SIGMOD
-1995). A weight that is not positive counts as 0.
+1995). A negative weight counts as 0.
 
-State: a table of rows that remembers what they were before the step; a record is a row's words and its weight in each
+State: a table of rows that remembers their weights before the step; a record is a row's words and its weight in each
 input. So each row is emitted once a step, whatever happens to it within the step.
 
-Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other (``s[0]``), its second one
-emits the rows that were touched, for all of which there is room before it begins.
+Code: one kernel. Its first loop adds up the rows of the inputs, one input after the other (``s[0]``), its second loop
+emits the touched rows, for all of which room is made before it begins.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class SelectedRows(Rows):
 def _fields_of(
     fields: Sequence[Field], columns: Sequence[Column], outputs: Sequence[Expr], strings: Strings
 ) -> tuple[Field, ...]:
-    """Return columns as fields; a trial run of their expressions shows which may be NULL."""
+    """Return the columns as fields; a trial run of their expressions shows which may be NULL."""
     trial = KernelSource("trial", strings)
     trial.begin()
     bound = {field.name: Value("0", field.type, "False" if field.nullable else None) for field in fields}
@@ -164,13 +164,13 @@ class _Merged(msgspec.Struct):
     """Variables that hold a row of any of the inputs."""
 
     places: list[int]
-    """Columns that are wanted."""
+    """Places of the requested columns."""
     values: list[Value]
-    """A variable for each of them."""
+    """One variable for each requested column."""
     weight: str
     """The variable of the weight."""
     is_there: str | None = None
-    """Variable that is true if the row satisfies the conditions of its input; None if there are none."""
+    """Variable that is true if the row satisfies the conditions of its input; None if there are no conditions."""
 
 
 def _variable(k: KernelSource, field: Field) -> Value:
@@ -179,7 +179,7 @@ def _variable(k: KernelSource, field: Field) -> Value:
 
 
 def _put_input(k: KernelSource, rows: Rows, merged: _Merged, number: str) -> None:
-    """Write the lines that copy the row with a number to the variables."""
+    """Write the lines that copy the row with this number to the variables."""
     names = [rows.fields[place].name for place in merged.places]
     with rows.row(k, names, number) as row:
         k.put(f"{merged.weight} = {row.weight}")
@@ -204,7 +204,7 @@ def _flag(value: Value) -> str:
 
 
 def wider(left: Field, right: Field) -> Field:
-    """Return the left column in a type that has the values of both; NULL if either may be."""
+    """Return the left column in a type that has the values of both columns; nullable if either is."""
     types: set[ColumnType] = {left.type, right.type}
     if len(types) > 1 and types != {"int64", "int128"}:
         raise ViewError(f"expected columns of one type, was {left.name} {left.type} and {right.name} {right.type}")
@@ -217,7 +217,7 @@ def lower_scan(node: ScanNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows
 
 
 def lower_select(node: SelectNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Return selected rows of the input."""
+    """Return the rows that a selection passes on."""
     return SelectedRows(inputs[0], node.where, node.columns, node.outputs, ctx.strings)
 
 
@@ -236,17 +236,17 @@ _MULTIPLICITY: Final = {
     "intersect_all": "max(min({0}, {1}), 0)",
     "sum": "{0}",
 }
-"""A row's weight in the result, by its weights in the inputs."""
+"""Functions from a row's weights in the inputs to its weight in the result, by kind of set."""
 
 
 def lower_distinct(node: DistinctNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put a DISTINCT into the graph."""
+    """Add a DISTINCT to the graph; return its rows."""
     table = ctx.structure("rows", lambda: RecordTable(inputs[0].fields, 1, is_result=True))
     return _lowered("distinct", table, inputs[0], ctx)
 
 
 def lower_set(node: SetNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put an EXCEPT or INTERSECT into the graph."""
+    """Add an EXCEPT or INTERSECT to the graph; return its rows."""
     both = []
     for number, rows in enumerate(inputs):
         columns = [*(Column(f.name, f.type, f.nullable) for f in rows.fields), Column(_INPUT, "int64")]
@@ -258,12 +258,12 @@ def lower_set(node: SetNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
 
 
 def consolidated(rows: Rows, ctx: FlowContext) -> Rows:
-    """Put what adds up equal rows of a step into the graph; it holds nothing between steps."""
+    """Add a kernel to the graph that adds up equal rows of a step and keeps nothing between steps; return its rows."""
     return _lowered("sum", RecordTable(rows.fields, 1, is_result=True), rows, ctx)
 
 
 def _lowered(kind: str, table: RecordTable, rows: Rows, ctx: FlowContext) -> Rows:
-    """Add the kernel of an operator. A second input is told by a column behind those of the rows."""
+    """Add the kernel of an operator; return its rows. With two inputs a last column has the number of the input."""
     inputs, fields, batch = table.value_words, table.keys, ctx.batch(table.keys)
     k = ctx.kernel("adds up equal rows" if kind == "sum" else f"emits the change of {kind.replace('_', ' ')} rows")
     k.use("hashing", "touch")

@@ -1,10 +1,10 @@
-"""Show: from the groups that a step has touched to the rows that a view removes and adds.
+"""Show: derives the rows that a view removes and adds from the groups that a step has touched.
 
-Algebra: a view over totals is a function of each group, so its change is, for every touched group, the row that the
-group was (-1) and the row that it is (+1); equal rows cancel. A group of weight 0 or less has no row; without GROUP BY
-the group that is empty has the row of an empty aggregate.
+Algebra: a view over totals is a function of each group, so its change is, for every touched group, the row of the group
+before the step (-1) and after it (+1); equal rows cancel. A group of weight 0 or less has no row; without GROUP BY the
+empty group has the row of an empty aggregate.
 
-State: none of its own but whether it has run before: a view that is new says all that it holds at once.
+State: only whether the node has run before: a new view emits all of its rows in its first step.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Shape(msgspec.Struct, frozen=True):
     """Rows of a view, as expressions over totals."""
 
     columns: tuple[Column, ...]
-    """The view's columns."""
+    """Columns of the view."""
     outputs: tuple[Expr, ...]
-    """One per column, over keys, sums and ``weight``."""
+    """One expression per column, over keys, sums and ``weight``."""
     having: Expr | None = None
-    """Groups for which it is not true have no row."""
+    """Condition on groups; a group for which it is not true has no row."""
     empty: tuple[int | float | str | bool | None, ...] | None = None
-    """Without GROUP BY: the row while no row is in the group."""
+    """Without GROUP BY, the row that is shown while the group is empty."""
     is_bag: bool = False
-    """True: a group stands for ``weight`` equal rows."""
+    """True if a group stands for ``weight`` equal rows."""
 
     def shows_keys(self, keys: Sequence[Field]) -> bool:
         """Return True if every key is a column, so that rows of different groups are never equal."""
@@ -49,17 +49,20 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def output_fields(columns: Sequence[Column]) -> tuple[Field, ...]:
-    """Return a view's columns as fields of a batch, by number: a view may use a name twice or one that is taken."""
+    """Return a view's columns as fields of a batch, named by number: names may be repeated or reserved."""
     return tuple(Field(f"c{place}", column.type, True) for place, column in enumerate(columns))
 
 
 class Show(Node):
-    """The rows that a view changes, from totals kept as a result."""
+    """Shows the groups of totals that are kept as a result as the rows of a view."""
 
     def __init__(
         self, table: Totals, shape: Shape, out: ColumnBatch, strings: Strings, views: Collection[str], *, settles: bool
     ) -> None:
-        """``out``: where the rows go, behind those that are there; ``settles``: nothing reads the table afterwards."""
+        """Make the node.
+
+        The rows are appended to ``out``. With ``settles`` no other node reads the table afterwards.
+        """
         k = KernelSource("shows what groups were and are", strings)
         k.use("hashing", "settle", "is_zero")
         _put_row_function(k, table, shape, out)
@@ -70,7 +73,10 @@ class Show(Node):
 
 
 def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch) -> None:
-    """``put(p, keys, place, values, at, n)``: the row of a group to the batch; 0: it has none, 1: it has, 2: failed."""
+    """Write ``put(p, keys, place, values, at, n)``, which appends the row of a group to the batch.
+
+    It returns 0 if the group has no row, 1 if it has one, and 2 if a number is too large.
+    """
     k.begin("put", "p, keys, place, values, at, n")
     k.put("weight = values[at]")
     with k.block("if weight <= 0:"):
@@ -97,9 +103,9 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
 
 
 def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *, settles: bool) -> None:
-    """Write the loop over the groups: over those that the step has touched, or over all in a view's first step.
+    """Write the loop over the groups that the step has touched; in a view's first step over all groups.
 
-    Each group appends up to two rows, from ``first`` on: what it was (-1) and what it is (+1).
+    Each group appends up to two rows, from ``first`` on: its row before the step (-1) and its row after it (+1).
     """
     t = k.table(table)
     meta, cells = k.cells(table, hashing.META), k.cells(table, hashing.CELLS)
@@ -141,7 +147,7 @@ def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *,
 
 
 def _equal_rows(k: KernelSource, out: ColumnBatch) -> str:
-    """Return the expression that is true if the rows at ``first`` and behind it are equal."""
+    """Return the expression that is true if the row at ``first`` and the row after it are equal."""
     tests: list[str] = []
     for place, width in enumerate(out.widths, 2):
         column = k.cells(out, place)

@@ -1,22 +1,23 @@
 """Threshold: sums over the part of relations that conditions on aggregates select, such as VWAP, MST and PSP.
 
-Plan record: `Selected`. A condition compares a value of an ordered key, or sums over one side of it, with totals. Its
-delta is no less work than itself: a row far from the threshold moves the threshold. So the node finds, after all maps
-have taken in their rows, which interval of the key each factor's conditions select, and the sums over it from prefix
-sums of ordered indexes (Koch et al., *DBToaster: Higher-order Delta Processing for Dynamic, Frequently Fresh Views*,
-VLDB Journal 23, 2014, keep such queries by sums by key too, and loop over the keys).
+Plan record: `Selected`. A condition compares a value of an ordered key, or sums over one side of it, with totals.
+Computing its delta is as much work as computing it anew: a row far from the threshold moves the threshold. So the node
+finds, after all maps have taken in their rows, which interval of the key each factor's conditions select, and the sums
+over it from prefix sums of ordered indexes (Koch et al., *DBToaster: Higher-order Delta Processing for Dynamic,
+Frequently Fresh Views*, VLDB Journal 23, 2014, keep such queries by sums by key too, and loop over the keys).
 
-The interval is what is left when one test after the other narrows it. For each nested sum that may be NULL there is a
-test that there are rows, which is false and then true along the key or the reverse. Within the interval where there are
-rows for all of them every condition changes its truth at most once (`Factor.monotone`). A test is evaluated where it
-turned at the last step: two evaluations if that has not moved, else a search that goes out from there in steps that
-double (Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information Processing Letters 5, 1976).
-The places where tests turned are hints and change no answer. Conditions that may change their truth more often, and all
-conditions while a weight or a sum that they read is negative for a key, are evaluated for every key.
+The interval is narrowed by one test after the other. For each nested sum that may be NULL there is a test that there
+are rows, which is false and then true along the key or the reverse. Within the interval where there are rows for all of
+them every condition changes its truth at most once (`Factor.monotone`). A test is first evaluated where its truth
+changed at the last step: two evaluations if that place has not moved, else a search from there in steps that double
+(Bentley and Yao, *An almost optimal algorithm for unbounded searching*, Information Processing Letters 5, 1976). These
+places are hints and do not affect the result. Conditions that may change their truth more often, and all conditions
+while a weight or a sum that they read is negative for a key, are evaluated for every key.
 
-The result is a table of the groups of the product of all factors, whose records are set anew, and which `show` reads.
+The result is a table of the groups of the product of all factors. Each step sets its records again, and `show` reads
+it.
 
-State: the result. Besides it there is only what a step computes: sums of indexes, and of each factor by group.
+State: the result. Sums of indexes, and of each factor by group, are computed in each step.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ __all__ = ["Threshold", "lower"]
 
 _IS_VALID, _BAD, _LOW, _HIGH, _HINTS = 2, 3, 4, 5, 6
 """Places in the kernel's numbers: flag that the sums of factors are those of the last step, flag that an expression
-passed its limit, the interval that is being narrowed, and from ``_HINTS`` on the key where each test turned."""
+passed its limit, the interval that is being narrowed, and from ``_HINTS`` on the key at which each test changed
+its truth.
+"""
 
 _RESTRICT: Final = f"""\
 low, high, near = s[{_LOW}], s[{_HIGH}], s[{_HINTS} + number]
@@ -89,18 +92,20 @@ if first:
 else:
     s[{_LOW}] = high
 return 1"""
-"""Body of ``restrict(p, number) -> 0/1``: narrows the interval to where a test is true; 0: nowhere. The test has one
-truth at ``low``, ``first``, and the other one at ``high`` as soon as the interval is no longer open."""
+"""Body of ``restrict(p, number) -> 0/1``: narrows the interval to the keys for which a test is true, and returns 0
+if there are none. The test has the truth ``first`` at ``low``, and the opposite at ``high`` once the interval is
+closed.
+"""
 
 
 class _Sums(Structure):
     """Sums that a step computes: of each index, of each factor by group, and of one record of the result."""
 
     RECORD: Final = 1
-    """The place of the record; those of the factors' sums follow."""
+    """Place of the record; the places of the factors' sums follow."""
 
     def __init__(self, factors: int, record: int) -> None:
-        """``record``: words of the values of a record of the result."""
+        """Make room for sums. ``record`` is the number of value words of a record of the result."""
         super().__init__(2 + factors)
         self.put(0, np.zeros(factors, np.int64))
         self.put(self.RECORD, np.zeros(record, np.int64))
@@ -108,47 +113,47 @@ class _Sums(Structure):
             self.put(place, np.zeros(0, np.int64))
 
     def reserve(self, words: int) -> int:
-        """Make room for so many words of the sums of an index, and return where they begin in place 0."""
+        """Make room for this many words of the sums of an index; return where they begin in place 0."""
         begin = len(self.array(0))
         self.extend(0, begin + words)
         return begin
 
     def grow(self, factor: int, groups: int, words: int) -> None:
-        """Make room for so many groups of a factor."""
+        """Make room for this many groups of a factor."""
         self.extend(2 + factor, groups * words)
         self.views[0][factor] = groups
 
 
 class _FactorPlan(msgspec.Struct, frozen=True):
-    """A factor with what it is read from."""
+    """A factor with the structures that it is read from."""
 
     place: int
-    """Its number."""
+    """Number of the factor."""
     factor: Factor
-    """Its record."""
+    """Record of the factor."""
     index: MapOrder | None
-    """Its entries, if it has an ordered key."""
+    """Entries of the factor, if it has an ordered key."""
     totals: Totals | None
-    """Its groups, if it has none."""
+    """Groups of the factor, if it has no ordered key."""
     names: tuple[str, ...]
-    """Weight and sums as terms name them."""
+    """Names of the weight and sums in terms."""
     nested: dict[str, MapOrder]
-    """By name of the nested aggregate."""
+    """Index of each nested aggregate, by name."""
     tests: range
-    """Numbers of its tests."""
+    """Numbers of the factor's tests."""
     exists: tuple[Nested, ...]
-    """The nested aggregates whose sums may be NULL, of which the first tests are."""
+    """Nested aggregates whose sums may be NULL; the first tests are for their rows."""
 
     @property
     def keys(self) -> tuple[Field, ...]:
-        """The group keys."""
+        """Group keys of the factor."""
         groups = self.index if self.index is not None else self.totals
         assert groups is not None
         return groups.keys
 
     @property
     def words(self) -> int:
-        """Words of the sums of a group."""
+        """Number of words of the sums of a group."""
         return 2 * len(self.names) - 1
 
 
@@ -156,17 +161,17 @@ class Threshold(Node):
     """Computes the whole result of a selected view."""
 
     def __init__(self, source: KernelSource, view: str, feeds: Sequence[Feed]) -> None:
-        """``feeds``: of the maps that it reads."""
+        """Make the node. ``feeds`` are those of the maps that it reads."""
         super().__init__(source, [view], [feed.batch for feed in feeds])
 
     def resolve(self) -> None:
-        """Update constants after strings, and perhaps groups, were renumbered."""
+        """Update constants after strings, and possibly groups, were renumbered."""
         super().resolve()
         self.numbers[_IS_VALID] = 0
 
 
 def lower(view: View, body: Selected, builder: GraphBuilder) -> None:
-    """Put a selected view into the graph."""
+    """Add a selected view to the graph."""
     lowering = _Lowering(view, body, builder)
     builder.ends.append(lowering.node())
     builder.show(view, lowering.result, Shape(view.columns, body.outputs, body.having, body.empty))
@@ -239,7 +244,7 @@ class _Lowering:
         return Threshold(k, self._view.name, [self._feed(number) for number in self._maps_read()])
 
     def _put_read(self, plan: _FactorPlan, nested: Nested) -> None:
-        """``read_n1(p, key) -> 0``: the sums of a nested aggregate on the lesser side of a key, to ``PREFIX``."""
+        """Write ``read_n1(p, key) -> 0``: sums of a nested aggregate on the lesser side of a key, to ``PREFIX``."""
         k, index = self._k, plan.nested[nested.name]
         k.begin(_reader(plan, nested), "p, key")
         key = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64")}
@@ -251,7 +256,7 @@ class _Lowering:
         k.put("return 0")
 
     def _put_test(self) -> None:
-        """``test(p, number, key) -> 0/1``: the truth of a test for a key."""
+        """Write ``test(p, number, key) -> 0/1``, which returns the truth of a test for a key."""
         k = self._k
         k.begin("test", "p, number, key")
         k.put("bad, truth = False, 0")
@@ -276,7 +281,7 @@ class _Lowering:
         k.put("return truth")
 
     def _bind(self, plan: _FactorPlan, nested: Nested, read: set[str]) -> dict[str, Value]:
-        """Write the lines that read a nested aggregate at the key: those of its weight and sums that are wanted."""
+        """Write the lines that read a nested aggregate at the key; return the weight and sums in ``read`` by name."""
         k, index = self._k, plan.nested[nested.name]
         numbers = {f"{nested.name}.{name}": number for number, name in enumerate(index.sum_names)}
         wanted = [name for name in numbers if name in read]
@@ -299,7 +304,7 @@ class _Lowering:
         return bound
 
     def _scalars(self, read: set[str]) -> dict[str, Value]:
-        """Write the lines that read the totals that are wanted."""
+        """Write the lines that read the totals in ``read``; return them by name."""
         k, bound = self._k, dict[str, Value]()
         for number in self._body.scalars:
             names = {f"m{number}.{total.name}": place for place, total in enumerate(self._maps[number].sums)}
@@ -318,7 +323,7 @@ class _Lowering:
     def _scalar_cells(self, number: int) -> tuple[str, int, list[int]]:
         """Return the location of a keyless map's total: cells, its place, and the number of each of its sums.
 
-        An index over the same rows that has its sums too makes a table of its own superfluous.
+        If an index over the same rows has these sums, no separate table is needed.
         """
         map_ = self._maps[number]
         for other, index in self._indexes():
@@ -354,7 +359,7 @@ class _Lowering:
         return self._builder.feed(self._builder.part_of(self._view, number))
 
     def _put_select(self, plan: _FactorPlan, index: MapOrder) -> None:
-        """``select0(p) -> 0``: the sums of each group over what is selected of a factor."""
+        """Write ``select0(p) -> 0``, which adds up the selected entries of a factor by group."""
         k = self._k
         k.begin(f"select{plan.place}", "p")
         t, cells = k.table(index), k.cells(self._sums, 2 + plan.place)
@@ -380,7 +385,7 @@ class _Lowering:
         k.put("return 0")
 
     def _negative_tests(self, plan: _FactorPlan) -> list[str]:
-        """Conditions that some entry of a nested index has a negative weight, or a negative sum that is read."""
+        """Return conditions that some entry of a nested index has a negative weight, or a negative sum that is read."""
         read = {name for condition in plan.factor.conditions for name in columns_read(condition)}
         tests: dict[str, None] = {}
         for name, index in plan.nested.items():
@@ -430,7 +435,8 @@ class _Lowering:
     def _put_result(self) -> None:
         """Write the lines that set the records of the result.
 
-        Where the table has more records than there are groups, some have gone: then all that stay are marked first.
+        If the table has more records than there are groups, some groups have disappeared: then all others are marked
+        first.
         """
         k, table = self._k, self._k.table(self.result)
         if not self.result.keys:
@@ -452,9 +458,9 @@ class _Lowering:
             k.put(f"drop_unmarked({table})")
 
     def _put_groups(self, place: int, bound: dict[str, Value], words: list[str]) -> None:
-        """Write the loops over the groups of a factor, and within each one over those of the factors behind it.
+        """Write the loops over the groups of a factor, and within each over the groups of the later factors.
 
-        ``bound`` and ``words``: the weights and sums, and the words of the keys, of the factors before it.
+        ``bound`` and ``words`` have the weights and sums, and the words of the keys, of the earlier factors.
         """
         if place == len(self._plans):
             self._put_record(bound, words)

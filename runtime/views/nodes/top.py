@@ -1,15 +1,15 @@
 """Top: ORDER BY … LIMIT … OFFSET of a flow: a window of the sorted rows.
 
-Algebra: the window is a function of the whole multiset. A row that comes or goes at or before a boundary lets as many
-rows pass there, one place up or down; so a step costs O(log n) for each change, and for each row that enters or leaves
-the window because of it (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003, keep
-some more rows than k for the same purpose; here all rows stand in order).
+Algebra: the window is a function of the whole multiset. Adding or removing a row at or before a boundary of the window
+moves one row across that boundary; so a step costs O(log n) for each change, and for each row that enters or leaves the
+window because of it (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003, keep some
+more rows than k for the same purpose; here all rows stand in order).
 
-State: ``rows``, a `SortedTable` that remembers what its records were before the step. A record is a row's words, its
+State: ``rows``, a `SortedTable` that remembers its records as they were before the step. A record is a row's words, its
 count, and how many of its equal rows are before the window and in it. The window (`library.window`) is derived.
 
-Code: one kernel. Its first loop counts the rows of the input; its second one emits, for each row that was touched, the
-change of the number in the window, for all of which there is room before it begins.
+Code: one kernel. Its first loop counts the rows of the input; its second loop emits, for each touched row, the change
+of its number in the window. Room for all of them is made before it begins.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from runtime.views.strings import Strings
 __all__ = ["WindowTable", "lower"]
 
 _UNLIMITED: Final = 1 << 62
-"""Stands for the limit of a window that has none."""
+"""Limit of a window that has none."""
 
 
 class WindowTable(SortedTable):
-    """Rows with counts in their order, and a window over them."""
+    """Rows with counts in order, and a window over them."""
 
     def __init__(
         self, fields: Sequence[Field], order: Sequence[OrderKey], strings: Strings, offset: int, limit: int | None
     ) -> None:
         super().__init__(fields, 3, order, strings, is_result=True)
         self.window = Structure(3)
-        """The table of `library.window`."""
+        """Table of `library.window`."""
         self.window.put(window.NUMBERS, np.zeros(window.LENGTH, np.int64))
         self.window.link(window.ROWS, self)
         self.window.link(window.ORDER, self.rows)
@@ -78,7 +78,7 @@ class WindowTable(SortedTable):
 
 
 def lower(node: TopNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put an ORDER BY with a limit or an offset into the graph."""
+    """Add an ORDER BY with a limit or an offset to the graph; return its rows."""
     rows = inputs[0]
     if node.limit is None and node.offset == 0:
         return rows

@@ -1,8 +1,9 @@
 """Totals: a table of keys with weight and sums, kept by adding up the deltas of a map.
 
 Algebra: SUM and COUNT are linear, so the totals of a sum of multisets are the sum of their totals; a delta of weight w
-adds w times its values. Kept as a result (`is_result`) the table remembers what each group was before the step, from
-which `show` makes the rows that a view removes and adds (Gupta, Mumick: *Maintenance of Materialized Views*, 1995).
+adds w times its values. A table that is kept as a result (`is_result`) remembers each group as it was before the step,
+and `show` derives from this the rows that a view removes and adds (Gupta, Mumick: *Maintenance of Materialized Views*,
+1995).
 
 State: `HashTable`; a record is the key's words, the weight, and two words a sum.
 """
@@ -31,11 +32,11 @@ from runtime.views.strings import Strings
 __all__ = ["RecordTable", "Totals", "put_add", "put_key", "put_locate", "put_slot", "put_touch", "totals_node"]
 
 _PREFETCHED_ROWS: Final = 8
-"""Number of rows ahead of which a cell of an index is fetched."""
+"""Number of rows ahead of the current one whose index cell is prefetched."""
 
 
 class RecordTable(HashTable):
-    """Table whose key is fields."""
+    """Hash table whose key has fields."""
 
     def __init__(
         self, keys: Sequence[Field], value_words: int, *, is_result: bool = False, is_direct: bool = False
@@ -47,7 +48,7 @@ class RecordTable(HashTable):
 
 
 class Totals(RecordTable):
-    """Keys → weight and sums."""
+    """Table from keys to weight and sums."""
 
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], *, is_result: bool = False) -> None:
         super().__init__(keys, 1 + 2 * len(sums), is_result=is_result, is_direct=may_be_direct(keys))
@@ -64,9 +65,9 @@ def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Se
 
 
 def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str) -> str:
-    """Write the lines that find the slot of a key, by the index or by a call; return the slot's identifier.
+    """Write the lines that find the slot of a key, by a direct index or by a call; return the slot's identifier.
 
-    ``call`` reads the scratch key.
+    ``call`` is source that reads the scratch key.
     """
     if not table.may_be_direct:
         return _put_hashed_slot(k, table, keys, values, call)
@@ -84,7 +85,7 @@ def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: S
 def _put_hashed_slot(
     k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str
 ) -> str:
-    """Write the lines of `put_slot` for a hashed index, whose first cell finds most keys."""
+    """Write the lines of `put_slot` for a hashed index; its first cell finds most keys."""
     if not keys or any(field.words > 1 or field.type == "bool" for field in keys):
         put_key(k, table, keys, values)
         return k.assign("slot", call)
@@ -106,7 +107,7 @@ def put_locate(
 ) -> str:
     """Write the lines that find or add the record of a key; return its slot.
 
-    ``stops`` writes what ends the kernel where there is no room (`feeds.stop`).
+    ``stops`` writes the lines that end the kernel if there is no room; by default `feeds.stop`.
     """
     if not table.keys:
         return "0"
@@ -122,7 +123,7 @@ def put_locate(
 
 
 def put_touch(k: KernelSource, table: HashTable, slot: str) -> None:
-    """Write the lines that remember what a record was before the step, if it has not changed in it yet."""
+    """Write the lines that save a record as it was before the step, unless it has already changed in this step."""
     k.use("hashing", "touch")
     with k.block(f"if {k.cells(table, hashing.STAMPS)}[{slot}] != {k.fixed(table, hashing.META, hashing.STEP)}:"):
         k.put(f"touch({k.table(table)}, {slot})")
@@ -164,7 +165,7 @@ def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, 
 
 
 def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[str]) -> None:
-    """Write the lines that prefetch the index cell of a row some places ahead, if its key is columns as they are."""
+    """Write the lines that prefetch the index cell of a later row, if its key is made of unchanged columns."""
     places = [place for name in on if (place := feed.key_place(name)) is not None]
     if table.may_be_direct or len(places) < len(on):
         return
@@ -176,14 +177,14 @@ def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[st
 
 
 def _put_drop(k: KernelSource, table: HashTable, slot: str) -> None:
-    """Write the lines that remove a record without content, unless that is left to `HashTable.make_room`."""
+    """Write the lines that remove an empty record, unless `HashTable.make_room` does that."""
     weight = f"{k.cells(table, hashing.CELLS)}[{slot} * {table.stride} + {table.key_words}]"
     with k.block(f"if {k.fixed(table, hashing.META, hashing.DROPS)} and {weight} == 0:"):
         k.put(f"drop_if_zero({k.table(table)}, {slot})")
 
 
 def _put_single(k: KernelSource, feed: Feed, table: Totals) -> None:
-    """Write the loop for a table without keys, which is added up in local variables."""
+    """Write the loop for a table without keys, whose row is added up in local variables."""
     names = [k.assign("total", "wide(0)") for _ in table.sums]
     k.put("count = 0")
     with feed.open(k, [field.name for field in feed.sum_fields]) as row:

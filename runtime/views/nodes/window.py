@@ -1,25 +1,25 @@
 """Window: functions over the rows of a partition in their order, and the first rows of each partition, of a flow.
 
-Algebra: what a row shows is a function of the state of the row before it, of its own values, and of rows at fixed
+Algebra: the results of a row are a function of the state of the row before it, of its own values, and of rows at fixed
 distances. Rankings and sums that run from the first row of the partition are chained: the state of a row follows from
 that of the row before it, so that a change passes on from row to row as long as states differ, and no further. A sum
-over a frame of rows is the one of the row before, less the value that leaves the frame, plus the one that enters it.
-LAG and LEAD read a row at a distance. So a row that comes or goes makes itself, or the row behind it, *pending*, and as
-many rows before it as look that far ahead; the pending rows are evaluated in their order, each with as many rows behind
-it as look that far back, and then on until a state stays as it was. Under a limit this ends at the first row beyond
+over a frame of rows is that of the row before, less the value that leaves the frame, plus the value that enters it. LAG
+and LEAD read a row at a distance. So a row that is added becomes *pending*; if a row is removed, the row after it does.
+So do the rows before it that look that far ahead. Pending rows are evaluated in order, each with the rows after it that
+look that far back, and then further rows until a state is unchanged. Under a limit this ends at the first row beyond
 it: a step costs O(log n) for each change and the rows of the result between the first change and the limit (Yi, Yu,
 Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003). An aggregate without a frame is the
-same for all peers, which get it from the last one of them.
+same for all peers, which get it from the last peer.
 
-State: ``rows``, a `SortedTable` that remembers what its records were before the step. The order words are those of
-the partition, of the criteria, and of all other columns. Of n equal rows each has a record, told apart by a last key
-word, as each has results of its own; under a limit on ROW_NUMBER only as many as may be shown. A record holds its
-count (of equal rows in the first of their records, 1 in the others), whether it is shown, and its state: rankings, then
-for each function what it needs. A value is preceded by a word that says whether it is there. Order and pending rows
-(`library.partitions`) are derived; between steps no row is pending.
+State: ``rows``, a `SortedTable` that remembers its records as they were before the step. The order words are those of
+the partition, of the criteria, and of all other columns. Each of n equal rows has a record, distinguished by a last key
+word, because each has results of its own; under a limit on ROW_NUMBER there are only as many records as may be shown. A
+record holds its count (of equal rows in the first of their records, 1 in the others), whether it is shown, and its
+state: rankings, then the words of each function. A value is preceded by a word that is 1 if there is a value. Order and
+pending rows (`library.partitions`) are derived; between steps no row is pending.
 
-Code: one kernel. Its first loop lets rows come and go, its second one evaluates pending rows, and its third one emits,
-for each row that was touched, what it showed (-1) and what it shows (+1), for all of which there is room before it
+Code: one kernel. Its first loop adds and removes rows, its second loop evaluates pending rows, and its third loop
+emits, for each touched row, its row before the step (-1) and after it (+1). Room for all of them is made before it
 begins.
 """
 
@@ -57,14 +57,17 @@ class PendingRows(SortedRows):
     """Order of pending rows, over the order words of another order."""
 
     def __init__(self, rows: SortedRows, most: int) -> None:
-        """``most``: how many rows a row that comes or goes makes pending at most."""
+        """Begin with no pending rows.
+
+        ``most`` is the greatest number of rows that one added or removed row makes pending.
+        """
         self._rows = rows
         self._most = most
         super().__init__(rows.words)
         self.make_room(0)
 
     def make_room(self, rows: int) -> None:
-        """Refer to the order words again, and make room for the nodes that so many insertions may need."""
+        """Take over the order words again, and make room for the nodes that this many insertions may need."""
         meta = self.views[kernel.META]
         self.put(kernel.WORDS, self._rows.array(kernel.WORDS))
         meta[kernel.ROOM] = self._rows.views[kernel.META][kernel.ROOM]
@@ -75,15 +78,15 @@ class PendingRows(SortedRows):
 
 
 class PartitionTable(SortedTable):
-    """Rows, each as often as it is there, by partition and in order, with their states."""
+    """Rows with their states by partition and in order, with a record for each copy of a row."""
 
     def __init__(self, layout: _Layout, strings: Strings) -> None:
         self.window = Structure(6)
-        """The table of `library.partitions`."""
+        """Table of `library.partitions`."""
         self._most_listed = 0 if layout.is_chained else layout.ahead + 3
         super().__init__(layout.keys, partitions.STATE + layout.words, layout.order, strings, is_result=True)
         self.pending = PendingRows(self.rows, layout.ahead + 3)
-        """The rows to evaluate."""
+        """Rows to evaluate."""
         numbers = np.zeros(partitions.LENGTH, np.int64)
         numbers[partitions.PARTITION], numbers[partitions.PEERS] = layout.partition_words, layout.peer_words
         numbers[partitions.AHEAD], numbers[partitions.STATE_WORDS] = layout.ahead, layout.own_words
@@ -110,19 +113,19 @@ class PartitionTable(SortedTable):
         self._make_list_room()
 
     def _make_list_room(self) -> None:
-        """Make room for all rows that one row which comes or goes makes pending, besides those that are."""
+        """Make room for all rows that one added or removed row makes pending, in addition to the present ones."""
         numbers = self.window.views[partitions.NUMBERS]
         if numbers[partitions.LISTED] + self._most_listed > numbers[partitions.LIST_ROOM]:
             numbers[partitions.LIST_ROOM] = 2 * numbers[partitions.LIST_ROOM] + self._most_listed
             self.window.extend(partitions.LIST, numbers[partitions.LIST_ROOM])
 
     def refresh(self) -> None:
-        """Build the order again; no row is pending then, as kernels ask for it before they take in any row."""
+        """Rebuild the order. No row is pending at that time, as kernels request it before they process any row."""
         super().refresh()
         self.pending.make_room(0)
 
     def nbytes(self) -> int:
-        """Return bytes of its own arrays and of both orders."""
+        """Return the size of the table's arrays and of both orders, in bytes."""
         return super().nbytes() + self.pending.nbytes() - self.rows.array(kernel.WORDS).nbytes
 
     def _check(self) -> None:
@@ -142,7 +145,7 @@ class _Layout:
         self.keys = (*self.fields, _COPY)
         places = {field.name: (field, place) for field, place in zip(self.keys, places_of(self.keys), strict=True)}
         self.places = places
-        """Column → field and place in a record."""
+        """Column → its field and its place in a record."""
         partition = [OrderKey(*places[name]) for name in node.partition]
         criteria = [OrderKey(*places[name], descending, first) for name, descending, first in node.order]
         named = {*node.partition, *(name for name, _, _ in node.order)}
@@ -159,27 +162,27 @@ class _Layout:
         if "rank" in kinds:
             kinds.add("row_number")
         self.rankings = {kind: place for place, kind in enumerate(kind for kind in _RANKINGS if kind in kinds)}
-        """Ranking → its place in a state."""
+        """Ranking → place in a state."""
         self.values: list[tuple[int, Field]] = []
-        """Places in a state of the flags of values, each with the field of the value after it."""
+        """Places in a state of the flags of values, each with the field of the value after the flag."""
         self.functions: dict[str, int] = {}
-        """Function → the place of its own words in a state."""
+        """Function → place of its own words in a state."""
         self.results: dict[str, int] = {}
-        """Function → the place of its result in a state."""
+        """Function → place of its result in a state."""
         self.words = len(self.rankings)
-        """Words of a state."""
+        """Number of words of a state."""
         for function in node.functions:
             self.functions[function.name] = self._place(function)
         self.is_chained = node.limit is not None or any(f.kind not in ("lag", "lead") for f in node.functions)
         """True if the state of a row follows from that of the row before it."""
         self.own_words = self.words
-        """Words of a state that follow from the row before; those behind them come from the last peer."""
+        """Number of words of a state that follow from the row before; the later ones come from the last peer."""
         for function in node.functions:
             is_own = not function.has_peers
             self.results[function.name] = self.functions[function.name] if is_own else self._place(function)
 
     def _place(self, function: WindowFunction) -> int:
-        """Place the words of a function, which has the next ones of a state."""
+        """Assign the next words of a state to a function; return the place of its result."""
         if function.kind in _RANKINGS:
             return self.rankings[function.kind]
         place = self.words
@@ -189,13 +192,13 @@ class _Layout:
         return place
 
     def field(self, function: WindowFunction) -> Field:
-        """Return the column of a function, without NULLs."""
+        """Return the column of a function as a field without NULLs."""
         assert function.column is not None
         field, _ = self.places[function.column]
         return Field(field.name, field.type)
 
     def width(self, function: WindowFunction) -> int:
-        """Return words of a function in a state."""
+        """Return the number of words of a function in a state."""
         if function.kind in _VALUES:
             return 1 + self.field(function).value_words
         return 3 if function.kind == "sum" else 1
@@ -212,7 +215,7 @@ class _Window:
         self._table = ctx.structure("rows", lambda: PartitionTable(self._layout, ctx.strings))
         fields = [*rows.fields, *(Field(f.name, f.type, self._is_nullable(f)) for f in node.functions)]
         self.batch = ctx.batch(fields)
-        """The changes of its rows."""
+        """Changes of the operator's rows."""
         for function in node.functions:
             is_number = function.column is None or self._layout.field(function).type in ("int64", "int128")
             if function.kind == "sum" and not is_number:
@@ -250,7 +253,7 @@ class _Window:
         k.put(f"low, high = max(min({before}, {after}), 1), max({before}, {after})")
         if self._node.limit is not None and self._node.limit[0] == "row_number":
             k.put(f"high = min(high, {self._node.limit[1]})")
-        # What has been done of a row's copies before the kernel stopped is seen from their counts.
+        # The counts of a row's copies show what was done for them before the kernel stopped.
         with k.block("while low < high:"):
             copy = self._put_locate(k, [*values, Value("low", "int64")])
             copies = k.assign("n", f"{cells}[{copy} * {table.stride} + {table.key_words}]")
@@ -260,7 +263,7 @@ class _Window:
             with k.block(f"elif {after} < {before} and {copies} != 0:"):
                 k.put(f"leave_row({window}, {copy}, 0)")
             k.put("low += 1")
-        self._put_room(k, slot)  # of which the copies have taken some
+        self._put_room(k, slot)  # copies may have taken some of the room
         with k.block(f"if {before} <= 0 and {after} > 0:"):
             table.put_order(k, slot)
             k.put(f"enter_row({window}, {slot}, {after})")
@@ -276,7 +279,7 @@ class _Window:
         return slot
 
     def _put_room(self, k: KernelSource, slot: str) -> None:
-        """Write the lines that stop the kernel unless a row may come or go."""
+        """Write the lines that stop the kernel unless there is room to add or remove a row."""
         status = k.need(self._table.make_room)
         with k.block(
             f"if not has_row_room({k.table(self._table.rows)}, {slot}) or not has_room({k.table(self._table.window)}):"
@@ -286,7 +289,7 @@ class _Window:
     # --- states
 
     def _put_evaluate_pending(self, k: KernelSource) -> None:
-        """Write the loop that evaluates the pending rows, and those that depend on them."""
+        """Write the loop that evaluates the pending rows, and the rows that depend on them."""
         window, order = k.table(self._table.window), k.table(self._table.rows)
         pending, spreads = k.table(self._table.pending), [f for f in self._node.functions if f.has_peers]
         with k.block(f"while pending_count({window}) > 0:"):
@@ -322,8 +325,10 @@ class _Window:
                     k.put("slot = other", f"leaf, place = step_by({order}, leaf, place, 1)")
 
     def _put_evaluation(self, k: KernelSource) -> None:
-        """Write ``evaluate(p, leaf, place, slot)``; it returns 1 if the state has changed, and 2 more if a number is
-        too large."""
+        """Write ``evaluate(p, leaf, place, slot)``.
+
+        It returns 1 if the state has changed, plus 2 if a number is too large.
+        """
         table, layout = self._table, self._layout
         k.use("partitions", "are_peers", "clear_scratch", "replace", "take_value")
         k.begin("evaluate", "p, leaf, place, slot")
@@ -371,8 +376,10 @@ class _Window:
                     k.put(f"{scratch}[{place}] = {then} if is_peer else {then} + 1")
 
     def _put_function(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
-        """Write the lines that compute the own words of a function; ``where``: the window's table, cells of records,
-        cells of the new state."""
+        """Write the lines that compute the own words of a function.
+
+        ``where`` has the window's table, the cells of records, and the cells of the new state.
+        """
         window, cells, scratch = where
         place = self._layout.functions[function.name]
         if function.kind in ("lag", "lead"):
@@ -391,14 +398,16 @@ class _Window:
             self._put_total(k, function, where, place)
 
     def _taken(self, function: WindowFunction, cells: str, scratch: str, record: str) -> str:
-        """Source that takes the value of a record into the new state."""
+        """Return source that copies the value of a record into the new state."""
         field, place = self._place(function)
         at = self._layout.functions[function.name]
         return f"take_value({scratch}, {at}, {cells}, {record} + {place}, {int(field.nullable)}, {field.value_words})"
 
     def _put_extreme(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
-        """Write the lines that find the least or greatest value of a frame: all of it is looked at again only if the
-        value leaves it that is the result of the row before."""
+        """Write the lines that find the least or greatest value of a frame.
+
+        The whole frame is searched only if the row before has as its result the value that leaves the frame.
+        """
         window, cells, scratch = where
         at, width = self._layout.functions[function.name], self._layout.width(function)
         first, end = function.frame if function.frame is not None else (None, 0)
@@ -421,7 +430,7 @@ class _Window:
             self._put_better(k, function, entering, cells, scratch)
 
     def _put_better(self, k: KernelSource, function: WindowFunction, slot: str, cells: str, scratch: str) -> None:
-        """Write the lines that take the value of a row, if there is the row, in place of a worse one or of none."""
+        """Write the lines that take the value of a row, if the row exists, in place of a worse value or of none."""
         at, (field, place) = self._layout.functions[function.name], self._place(function)
         other = k.assign("other", slot)
         with k.block(f"if {other} >= 0:"):
@@ -438,12 +447,12 @@ class _Window:
                     k.put(self._taken(function, cells, scratch, f"{other} * {self._table.stride}"))
 
     def _place(self, function: WindowFunction) -> tuple[Field, int]:
-        """Return the column of a function, and where it stands in a record."""
+        """Return the column of a function, and its place in a record."""
         assert function.column is not None
         return self._layout.places[function.column]
 
     def _put_total(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str], at: int) -> None:
-        """Write the lines that add up the values of a frame, from what the row before has."""
+        """Write the lines that add up the values of a frame, starting from the sum of the row before."""
         window, cells, scratch = where
         first, end = function.frame if function.frame is not None else (None, 0)
         with k.block("if before >= 0:"):
@@ -459,7 +468,7 @@ class _Window:
                 k.put(f"{step} += 1")
 
     def _put_summand(self, k: KernelSource, function: WindowFunction, slot: str, sign: int) -> None:
-        """Write the lines that add the value of a row to the new state, if there is the row and it is not NULL."""
+        """Write the lines that add the value of a row to the new state, if the row exists and its value is not NULL."""
         cells = k.cells(self._table, hashing.CELLS)
         scratch = k.cells(self._table.window, partitions.SCRATCH)
         at = self._layout.functions[function.name]
@@ -486,7 +495,7 @@ class _Window:
     def _put_row_function(self, k: KernelSource) -> None:
         """Write ``put(p, keys, place, cells, at, weight)``, which appends a row.
 
-        ``keys``, ``place``: where the words of its columns begin; ``cells``, ``at``: where the value words begin. It
+        The words of its columns begin at ``place`` of ``keys``, the value words at ``at`` of ``cells``. The function
         returns whether a number is too large for its column.
         """
         k.begin("put", "p, keys, place, cells, at, weight")
@@ -497,7 +506,7 @@ class _Window:
         k.put("return bad")
 
     def _value(self, k: KernelSource, function: WindowFunction) -> Value:
-        """Write the lines that read the result of a function."""
+        """Write the lines that read the result of a function; return it."""
         place = partitions.STATE + self._layout.results[function.name]
         if function.kind in _VALUES:
             is_null = k.assign("n", f"1 - cells[at + {place}]")
@@ -508,7 +517,7 @@ class _Window:
         return load_value(k, Field("", "int128"), "cells", f"at + {place + 1}", no_value)
 
     def _put_changes(self, k: KernelSource) -> None:
-        """Write the loop over the rows that were touched."""
+        """Write the loop over the touched rows."""
         table = self._table
         cells, old = k.cells(table, hashing.CELLS), k.cells(table, hashing.OLD)
         with open_touched(k, table, self.batch, 2) as place:
@@ -531,7 +540,7 @@ class _Window:
 
 
 def lower(node: WindowNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
-    """Put window functions into the graph."""
+    """Add window functions to the graph; return their rows."""
     window = _Window(node, inputs[0], ctx)
     k = ctx.kernel("emits the changes of window functions")
     window.put(k)
