@@ -124,9 +124,10 @@ class Ingest:
         now_s: Callable[[], float] = time.monotonic,
         workers: MakeWorkers | None = None,
     ) -> None:
-        """Build the plan.//``upstreams`` follow the logs of other runtimes from their `kept_position`.
+        """Build the plan.
 
-        Their ids differ from those of origins.
+        ``upstreams`` follow the logs of other runtimes from their `kept_position`; their ids differ from those of
+        origins.
 
         ``views`` are pipelines by name, which take `Deltas` and emit `Sections` at the barrier. ``streams`` is the node
         of the derived streams: it takes the relations that they read, and emits `Deltas` at the barrier before the
