@@ -1,6 +1,4 @@
-"""Interfaces of sources and of the sinks to which they offer raw buffers.
-
-And the errors of a source that does not run yet.
+"""Interfaces of sources and of the sinks to which they offer raw buffers, and errors of a source before it runs.
 
 Failures while a source runs are reported to its sink.
 """
@@ -93,10 +91,7 @@ class Source(ABC):
 
     @property
     def replays(self) -> bool:
-        """True if the source can read again the input that no epoch has yet.
-
-        Else bytes received before a break are final.
-        """
+        """True if the source can read input again that no epoch has yet; False if bytes before a break are final."""
         return True
 
     @property

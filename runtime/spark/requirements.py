@@ -25,9 +25,7 @@ def _is_installed(module: str) -> bool:
 
 
 def missing_requirement(environ: Mapping[str, str]) -> str:
-    """Return the requirement of Spark that this machine lacks and how to install it, in one line.
-
-    Empty if it lacks none.
+    """Return the missing requirement of Spark and how to install it, in one line; empty if none is missing.
 
     The check starts the installed Java once, which takes about 0.1 s.
     """

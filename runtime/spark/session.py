@@ -132,7 +132,7 @@ def _own_jvm(niceness: int, output: Path) -> Iterator[None]:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return False for a record of py4j, which logs what it raises to the root logger with tracebacks."""
+    """Return False for a record of py4j, which logs the errors that it raises to the root logger with tracebacks."""
     return Path(record.pathname).parent.name != "py4j"
 
 

@@ -63,8 +63,9 @@ class UpstreamLog:
 
         ``directory`` is the upstream's run directory, ``start`` the position after the last epoch read.
 
-        If ``start`` is None, reading begins with the log. ``on_found`` is called before the remaining epochs are
-        listed: if it registers the consumer, these epochs are retained.
+        If ``start`` is None, reading begins with the first epoch, or with the newest snapshot if that epoch is retired.
+        ``on_found`` is called before the remaining epochs are listed: if it registers the consumer, these epochs are
+        retained.
         """
         self.origin_id = origin_id
         self.name = name

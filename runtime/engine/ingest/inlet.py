@@ -166,8 +166,6 @@ class Inlet(Source, BufferSink):
 
         Nothing follows the mark; if the connection was lost, nothing follows until it is restored. The first end
         counts.
-
-        The first end counts.
         """
         with self._lock:
             emit = self._emit

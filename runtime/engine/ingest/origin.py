@@ -157,8 +157,6 @@ class Origin:
 
         Each tuple is reported once. The adaptor tolerates that number of missing messages, until `applied` has passed
         the last of them.
-
-        The adaptor tolerates so many missing messages, until `applied` has passed the last of them.
         """
         passed = self._bad.passed(end_offset)
         if not passed.count:

@@ -117,8 +117,6 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integ
     """Return the groups of equal keys, where NULL is equal to NULL.
 
     The result is each row's group, numbered without gaps, and the first row of each group.
-
-    Gives each row's group, numbered without gaps, and the first row of each group.
     """
     codes, size = np.zeros(rows, np.int64), 1
     for column in columns:

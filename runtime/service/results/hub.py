@@ -8,8 +8,8 @@ subscriber that needs fresh views recognises stale ones by the silence.
 
 Subscribers of committed epochs are served by `runtime.service.subscriptions.CommittedViews`.
 
-Each lane has its own versions. Those of the Spark lane are epochs; those of the express lane are steps, many in one
-epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
+Each lane has its own versions. Versions of the Spark lane are epochs; versions of the express lane are steps, many in
+one epoch. Derived streams are shown as views of a lane of their own, whose steps are the ends of epochs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Relation snapshots and full results are taken periodically; epochs and results that they replace are retired once every
 consumer has passed them. If the directory still exceeds its limit, the owner is notified to pause all inputs until
-there is room; then everything that is not needed is retired, even what the settings keep for a replay.
+there is room; then all files that are not needed are retired, even those that the settings keep for a replay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Change streams of committed epochs, which a restart resumes without contradicting what was sent, even after a kill.
+"""Change streams of committed epochs; a restart resumes them consistently with all sent messages, even after a kill.
 
 Views of the express lane are ahead of the committed epochs. A subscriber therefore begins with a snapshot taken at the
 end of an epoch and sent once that epoch is committed; its changes are the rows of the epoch's segment, which the
